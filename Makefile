@@ -1,0 +1,66 @@
+# `make` lists the targets. Each sets up what it needs (.venv, Java) the first time and is quick afterwards.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+# What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.
+RUN_EXTRAS :=
+DEV_EXTRAS := dev
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
+# Blocks of one page of documentation stay together on a worker (the group), the rest is spread out.
+SPREAD := -n $(WORKERS) --dist loadgroup
+WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
+
+.PHONY: help demo test check fmt bench golden soak clean java found-java run-env dev-env lint types
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: found-java run-env ## Show Fairlead at work on sample data
+	@$(WITH_JAVA) $(BIN)/fairlead demo
+
+test: found-java lint types ## Run the linters and every test
+	@$(WITH_JAVA) $(PYTEST) $(SPREAD)
+
+check: lint types ## Run the quick checks: ruff, mypy, import directions, the documentation's examples
+	@$(PYTEST) tests/arch tests/docs
+
+fmt: dev-env ## Format the code and mend what ruff can mend
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+bench: found-java run-env ## Measure, side by side with what one would use instead
+	@$(WITH_JAVA) $(BIN)/fairlead bench matching
+
+golden: found-java dev-env ## Write the golden files anew; read the difference before you commit it
+	@$(WITH_JAVA) $(PYTEST) --golden
+
+soak: found-java dev-env ## Run every test with many random examples, the long ones included
+	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) $(SPREAD)
+
+clean: ## Remove .venv, caches and build products
+	@rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java: ## Print the home of a Java 17 or newer; install it where there is none
+	@scripts/java
+
+found-java:
+	@scripts/java >/dev/null
+
+run-env:
+	@scripts/setup $(RUN_EXTRAS)
+
+dev-env:
+	@scripts/setup $(DEV_EXTRAS)
+
+lint: dev-env
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo "Not formatted: run 'make fmt'." >&2; exit 1; }
+
+types: dev-env
+	@$(BIN)/mypy

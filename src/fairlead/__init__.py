@@ -1,0 +1,124 @@
+"""Fairlead: a distributed event-based system. One subscription language, one meaning, three places to run it.
+
+    import fairlead as fl
+
+    bus = fl.Bus()
+    with bus.subscribe('symbol in {"IBM", "SAP"} and price > 100') as quotes:
+        bus.publish({"symbol": "IBM", "price": 101.5})
+        print(quotes.get())
+
+Importing it costs next to nothing: each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fairlead.bus import (
+        Advertisement,
+        Bus,
+        BusClosed,
+        Delivery,
+        NotAdvertised,
+        Subscription,
+        SubscriptionEnded,
+        SubscriptionRefused,
+    )
+    from fairlead.errors import (
+        ExtensionError,
+        FairleadError,
+        FilterError,
+        FilterSyntaxError,
+        SchemaError,
+        Undecided,
+        ValueRefused,
+    )
+    from fairlead.filters import (
+        Filter,
+        Schema,
+        covers,
+        identical,
+        merge,
+        overlaps,
+        parse,
+        relate,
+        simplify,
+    )
+    from fairlead.filters.explain import Explanation, explain
+    from fairlead.model import Instant, Interval, Multi, Notification, Point, Record, Rectangle
+
+    __version__: str
+
+__all__ = [
+    "Advertisement",
+    "Bus",
+    "BusClosed",
+    "Delivery",
+    "Explanation",
+    "ExtensionError",
+    "FairleadError",
+    "Filter",
+    "FilterError",
+    "FilterSyntaxError",
+    "Instant",
+    "Interval",
+    "Multi",
+    "NotAdvertised",
+    "Notification",
+    "Point",
+    "Record",
+    "Rectangle",
+    "Schema",
+    "SchemaError",
+    "Subscription",
+    "SubscriptionEnded",
+    "SubscriptionRefused",
+    "Undecided",
+    "ValueRefused",
+    "__version__",
+    "covers",
+    "explain",
+    "identical",
+    "merge",
+    "overlaps",
+    "parse",
+    "relate",
+    "simplify",
+]
+
+_HOMES: Final[dict[str, tuple[str, ...]]] = {
+    "fairlead.bus": (
+        *("Advertisement", "Bus", "BusClosed", "Delivery", "NotAdvertised", "Subscription"),
+        *("SubscriptionEnded", "SubscriptionRefused"),
+    ),
+    "fairlead.errors": (
+        *("ExtensionError", "FairleadError", "FilterError", "FilterSyntaxError", "SchemaError"),
+        *("Undecided", "ValueRefused"),
+    ),
+    "fairlead.filters": (
+        *("Filter", "Schema", "covers", "identical", "merge", "overlaps", "parse", "relate", "simplify"),
+    ),
+    "fairlead.filters.explain": ("Explanation", "explain"),
+    "fairlead.model": ("Instant", "Interval", "Multi", "Notification", "Point", "Record", "Rectangle"),
+}
+_HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded when it is first used (PEP 562)."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("fairlead")
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,676 @@
+"""The embedded bus: publish and subscribe within one process.
+
+It keeps the specification of a simple event system (book 2.5). A subscriber is notified
+
+    only about what matches one of its active subscriptions,
+    only about what was published,
+    about each notification at most once,
+    and about every notification that was published while it was subscribed;
+
+and, with advertisements (book 2.5.4), about nothing that its producer had not advertised.
+
+**Order.** All publications stand in one order, whichever threads they come from, and every subscriber is
+notified in that order. A publication is matched when it is published: a later subscription does not see it.
+It is handed over by the publishing thread, unless some thread is handing over already: then that one does it.
+So a callback may publish, subscribe and unsubscribe; what it publishes is delivered to everybody after what
+is being delivered, and no thread waits for another. `flush` waits until all is handed over.
+
+**Subscribers.** Subscriptions made under one `subscriber` name are one subscriber's: they share a receiver
+(a callback or a queue), and a notification that matches several of them is delivered once, with their ids.
+A subscription without that name is a subscriber of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+
+from fairlead.errors import FairleadError, ValueRefused
+from fairlead.filters.filter import Filter
+from fairlead.filters.language import parse
+from fairlead.matching import Engine, Statistics, engine_named
+from fairlead.model import Instant, Notification, Record
+from fairlead.model.encoding import record_hash
+
+if TYPE_CHECKING:
+    from fairlead.filters.schema import Schema
+
+__all__ = [
+    "Advertisement",
+    "Bus",
+    "BusClosed",
+    "BusStatistics",
+    "Delivery",
+    "NotAdvertised",
+    "Subscription",
+    "SubscriptionEnded",
+    "SubscriptionRefused",
+]
+
+log: Final = logging.getLogger(__name__)
+
+Callback: TypeAlias = Callable[[Notification], object]
+Overflow: TypeAlias = Literal["block", "drop_oldest"]
+
+REMEMBERED: Final = 1_000_000
+"""How many identities a bus remembers unless told otherwise: a duplicate is known among that many."""
+COUNTED: Final = (
+    *("published", "duplicates", "not_advertised", "delivered", "withdrawn", "dropped", "errors"),
+)
+ERRORS_KEPT: Final = 100
+"""How many of its latest errors a subscriber keeps; all are counted."""
+
+
+class BusClosed(FairleadError, RuntimeError):
+    """Something was asked of a bus that is closed."""
+
+
+class NotAdvertised(FairleadError, ValueError):
+    """A producer published what none of its advertisements matches; nobody is notified about it."""
+
+
+class SubscriptionEnded(FairleadError, RuntimeError):
+    """A subscription is closed, and all that was delivered to it has been read."""
+
+
+class SubscriptionRefused(FairleadError, ValueError):
+    """A subscription that contradicts another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """That a subscriber is notified, once, and which of its subscriptions matched, sorted by id."""
+
+    subscriber: str
+    notification: Notification
+    subscriptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatistics:
+    """What a bus holds and what it has done."""
+
+    published: int
+    duplicates: int
+    not_advertised: int
+    delivered: int
+    """Handed over to a callback or a queue."""
+    withdrawn: int
+    """Not handed over, because the subscriber had unsubscribed in between."""
+    dropped: int
+    """Pushed out of a full queue by later ones."""
+    errors: int
+    """Callbacks and filters that raised."""
+    subscribers: int
+    subscriptions: int
+    advertisements: int
+    matching: Statistics
+
+
+class Bus:
+    """Publish and subscribe within one process. Thread-safe; delivery in the order of publishing.
+
+    `schema` checks what is published and is what filters are read with. `engine` names the matching engine.
+    `clock` stamps notifications that come without a time; without a clock they have none. `on_error` is
+    called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
+    recognised among the last `remembered` identities (producer, id): that bounds the memory they take.
+    """
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        engine: str | Engine[str] = "brute",
+        clock: Callable[[], Instant] | None = None,
+        *,
+        on_error: Callable[[Delivery, Exception], object] | None = None,
+        remembered: int = REMEMBERED,
+    ) -> None:
+        self._schema = schema
+        self._clock = clock
+        self._on_error = on_error
+        # Re-entrant: a filter asks embedded objects, and these may know the bus.
+        self._lock = threading.RLock()
+        self._engine: Engine[str] = engine_named(engine) if isinstance(engine, str) else engine
+        self._subscriptions: dict[str, Subscription] = {}
+        # Only subscribers that were named: the others cannot be joined.
+        self._by_filter: dict[tuple[str, Filter], Subscription] = {}
+        self._receivers: dict[str, _Receiver] = {}
+        self._advertised: dict[str, dict[Filter, Advertisement]] = {}
+        self._identities = _Identities(remembered)
+        self._objects = itertools.count(1)
+        self._ids_made = 0
+        self._pending: deque[_Handover | None] = deque()
+        self._handing_over: int | None = None
+        self._idle = threading.Condition(self._lock)
+        self._closed = False
+        self._counts = dict.fromkeys(COUNTED, 0)
+
+    # -- producers -----------------------------------------------------------------------------------------
+
+    def publish(self, event: Mapping[str, Any] | tuple[Any, ...] | Notification) -> Notification | None:
+        """Publish a notification, and return it with its identity; None where it is a duplicate.
+
+        Everybody has it when the call returns, unless the call came from a callback or another thread was
+        handing over: then they get it next.
+        """
+        notification = Notification.of(event)
+        if self._schema is not None:
+            notification = self._schema.admit(notification)
+        digest = self._digest(notification) if notification.id is None else None
+        notification = self._stamped(notification)
+        with self._lock:
+            self._check_open()
+            self._check_advertised(notification)
+            matching, failures = self._matching(notification)
+            identified = self._identities.take(notification, digest)
+            if identified is None:
+                self._counts["duplicates"] += 1
+                return None
+            self._counts["published"] += 1
+            self._pending.extend(self._handovers(identified, matching))
+        for subscription, error in failures:
+            self._failed(subscription._receiver, Delivery(subscription.subscriber, identified, ()), error)
+        self._hand_over()
+        return identified
+
+    def advertise(self, filter: str | Filter, producer: str = "") -> Advertisement:
+        """Announce what a producer will publish; from now on it can publish nothing else (book 2.5.4).
+
+        A producer that has never advertised may publish anything. One that has revoked all its
+        advertisements may publish nothing. Advertising the same filter again changes nothing.
+        """
+        parsed = self._parsed(filter)
+        with self._lock:
+            self._check_open()
+            active = self._advertised.setdefault(producer, {})
+            return active.setdefault(parsed, Advertisement(producer, parsed, self))
+
+    def unadvertise(self, advertisement: Advertisement) -> bool:
+        """Revoke an advertisement; False where it was not active."""
+        with self._lock:
+            active = self._advertised.get(advertisement.producer, {})
+            return active.pop(advertisement.filter, None) is not None
+
+    @property
+    def advertisements(self) -> tuple[Advertisement, ...]:
+        """The active advertisements: what may come."""
+        with self._lock:
+            return tuple(each for active in self._advertised.values() for each in active.values())
+
+    # -- consumers -----------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        filter: str | Filter,
+        callback: Callback | None = None,
+        *,
+        id: str | None = None,
+        subscriber: str | None = None,
+        maxsize: int | None = None,
+        overflow: Overflow = "block",
+    ) -> Subscription:
+        """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
+
+        A subscriber that subscribes to the same filter again gets the same subscription, and one
+        `unsubscribe` ends it (book 2.5.2). `maxsize` bounds the queue; when it is full, the handing over
+        either waits (`block`) or pushes out the oldest one, which is counted (`drop_oldest`).
+        """
+        parsed = self._parsed(filter)
+        with self._lock:
+            self._check_open()
+            existing = None if subscriber is None else self._by_filter.get((subscriber, parsed))
+            if existing is not None:
+                existing._receiver.check_same(callback)
+                if id not in (None, existing.id):
+                    raise SubscriptionRefused(
+                        f"{subscriber!r} subscribes to this filter already, under the id {existing.id!r}"
+                    )
+                return existing
+            identity = self._fresh_id() if id is None else id
+            if identity in self._subscriptions:
+                raise SubscriptionRefused(f"the id {identity!r} is taken", hint="leave it out to get one")
+            receiver = None if subscriber is None else self._receivers.get(subscriber)
+            if receiver is None:
+                receiver = _Receiver(callback, maxsize, overflow)
+            else:
+                receiver.check_same(callback)
+            self._engine.add(identity, parsed)
+            name = identity if subscriber is None else subscriber
+            subscription = Subscription(self, identity, name, parsed, receiver)
+            self._subscriptions[identity] = subscription
+            receiver.active.add(identity)
+            if subscriber is not None:
+                self._by_filter[subscriber, parsed] = subscription
+                self._receivers[subscriber] = receiver
+            return subscription
+
+    def unsubscribe(self, subscription: Subscription | str) -> bool:
+        """End a subscription, given itself or its id; False where it was not active.
+
+        No delivery to it begins after that. What is in its queue can still be read.
+        """
+        identity = subscription if isinstance(subscription, str) else subscription.id
+        with self._lock:
+            found = self._subscriptions.get(identity)
+            if found is None or (isinstance(subscription, Subscription) and found is not subscription):
+                return False
+            self._engine.remove(identity)
+            del self._subscriptions[identity]
+            last = found._receiver.leave(identity)
+            if self._receivers.get(found.subscriber) is found._receiver:
+                del self._by_filter[found.subscriber, found.filter]
+                if last:
+                    del self._receivers[found.subscriber]
+            return True
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """The active subscriptions, in the order in which they were made."""
+        with self._lock:
+            return tuple(self._subscriptions.values())
+
+    # -- the bus itself ------------------------------------------------------------------------------------
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until all that was published is handed over; False where that was not so in time.
+
+        A callback cannot wait for its own end: called from one, it is False at once.
+        """
+        with self._lock:
+            if self._handing_over == threading.get_ident():
+                return False
+            done = self._idle.wait_for(lambda: self._handing_over is None, timeout)
+        if done:
+            self._hand_over()  # what an interrupted callback has left behind
+        return done
+
+    def close(self) -> None:
+        """Accept nothing more, hand over what was published, then end all subscriptions."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._pending.append(None)  # stands for the end: behind all that was published
+        self._hand_over()
+
+    def statistics(self) -> BusStatistics:
+        """What the bus holds and has done."""
+        with self._lock:
+            return BusStatistics(
+                **self._counts,
+                subscribers=len({subscription._receiver for subscription in self._subscriptions.values()}),
+                subscriptions=len(self._subscriptions),
+                advertisements=sum(map(len, self._advertised.values())),
+                matching=self._engine.statistics(),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- how -----------------------------------------------------------------------------------------------
+
+    def _parsed(self, filter: str | Filter) -> Filter:
+        if isinstance(filter, Filter):
+            return filter
+        return parse(filter, self._schema)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BusClosed("the bus is closed")
+
+    def _fresh_id(self) -> str:
+        while True:
+            self._ids_made += 1
+            if (identity := f"s{self._ids_made}") not in self._subscriptions:
+                return identity
+
+    def _digest(self, notification: Notification) -> str:
+        """The same for equal records. One that holds a Python object, which has no encoding, has no equal."""
+        try:
+            return record_hash(notification.attributes, notification.document)
+        except ValueRefused:
+            return f"object{next(self._objects)}"
+
+    def _stamped(self, notification: Notification) -> Notification:
+        if self._clock is None or notification.time is not None:
+            return notification
+        now = self._clock()
+        return replace(
+            notification, time=now, attributes=Record({**dict(notification.attributes), "time": now})
+        )
+
+    def _check_advertised(self, notification: Notification) -> None:
+        active = self._advertised.get(notification.producer)
+        if active is None or any(filter.matches(notification) for filter in active):
+            return
+        self._counts["not_advertised"] += 1
+        who = (
+            f"producer {notification.producer!r}" if notification.producer else "the producer without a name"
+        )
+        raise NotAdvertised(
+            f"{who} has advertised nothing that this matches: {dict(notification.attributes)!r}",
+            hint=f"it advertises {', or '.join(map(str, active))}" if active else "it has revoked everything",
+        )
+
+    def _matching(self, notification: Notification) -> tuple[list[str], list[tuple[Subscription, Exception]]]:
+        """The ids of the subscriptions that match, and those whose filter failed instead of answering."""
+        try:
+            return self._engine.match(notification), []
+        except Exception:  # a filter object's own: asked one by one, only its subscriber misses out
+            matching, failures = [], []
+            for identity, subscription in self._subscriptions.items():
+                try:
+                    if subscription.filter.matches(notification):
+                        matching.append(identity)
+                except Exception as error:
+                    failures.append((subscription, error))
+            return matching, failures
+
+    def _handovers(self, notification: Notification, matching: list[str]) -> list[_Handover]:
+        """One delivery for each subscriber with a matching subscription."""
+        concerned: dict[_Receiver, list[Subscription]] = {}
+        for identity in matching:
+            subscription = self._subscriptions[identity]
+            concerned.setdefault(subscription._receiver, []).append(subscription)
+        return [
+            _Handover(
+                receiver,
+                Delivery(found[0].subscriber, notification, tuple(sorted(each.id for each in found))),
+            )
+            for receiver, found in concerned.items()
+        ]
+
+    def _hand_over(self) -> None:
+        """Hand over what is pending, unless a thread is at it already: it stays until all is done."""
+        with self._lock:
+            if self._handing_over is not None:
+                return
+            self._handing_over = threading.get_ident()
+        try:
+            while self._hand_over_next():
+                pass
+        except BaseException:  # a callback was interrupted: what is left goes out with the next call
+            self._rest()
+            raise
+
+    def _hand_over_next(self) -> bool:
+        with self._lock:
+            if not self._pending:
+                self._rest()  # under the same lock, or a publication could slip in between and be left lying
+                return False
+            handover = self._pending.popleft()
+        if handover is None:
+            for subscription in self.subscriptions:
+                self.unsubscribe(subscription)
+        else:
+            self._notify(handover.receiver, handover.delivery)
+        return True
+
+    def _rest(self) -> None:
+        with self._lock:
+            self._handing_over = None
+            self._idle.notify_all()
+
+    def _notify(self, receiver: _Receiver, delivery: Delivery) -> None:
+        outcomes: tuple[str, ...]
+        try:
+            outcomes = receiver.receive(delivery)
+        except Exception as error:  # one subscriber's failure is not the others'
+            outcomes = ("delivered",)
+            self._failed(receiver, delivery, error)
+        with self._lock:
+            for outcome in outcomes:
+                self._counts[outcome] += 1
+
+    def _failed(self, receiver: _Receiver, delivery: Delivery, error: Exception) -> None:
+        receiver.failed(error)
+        with self._lock:
+            self._counts["errors"] += 1
+        try:
+            if self._on_error is not None:
+                self._on_error(delivery, error)
+                return
+        except Exception:
+            log.exception("the on_error hook failed")
+        log.error("subscriber %r failed on a notification", delivery.subscriber, exc_info=error)
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """That a producer will publish what matches a filter; as a context manager, until the block ends."""
+
+    producer: str
+    filter: Filter
+    _bus: Bus = field(repr=False, compare=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bus.unadvertise(self)
+
+
+class Subscription:
+    """A subscription: a handle to end it, and, without a callback, the queue to read from.
+
+    with bus.subscribe("price > 100") as quotes:
+        quotes.get()                     the next notification
+        for notification in quotes: ...  until the subscription is closed and the queue is read
+
+    Leaving the block ends the subscription. A subscriber's subscriptions read from the same queue.
+    """
+
+    __slots__ = ("_bus", "_receiver", "filter", "id", "subscriber")
+
+    def __init__(self, bus: Bus, id: str, subscriber: str, filter: Filter, receiver: _Receiver) -> None:
+        self._bus = bus
+        self._receiver = receiver
+        self.id = id
+        self.subscriber = subscriber
+        self.filter = filter
+
+    @property
+    def active(self) -> bool:
+        """Whether it still holds."""
+        return self.id in self._receiver.active
+
+    @property
+    def errors(self) -> tuple[Exception, ...]:
+        """What the subscriber's callback and filters have raised: the latest ones."""
+        return tuple(self._receiver.errors)
+
+    @property
+    def error_count(self) -> int:
+        """How often they have raised."""
+        return self._receiver.error_count
+
+    @property
+    def dropped(self) -> int:
+        """How many notifications later ones have pushed out of the full queue."""
+        return self._receiver.dropped
+
+    def get(self, timeout: float | None = None) -> Notification:
+        """The next notification; waits for it, at most `timeout` seconds, then TimeoutError.
+
+        SubscriptionEnded where the subscription is closed and the queue has been read.
+        """
+        return self.get_delivery(timeout).notification
+
+    def get_delivery(self, timeout: float | None = None) -> Delivery:
+        """Like `get`, and which of the subscriber's subscriptions matched."""
+        return self._receiver.take(self.id, timeout)
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        self._bus.unsubscribe(self)
+
+    def __len__(self) -> int:
+        """How many notifications wait in the queue."""
+        return len(self._receiver)
+
+    def __bool__(self) -> bool:
+        return True  # an empty queue is no missing subscription
+
+    def __iter__(self) -> Iterator[Notification]:
+        while True:
+            try:
+                yield self.get()
+            except SubscriptionEnded:
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self.active else ", closed"
+        return f"<Subscription {self.id!r} of {self.subscriber!r}: {self.filter}{state}>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Handover:
+    """A delivery on its way to the receiver that the subscriber had when it was published."""
+
+    receiver: _Receiver
+    delivery: Delivery
+
+
+class _Receiver:
+    """Where a subscriber's notifications go: its callback, or its queue."""
+
+    __slots__ = (
+        *("_callback", "_changed", "_maxsize", "_overflow", "_waiting"),
+        *("active", "dropped", "error_count", "errors"),
+    )
+
+    def __init__(self, callback: Callback | None, maxsize: int | None, overflow: Overflow) -> None:
+        if maxsize is not None and maxsize < 1:
+            raise SubscriptionRefused(f"a queue holds at least one notification, not {maxsize}")
+        if overflow not in ("block", "drop_oldest"):
+            raise SubscriptionRefused(f"overflow is 'block' or 'drop_oldest', not {overflow!r}")
+        if callback is not None and maxsize is not None:
+            raise SubscriptionRefused("a callback has no queue that could be bounded")
+        self._callback = callback
+        self._maxsize = maxsize
+        self._overflow = overflow
+        self._waiting: deque[Delivery] = deque()
+        self._changed = threading.Condition()
+        self.active: set[str] = set()
+        self.errors: deque[Exception] = deque(maxlen=ERRORS_KEPT)
+        self.error_count = 0
+        self.dropped = 0
+
+    def check_same(self, callback: Callback | None) -> None:
+        """A subscriber has one receiver: a second callback is refused, none means the one it has."""
+        if callback is not None and callback != self._callback:
+            raise SubscriptionRefused(
+                f"the subscriber has {'another callback' if self._callback else 'a queue'} already",
+                hint="leave the callback out, or use another subscriber's name",
+            )
+
+    def receive(self, delivery: Delivery) -> tuple[str, ...]:
+        """Take a delivery, unless all the subscriptions that matched have ended; what became of it."""
+        with self._changed:
+            if self._callback is None and self._overflow == "block":
+                self._changed.wait_for(lambda: self._room() or self._ended(delivery))
+            if self._ended(delivery):
+                return ("withdrawn",)
+            if self._callback is None:
+                outcomes = ("delivered",) if self._room() else ("delivered", "dropped")
+                if not self._room():
+                    self._waiting.popleft()
+                    self.dropped += 1
+                self._waiting.append(delivery)
+                self._changed.notify_all()
+                return outcomes
+        self._callback(delivery.notification)  # without the lock: it may unsubscribe
+        return ("delivered",)
+
+    def take(self, identity: str, timeout: float | None) -> Delivery:
+        if self._callback is not None:
+            raise SubscriptionRefused(
+                "the subscriber has a callback: there is no queue to read",
+                hint="subscribe without a callback",
+            )
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._waiting or identity not in self.active, timeout):
+                raise TimeoutError(f"no notification within {timeout} s")
+            if not self._waiting:
+                raise SubscriptionEnded(f"subscription {identity!r} is closed")
+            delivery = self._waiting.popleft()
+            self._changed.notify_all()
+            return delivery
+
+    def leave(self, identity: str) -> bool:
+        """End one of the subscriptions; whether it was the last one."""
+        with self._changed:
+            self.active.discard(identity)
+            self._changed.notify_all()
+            return not self.active
+
+    def failed(self, error: Exception) -> None:
+        self.errors.append(error)
+        self.error_count += 1
+
+    def _room(self) -> bool:
+        return self._maxsize is None or len(self._waiting) < self._maxsize
+
+    def _ended(self, delivery: Delivery) -> bool:
+        return self.active.isdisjoint(delivery.subscriptions)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+class _Identities:
+    """Which (producer, id) were seen, and how many equal records without an id: the latest ones of each.
+
+    A record without an id gets the hash of its canonical encoding and its number among its equals, so that
+    publishing equal records twice makes two notifications, with the same two ids on every run. Both memories
+    have the same size, so the count of a record is forgotten only after the ids that were made with it.
+    """
+
+    __slots__ = ("_counts", "_remembered", "_seen")
+
+    def __init__(self, remembered: int) -> None:
+        if remembered < 1:
+            raise ValueError(f"a bus remembers at least one identity, not {remembered}")
+        self._remembered = remembered
+        self._seen: OrderedDict[tuple[str, str | None], None] = OrderedDict()
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def take(self, notification: Notification, digest: str | None) -> Notification | None:
+        """The notification with an id, which is now remembered; None where it was seen before."""
+        if digest is not None:
+            number = self._counts.get(digest, 0) + 1
+            self._counts[digest] = number
+            self._counts.move_to_end(digest)
+            self._forget_eldest(self._counts)
+            notification = replace(notification, id=f"{digest}-{number}")
+        identity = (notification.producer, notification.id)
+        if identity in self._seen:
+            return None
+        self._seen[identity] = None
+        self._forget_eldest(self._seen)
+        return notification
+
+    def _forget_eldest(self, memory: OrderedDict[Any, Any]) -> None:
+        if len(memory) > self._remembered:
+            memory.popitem(last=False)

@@ -1,0 +1,85 @@
+"""The command line: `fairlead COMMAND …`, one module per command.
+
+    0    done
+    1    the answer is no
+    2    bad input: an error that says what, where and what to do
+    3    done, but some lines of the input were rejected
+    130  interrupted
+    141  nobody reads the output any more
+
+Every command imports what it needs when it runs, so that a small question is answered at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+from fairlead.cli.terminal import complain
+from fairlead.errors import FairleadError
+
+__all__ = ["main"]
+
+COMMANDS: Final = {
+    "filter": "check, relate, merge, explain and simplify filters",
+    "match": "match a file of events against a file of subscriptions",
+    "demo": "show Fairlead at work on sample data",
+}
+"""The commands, each in the module of its name, which is imported only to run it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    try:
+        given = sys.argv[1:] if argv is None else list(argv)
+        arguments = _parser(given[:1]).parse_args(given)
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except SystemExit as stop:  # argparse has printed its help or its complaint
+        return stop.code if isinstance(stop.code, int) else 0
+    except BrokenPipeError:
+        # The interpreter flushes once more on its way out: into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except FairleadError as error:
+        complain(str(error))
+        return 2
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return 2
+    return code
+
+
+def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser, with the options of the command that is wanted."""
+    parser = argparse.ArgumentParser(
+        prog="fairlead",
+        description="A distributed event-based system: filters, matching, delivery.",
+        epilog="Example: fairlead filter relate 'price > 10' 'price in [20, 30]'",
+    )
+    parser.add_argument("--version", action=_Version, help="print the version")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, help in COMMANDS.items():
+        command = commands.add_parser(name, help=help)
+        if name in wanted:
+            import_module(f"fairlead.cli.{name}").configure(command)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from fairlead import __version__
+
+        print(f"fairlead {__version__}")
+        parser.exit()

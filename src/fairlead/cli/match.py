@@ -1,0 +1,184 @@
+"""`fairlead match`: who gets what. Files in, JSON lines out, in the order of the events."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TextIO
+
+from fairlead.cli.inputs import BadInput, add_language_options, filter_lines, language, opened, read_filter
+from fairlead.cli.terminal import Progress, complain, note, write_utf8
+
+if TYPE_CHECKING:
+    from fairlead.filters import Schema
+    from fairlead.ingest import Rejection
+    from fairlead.matching import Engine
+    from fairlead.model import Notification
+
+__all__ = ["configure"]
+
+BATCH = 1_000
+"""How many lines of a file an engine gets at once; from standard input, where somebody may wait, one."""
+REJECTED_SHOWN = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        'Match events against subscriptions. Out come JSON lines {"event": id, "subscription": id} in the '
+        "order of the events; an event without an id is named by its line number."
+    )
+    parser.epilog = (
+        "Example: fairlead match --subscriptions subscriptions.txt --events events.jsonl. "
+        "Exit code: 0 when all was read, 3 when some lines were rejected."
+    )
+    parser.add_argument(
+        "--subscriptions",
+        metavar="S",
+        required=True,
+        help='JSON lines {"id", "subscriber", "filter"}, or one filter per line, whose number is its id',
+    )
+    parser.add_argument(
+        "--events",
+        metavar="E",
+        required=True,
+        help="JSON lines, each a flat record or a CloudEvents 1.0 event; - is standard input",
+    )
+    parser.add_argument(
+        "--engine", metavar="NAME", default="brute", help="the matching engine (default: brute)"
+    )
+    parser.add_argument(
+        "--rejected", metavar="FILE", help='write the lines that cannot be read: {"line", "reason", "raw"}'
+    )
+    parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")
+    add_language_options(parser)
+    parser.set_defaults(run=run)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the summary tells."""
+
+    events: int = 0
+    matches: int = 0
+    rejected: int = 0
+    first_rejected: list[str] = field(default_factory=list)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fairlead.ingest.jsonlines import read
+    from fairlead.matching import engine_named
+
+    if arguments.subscriptions == arguments.events == "-":
+        raise BadInput("subscriptions and events cannot both come from standard input")
+    engine = engine_named(arguments.engine)
+    schema = language(arguments)
+    count = _subscribe(engine, arguments.subscriptions, schema)
+    tally = _Tally()
+    write_utf8()
+    progress = Progress("events")
+    with opened(arguments.events) as stream, _rejections(arguments.rejected) as rejections:
+        lines = read(stream, arguments.events, schema, arguments.lift)
+        while batch := list(islice(lines, 1 if arguments.events == "-" else BATCH)):
+            _match(engine, batch, tally, rejections)
+            progress.at(tally.events)
+    sys.stdout.flush()  # the answers first, then the summary
+    progress.done()
+    _summarise(tally, count, progress.elapsed_s, arguments)
+    return 3 if tally.rejected else 0
+
+
+def _match(
+    engine: Engine[Any],
+    batch: list[tuple[int, Notification | Rejection]],
+    tally: _Tally,
+    rejections: TextIO | None,
+) -> None:
+    from fairlead.model import Notification
+    from fairlead.model.encoding import format_json
+
+    events: list[tuple[int, Notification]] = []
+    for number, event in batch:
+        if isinstance(event, Notification):
+            events.append((number, event))
+            continue
+        tally.rejected += 1
+        if rejections is not None:
+            rejections.write(f"{format_json({'line': number, 'reason': event.reason, 'raw': event.text})}\n")
+        elif len(tally.first_rejected) < REJECTED_SHOWN:
+            tally.first_rejected.append(f"{event.source}:{number}: rejected: {event.reason}")
+    tally.events += len(events)
+    found = engine.match_batch([event for _, event in events])
+    for (number, event), ids in zip(events, found, strict=True):
+        label = number if event.id is None else event.get("id")
+        for id in ids:
+            sys.stdout.write(f"{format_json({'event': label, 'subscription': id})}\n")
+        tally.matches += len(ids)
+
+
+def _summarise(tally: _Tally, subscriptions: int, elapsed_s: float, arguments: argparse.Namespace) -> None:
+    for line in tally.first_rejected:
+        complain(line)
+    if tally.rejected > len(tally.first_rejected) > 0:
+        complain(f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE keeps them all")
+    kept = f" (see {arguments.rejected})" if arguments.rejected and tally.rejected else ""
+    note(
+        f"{tally.events:,} events, {subscriptions:,} subscriptions, {tally.matches:,} matches, "
+        f"{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
+    )
+
+
+@contextlib.contextmanager
+def _rejections(path: str | None) -> Iterator[TextIO | None]:
+    if path is None:
+        yield None
+        return
+    with open(path, "w", encoding="utf-8", newline="\n") as stream:
+        yield stream
+
+
+# -- subscriptions -----------------------------------------------------------------------------------------
+
+
+def _subscribe(engine: Engine[Any], path: str, schema: Schema | None) -> int:
+    """Add all subscriptions of a file to the engine; how many there are."""
+    from fairlead.model import key_of
+
+    lines = filter_lines(path)
+    seen: dict[Any, int] = {}
+    as_json: bool | None = None
+    for number, line in lines:
+        if as_json is None:
+            as_json = line.startswith("{")  # no filter does
+        where = f"{path}:{number}"
+        id, text = _subscription(line, where, number) if as_json else (number, line)
+        if (first := seen.setdefault(key_of(id), number)) != number:
+            raise BadInput(f"{where}: the id {id!r} is taken by line {first}", hint="ids are distinct")
+        engine.add(id, read_filter(text, schema, where))
+    return len(seen)
+
+
+def _subscription(line: str, where: str, number: int) -> tuple[Any, str]:
+    """The id and the filter's text of a subscription in JSON."""
+    from fairlead.errors import ValueRefused
+    from fairlead.model.encoding import parse_json
+
+    shape = 'a subscription looks like {"id": "s1", "subscriber": "ada", "filter": "price > 10"}'
+    try:
+        given = parse_json(line)
+    except ValueRefused as error:
+        raise BadInput(f"{where}: {error}", hint=shape) from None
+    if not isinstance(given, dict) or not isinstance(given.get("filter"), str):
+        raise BadInput(f"{where}: a JSON object with a filter in it was expected", hint=shape)
+    id = given.get("id")
+    if id is None:
+        id = number
+    if isinstance(id, bool) or not isinstance(id, str | int):
+        raise BadInput(f"{where}: an id is a string or a whole number, not {id!r}")
+    if not isinstance(given.get("subscriber"), str | None):
+        raise BadInput(f"{where}: a subscriber is a string, not {given['subscriber']!r}")
+    return id, given["filter"]

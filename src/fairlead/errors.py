@@ -1,0 +1,106 @@
+"""Every exception of Fairlead.
+
+    FairleadError
+    ├── FilterSyntaxError (ValueError)   a filter's text cannot be read: line, column, what was expected
+    ├── FilterError (ValueError)         a readable filter that means nothing: an unknown type, NaN
+    ├── SchemaError (ValueError)         a schema file or declaration is wrong
+    ├── ValueRefused (ValueError)        a value that no notification may hold, such as a lone surrogate
+    ├── ExtensionError (ValueError)      a type, operator or filter class that cannot be registered or loaded
+    └── Undecided (RuntimeError)         a relation was not settled within its budget; callers answer soundly
+
+Bad input that arrives in bulk is not raised: it is a `Rejection`, a value that is kept and counted.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ExtensionError",
+    "FairleadError",
+    "FilterError",
+    "FilterSyntaxError",
+    "SchemaError",
+    "Undecided",
+    "ValueRefused",
+]
+
+
+class FairleadError(Exception):
+    """The root of all errors that Fairlead raises; `hint`, where given, says what to do."""
+
+    hint: str | None
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}\n  hint: {hint}")
+        self.hint = hint
+
+
+class FilterError(FairleadError, ValueError):
+    """A filter that can be read but that no notification could sensibly be tested with."""
+
+
+class FilterSyntaxError(FairleadError, ValueError):
+    """The text of a filter cannot be read."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int = 1,
+        column: int = 1,
+        expected: tuple[str, ...] = (),
+        source: str = "",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.line, self.column, self.expected, self.source = line, column, expected, source
+
+    @classmethod
+    def at(
+        cls,
+        source: str,
+        offset: int,
+        problem: str,
+        *,
+        expected: tuple[str, ...] = (),
+        hint: str | None = None,
+    ) -> FilterSyntaxError:
+        """The error for the character at `offset`, with the line and a caret below it."""
+        line = source.count("\n", 0, offset) + 1
+        start = source.rfind("\n", 0, offset) + 1
+        column = offset - start + 1
+        end = source.find("\n", offset)
+        shown, caret = _window(source[start : end if end >= 0 else len(source)], column)
+        wanted = f"; expected {_listed(expected)}" if expected else ""
+        message = f"line {line}, column {column}: {problem}{wanted}\n  {shown}\n  {' ' * (caret - 1)}^"
+        return cls(message, line=line, column=column, expected=expected, source=source, hint=hint)
+
+
+class SchemaError(FairleadError, ValueError):
+    """A schema that contradicts itself or cannot be read."""
+
+
+class ValueRefused(FairleadError, ValueError):
+    """A value that has no place in a notification."""
+
+
+class ExtensionError(FairleadError, ValueError):
+    """An extension that cannot be registered or loaded."""
+
+
+class Undecided(FairleadError, RuntimeError):
+    """A relation that was not settled within its budget."""
+
+
+_WINDOW = 100
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """At most `_WINDOW` characters of a long line around a column, and the column within them."""
+    if len(line) <= _WINDOW:
+        return line, column
+    start = max(0, min(column - 1 - _WINDOW // 2, len(line) - _WINDOW))
+    return line[start : start + _WINDOW], column - start
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

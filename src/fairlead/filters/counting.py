@@ -1,0 +1,307 @@
+"""The counting index: which of many conjunctions does a valuation satisfy? (book 3.1.2 "Algorithms", 3.2.2)
+
+    found(v)  iff  every extent of the conjunction holds the value that v gives to its term
+
+Three levels lead from a valuation to the conjunctions: the term, the shape of the extent (single values, a
+span of numbers, a prefix, anything else), and the value. Equal extents on one term are kept once, whoever asks
+for them. Each extent that holds the term's value adds one to the counts of its conjunctions; those whose count
+reaches the number of their extents are found. Extents that admit absence cannot be counted, since a term that
+is absent is never looked up; they are tested at the end.
+
+A valuation is a notification, or the values that stand for another filter when the poset looks for its
+relatives.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from fairlead.filters.extents.extent import Extent
+from fairlead.filters.extents.numbers import NumberExtent
+from fairlead.filters.extents.strings import StringExtent
+from fairlead.filters.terms import Attribute, Term
+from fairlead.model import ABSENT, Kind, Notification, Record, Value, key_of, kind_of, number_of
+
+__all__ = ["CountingIndex", "SpanIndex", "valuation"]
+
+_VALUES_MAX: Final = 10_000
+"""A set of more values than this is tested like any other extent, not filed under each of them."""
+
+
+class CountingIndex:
+    """Conjunctions of extents under handles of the caller's choice."""
+
+    __slots__ = ("_always", "_open", "_required", "_terms")
+
+    def __init__(self) -> None:
+        self._terms: dict[Term, _TermIndex] = {}
+        self._required: dict[Hashable, int] = {}
+        self._open: dict[Hashable, dict[Term, Extent]] = {}
+        self._always: dict[Hashable, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._required)
+
+    def __contains__(self, handle: Hashable) -> bool:
+        return handle in self._required
+
+    def add(self, handle: Hashable, extents: Mapping[Term, Extent]) -> None:
+        """File a conjunction; the handle must be new."""
+        assert handle not in self._required, f"{handle!r} is in the index already"
+        counted = {term: extent for term, extent in extents.items() if not extent.allows(Kind.ABSENT)}
+        for term, extent in counted.items():
+            self._terms.setdefault(term, _TermIndex()).add(handle, extent)
+        if len(counted) < len(extents):
+            self._open[handle] = {term: extent for term, extent in extents.items() if term not in counted}
+        if not counted:
+            self._always[handle] = None
+        self._required[handle] = len(counted)
+
+    def remove(self, handle: Hashable, extents: Mapping[Term, Extent]) -> None:
+        """Take out a conjunction that was added with these extents."""
+        del self._required[handle]
+        self._open.pop(handle, None)
+        self._always.pop(handle, None)
+        for term, extent in extents.items():
+            if not extent.allows(Kind.ABSENT):
+                index = self._terms[term]
+                index.remove(handle, extent)
+                if not index:
+                    del self._terms[term]
+
+    def find(self, values: Mapping[Term, Value]) -> list[Hashable]:
+        """The handles whose every extent holds its term's value; terms without a value are absent."""
+        counts: defaultdict[Hashable, int] = defaultdict(int)
+        for term, value in values.items():
+            index = self._terms.get(term)
+            if index is not None:
+                for handle in index.holding(value):
+                    counts[handle] += 1
+        required = self._required
+        found = [handle for handle, count in counts.items() if count == required[handle]]
+        found.extend(self._always)
+        return [handle for handle in found if self._admits(handle, values)]
+
+    def terms(self) -> Iterator[Term]:
+        """The terms that some conjunction constrains to be present."""
+        return iter(self._terms)
+
+    def _admits(self, handle: Hashable, values: Mapping[Term, Value]) -> bool:
+        return all(values.get(term, ABSENT) in extent for term, extent in self._open.get(handle, {}).items())
+
+
+def valuation(notification: Notification, terms: Iterable[Term]) -> dict[Term, Value]:
+    """The values of a notification's attributes, and of those other terms that it gives a value to."""
+    values: dict[Term, Value] = {}
+    stack: list[tuple[str, Record]] = [("", notification.attributes)]
+    while stack:
+        prefix, record = stack.pop()
+        for name, value in record.items():
+            values[Attribute(prefix + name)] = value
+            if isinstance(value, Record):
+                stack.append((f"{prefix}{name}.", value))
+    for term in terms:
+        if term not in values and (value := term.value(notification)) is not ABSENT:
+            values[term] = value
+    return values
+
+
+class _TermIndex:
+    """The extents on one term, by shape."""
+
+    __slots__ = ("_by_prefix", "_by_value", "_others", "_postings", "_spans")
+
+    def __init__(self) -> None:
+        self._postings: dict[Extent, dict[Hashable, None]] = {}
+        self._by_value: defaultdict[Any, dict[Extent, None]] = defaultdict(dict)
+        self._spans: dict[Kind, SpanIndex] = {}
+        self._by_prefix: dict[int, dict[str, dict[Extent, None]]] = {}
+        self._others: dict[Extent, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._postings)
+
+    def add(self, handle: Hashable, extent: Extent) -> None:
+        posting = self._postings.get(extent)
+        if posting is None:
+            posting = self._postings[extent] = {}
+            self._file(extent)
+        posting[handle] = None
+
+    def remove(self, handle: Hashable, extent: Extent) -> None:
+        posting = self._postings[extent]
+        del posting[handle]
+        if not posting:
+            del self._postings[extent]
+            self._unfile(extent)
+
+    def holding(self, value: Value) -> Iterator[Hashable]:
+        for extent in self._extents_holding(value):
+            yield from self._postings[extent]
+
+    def _extents_holding(self, value: Value) -> Iterator[Extent]:
+        yield from self._by_value.get(key_of(value), ())
+        kind = kind_of(value)
+        spans = self._spans.get(kind)
+        if spans is not None:
+            yield from spans.stabbed(number_of(value) if kind is Kind.NUMBER else value.microseconds)
+        if kind is Kind.STRING:
+            for length, prefixes in self._by_prefix.items():
+                if length <= len(value):
+                    yield from prefixes.get(value[:length], ())
+        for extent in self._others:
+            if value in extent:
+                yield extent
+
+    def _file(self, extent: Extent) -> None:
+        values = extent.values(_VALUES_MAX)
+        if values is not None:
+            for value in values:
+                self._by_value[key_of(value)][extent] = None
+        elif (span := _span_of(extent)) is not None:
+            self._spans.setdefault(span[0], SpanIndex()).add(span[1], extent)
+        elif (prefix := _prefix_of(extent)) is not None:
+            self._by_prefix.setdefault(len(prefix), {}).setdefault(prefix, {})[extent] = None
+        else:
+            self._others[extent] = None
+
+    def _unfile(self, extent: Extent) -> None:
+        values = extent.values(_VALUES_MAX)
+        if values is not None:
+            for value in values:
+                _discard(self._by_value, key_of(value), extent)
+        elif (span := _span_of(extent)) is not None:
+            self._spans[span[0]].remove(span[1], extent)
+        elif (prefix := _prefix_of(extent)) is not None:
+            _discard(self._by_prefix[len(prefix)], prefix, extent)
+            if not self._by_prefix[len(prefix)]:
+                del self._by_prefix[len(prefix)]
+        else:
+            del self._others[extent]
+
+
+def _discard(filed: dict[Any, dict[Extent, None]], key: Any, extent: Extent) -> None:
+    del filed[key][extent]
+    if not filed[key]:
+        del filed[key]
+
+
+_LOWEST: Final = (Decimal("-Infinity"), 0)
+_HIGHEST: Final = (Decimal("Infinity"), 2)
+Bounds = tuple[tuple[Any, int], tuple[Any, int]]
+
+
+def _span_of(extent: Extent) -> tuple[Kind, Bounds] | None:
+    """The cuts around an extent that is a single interval of numbers or of instants."""
+    if len(extent.pieces) != 1:
+        return None
+    [(kind, piece)] = extent.pieces.items()
+    if not isinstance(piece, NumberExtent) or len(piece.intervals) != 1:
+        return None
+    cuts = list(piece.cuts)
+    low = _LOWEST if piece.below else cuts.pop(0)
+    return kind, (low, cuts.pop(0) if cuts else _HIGHEST)
+
+
+def _prefix_of(extent: Extent) -> str | None:
+    if len(extent.pieces) != 1:
+        return None
+    [piece] = extent.pieces.values()
+    form = piece.form if isinstance(piece, StringExtent) else None
+    return form[1] if form is not None and form[0] == "prefix" else None
+
+
+class SpanIndex:
+    """Intervals of one number line, to be asked for those that contain a number.
+
+    Sorted by their low end in blocks that know their highest end, so a question skips whole blocks.
+    """
+
+    __slots__ = ("_blocks",)
+    BLOCK_MAX: Final = 64
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block] = []
+
+    def add(self, bounds: Bounds, extent: Any) -> None:
+        entry = (*bounds, _Tie(extent))
+        block = self._block_for(entry)
+        if block is None:
+            block = _Block([])
+            self._blocks.append(block)
+        insort(block.entries, entry)
+        block.highest = max(block.highest, bounds[1])
+        if len(block.entries) > self.BLOCK_MAX:
+            self._split(block)
+
+    def remove(self, bounds: Bounds, extent: Any) -> None:
+        entry = (*bounds, _Tie(extent))
+        for at in range(self._first_block(entry), len(self._blocks)):
+            block = self._blocks[at]
+            if entry in block.entries:
+                block.entries.remove(entry)
+                if block.entries:
+                    block.highest = max(high for _, high, _ in block.entries)
+                else:
+                    del self._blocks[at]
+                return
+        raise KeyError(extent)
+
+    def stabbed(self, number: Any) -> Iterator[Any]:
+        """What was filed under the intervals that contain the number."""
+        place = (number, 0)
+        for block in self._blocks:
+            if block.entries[0][0] > place:
+                return
+            if block.highest > place:
+                for low, high, tie in block.entries:
+                    if low > place:
+                        break
+                    if high > place:
+                        yield tie.extent
+
+    def _first_block(self, entry: Any) -> int:
+        return max(0, bisect_left(self._blocks, entry, key=_first_entry) - 1)
+
+    def _block_for(self, entry: Any) -> _Block | None:
+        return self._blocks[self._first_block(entry)] if self._blocks else None
+
+    def _split(self, block: _Block) -> None:
+        half = len(block.entries) // 2
+        at = self._first_block(block.entries[0])
+        while self._blocks[at] is not block:
+            at += 1
+        self._blocks[at : at + 1] = [_Block(block.entries[:half]), _Block(block.entries[half:])]
+
+
+class _Block:
+    __slots__ = ("entries", "highest")
+
+    def __init__(self, entries: list[Any]) -> None:
+        self.entries = entries
+        self.highest: Any = max((high for _, high, _ in entries), default=_LOWEST)
+
+
+def _first_entry(block: _Block) -> Any:
+    return block.entries[0]
+
+
+class _Tie:
+    """Orders entries with equal bounds somehow, and the same way each time."""
+
+    __slots__ = ("extent",)
+
+    def __init__(self, extent: Any) -> None:
+        self.extent = extent
+
+    def __lt__(self, other: _Tie) -> bool:
+        return hash(self.extent) < hash(other.extent)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Tie) and self.extent == other.extent
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,46 @@
+"""Brute force: n matches F iff F says so. Every filter is asked, every time.
+
+The oracle that all other engines are compared with, and the quickest of them for a handful of filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic
+
+from fairlead.filters.filter import Filter
+from fairlead.matching.engine import Id, Statistics
+from fairlead.model import Notification
+
+__all__ = ["Brute"]
+
+
+class Brute(Generic[Id]):
+    """Every filter is asked about every notification."""
+
+    __slots__ = ("_filters", "_matches", "_notifications", "_tests")
+
+    def __init__(self) -> None:
+        self._filters: dict[Id, Filter] = {}
+        self._notifications = self._tests = self._matches = 0
+
+    def add(self, id: Id, filter: Filter) -> None:
+        if id in self._filters:
+            raise ValueError(f"the id {id!r} is taken")
+        self._filters[id] = filter
+
+    def remove(self, id: Id) -> None:
+        del self._filters[id]
+
+    def match(self, notification: Notification) -> list[Id]:
+        matching = [id for id, filter in self._filters.items() if filter.matches(notification)]
+        self._notifications += 1
+        self._tests += len(self._filters)
+        self._matches += len(matching)
+        return matching
+
+    def match_batch(self, notifications: Iterable[Notification]) -> list[list[Id]]:
+        return [self.match(notification) for notification in notifications]
+
+    def statistics(self) -> Statistics:
+        return Statistics("brute", len(self._filters), self._notifications, self._tests, self._matches)

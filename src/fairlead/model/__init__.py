@@ -1,0 +1,53 @@
+"""Notifications and their values: frozen, checked at the door, the same on every runtime."""
+
+from fairlead.model.notification import Notification
+from fairlead.model.tree import ROOT, Element, tree_of
+from fairlead.model.values import (
+    ABSENT,
+    RANK,
+    Absent,
+    Array,
+    Instant,
+    Interval,
+    Key,
+    Kind,
+    Multi,
+    Number,
+    Point,
+    Record,
+    Rectangle,
+    Tuple,
+    Value,
+    check_name,
+    key_of,
+    kind_of,
+    number_of,
+    value_of,
+)
+
+__all__ = [
+    "ABSENT",
+    "RANK",
+    "ROOT",
+    "Absent",
+    "Array",
+    "Element",
+    "Instant",
+    "Interval",
+    "Key",
+    "Kind",
+    "Multi",
+    "Notification",
+    "Number",
+    "Point",
+    "Record",
+    "Rectangle",
+    "Tuple",
+    "Value",
+    "check_name",
+    "key_of",
+    "kind_of",
+    "number_of",
+    "tree_of",
+    "value_of",
+]

@@ -1,0 +1,571 @@
+"""Values: what an attribute of a notification may hold.
+
+Every value has exactly one kind, and a canonical key: two values are the same value iff their keys are equal.
+
+    null                  None
+    boolean               bool; never a number
+    number                int, float, Decimal. A float stands for its shortest decimal, so 0.1 is one tenth,
+                          whether it came as a double or as a decimal; integers of any size are exact
+    nan                   the float that is not a number: it exists and satisfies nothing else
+    string                str without lone surrogates, compared by code point
+    bytes                 bytes, compared by byte
+    time                  Instant: whole microseconds, UTC
+    set                   Multi: a finite set of simple values
+    point, rectangle,     Point, Rectangle, Interval
+    interval
+    tuple                 Tuple: values by position
+    record                Record: values by name; reached by dotted names
+    array                 Array: a list that is not a set of simple values; reached by paths only
+    object                any other Python object: its public members and inspectors can be asked
+
+`value_of` brings what users write into this form, once, at the door; everything behind it relies on it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Context, Decimal
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from fairlead.errors import ValueRefused
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Array",
+    "Instant",
+    "Interval",
+    "Key",
+    "Kind",
+    "Multi",
+    "Number",
+    "Point",
+    "Record",
+    "Rectangle",
+    "Tuple",
+    "Value",
+    "check_name",
+    "key_of",
+    "kind_of",
+    "number_of",
+    "value_of",
+]
+
+Number: TypeAlias = int | Decimal
+"""A canonical number: an int where whole, else a normalised Decimal."""
+
+Key: TypeAlias = tuple[Any, ...]
+"""The canonical, hashable stand-in of a value: (rank of its kind, its content)."""
+
+
+DEPTH_MAX: Final = 100
+"""How deep records, arrays, tuples and sets may be nested; each step of a dotted name counts."""
+
+DIGITS_MAX: Final = 4300
+"""Numbers with more digits before the point, or zeros behind it, are refused: Python prints no longer int."""
+_INT_BOUND: Final = 10**DIGITS_MAX
+
+
+class Kind(Enum):
+    """The kinds of values, and absence, which is not a value but something a filter can see."""
+
+    ABSENT = "absent"
+    NULL = "null"
+    BOOLEAN = "boolean"
+    NUMBER = "number"
+    NAN = "nan"
+    STRING = "string"
+    BYTES = "bytes"
+    TIME = "time"
+    SET = "set"
+    POINT = "point"
+    INTERVAL = "interval"
+    RECTANGLE = "rectangle"
+    TUPLE = "tuple"
+    RECORD = "record"
+    ARRAY = "array"
+    OBJECT = "object"
+
+    # Members are singletons, so identity will do; the inherited hash runs Python code for every look-up.
+    __hash__ = object.__hash__
+
+
+RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
+SIMPLE: Final = frozenset(
+    {Kind.NULL, Kind.BOOLEAN, Kind.NUMBER, Kind.NAN, Kind.STRING, Kind.BYTES, Kind.TIME}
+)
+"""The kinds that may be elements of a set."""
+
+
+class Absent:
+    """The one thing that stands for an attribute that is not there."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Final = Absent()
+
+
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """A point in time: whole microseconds since 1970-01-01T00:00:00Z."""
+
+    microseconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> Instant:
+        """The instant that an RFC 3339 date-time names; finer than microseconds is refused."""
+        found = _RFC3339.fullmatch(text)
+        if found is None:
+            raise ValueRefused(
+                f"not an instant: {text!r}",
+                hint="write it as RFC 3339 has it, with an offset: 2024-05-01T10:00:00Z",
+            )
+        *fields, fraction, offset = found.groups()
+        fraction = (fraction or "").rstrip("0")
+        if len(fraction) > 6:
+            raise ValueRefused(f"finer than a microsecond: {text!r}")
+        zone = "+00:00" if offset in "Zz" else offset
+        if zone[1:3] > "23" or zone[4:6] > "59":
+            raise ValueRefused(f"not an instant: {text!r} (an offset is less than a day)")
+        shift = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        try:
+            local = dt.datetime(*map(int, fields), tzinfo=dt.UTC)  # type: ignore[misc, arg-type]
+        except ValueError as error:
+            raise ValueRefused(f"not an instant: {text!r} ({error})") from None
+        since = (local - _EPOCH) // _MICROSECOND + int(fraction.ljust(6, "0"))
+        return cls(since - (shift if zone[0] == "+" else -shift) // _MICROSECOND)
+
+    @classmethod
+    def of(cls, moment: dt.datetime) -> Instant:
+        """The instant of an aware datetime."""
+        if moment.tzinfo is None:
+            raise ValueRefused(
+                f"a datetime without a time zone: {moment!r}", hint="give it one, such as datetime.UTC"
+            )
+        return cls((moment - _EPOCH) // _MICROSECOND)
+
+    def datetime(self) -> dt.datetime:
+        """The same instant as an aware datetime in UTC."""
+        return _EPOCH + dt.timedelta(microseconds=self.microseconds)
+
+    def __str__(self) -> str:
+        try:
+            return self.datetime().isoformat().replace("+00:00", "Z")
+        except OverflowError:  # outside the years 1 to 9999: offsets can carry an instant there
+            return f"{self.microseconds}us"
+
+
+class Multi:
+    """A finite set of simple values: what subset, contains and the like ask about.
+
+    Elements are the same iff their keys are, so {1, 1.0} has one element and {1, true} two.
+    """
+
+    __slots__ = ("_by_key",)
+
+    def __init__(self, elements: Iterable[Any] = ()) -> None:
+        by_key: dict[Key, Value] = {}
+        for element in elements:
+            value = value_of(element)
+            if kind_of(value) not in SIMPLE:
+                raise ValueRefused(f"not a simple value, so no element of a set: {element!r}")
+            by_key.setdefault(key_of(value), value)
+        self._by_key = dict(sorted(by_key.items()))
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """The canonical keys of the elements."""
+        return frozenset(self._by_key)
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._by_key.values())
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __contains__(self, element: object) -> bool:
+        return key_of(value_of(element)) in self._by_key
+
+    def has_key(self, key: Key) -> bool:
+        """Whether the element with this key is in the set."""
+        return key in self._by_key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Multi) and self._by_key.keys() == other._by_key.keys()
+
+    def __hash__(self) -> int:
+        return hash(self.keys)
+
+    def __repr__(self) -> str:
+        return f"Multi([{', '.join(map(repr, self))}])"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listed:
+    """Values in a row; the same iff their keys are."""
+
+    items: tuple[Value, ...]
+    levels: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "items", tuple(map(value_of, self.items)))
+        object.__setattr__(self, "levels", _levels(self.items))
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and key_of(self) == key_of(other)
+
+    def __hash__(self) -> int:
+        return hash(key_of(self))
+
+
+class Tuple(_Listed):
+    """Values by position, as in tuple spaces."""
+
+    __slots__ = ()
+
+
+class Array(_Listed):
+    """A list with records or lists in it: no set of simple values, so only paths reach inside."""
+
+    __slots__ = ()
+
+
+class Record(Mapping[str, Any]):
+    """Values by name. Immutable. Dotted names given to it are opened up into nested records."""
+
+    __slots__ = ("_fields", "levels")
+
+    def __init__(self, fields: Mapping[str, Any] | None = None) -> None:
+        opened: dict[str, Any] = {}
+        for name, given in (fields or {}).items():
+            if not isinstance(name, str):
+                raise ValueRefused(f"an attribute's name is a string, not {name!r}")
+            *parents, last = check_name(name).split(".")
+            _insert(opened, parents, last, value_of(given), name)
+        self._fields: dict[str, Value] = {
+            name: Record._sealed(value) if isinstance(value, dict) else value
+            for name, value in opened.items()
+        }
+        self.levels = _levels(self._fields.values())
+
+    @classmethod
+    def _sealed(cls, fields: dict[str, Any]) -> Record:
+        record = cls.__new__(cls)
+        record._fields = {
+            name: cls._sealed(value) if isinstance(value, dict) else value for name, value in fields.items()
+        }
+        record.levels = _levels(record._fields.values())
+        return record
+
+    def lookup(self, name: str) -> Any:
+        """The value under a dotted name, or ABSENT."""
+        here: Any = self
+        for step in name.split("."):
+            if isinstance(here, Record):
+                here = here._fields.get(step, ABSENT)
+            elif kind_of(here) is Kind.OBJECT:
+                here = _member(here, step)
+            else:
+                return ABSENT
+        return here
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.lookup(name)
+        if found is ABSENT:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.lookup(name) is not ABSENT
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and key_of(self) == key_of(other)
+
+    def __hash__(self) -> int:
+        return hash(key_of(self))
+
+    def __repr__(self) -> str:
+        return f"Record({self._fields!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point in the plane."""
+
+    x: Number
+    y: Number
+
+    def __post_init__(self) -> None:
+        _coordinates(self, "x", "y")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A closed interval of numbers, as a value."""
+
+    low: Number
+    high: Number
+
+    def __post_init__(self) -> None:
+        _coordinates(self, "low", "high")
+        if self.low > self.high:
+            raise ValueRefused(f"an interval from {self.low} to {self.high} holds nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A closed, axis-aligned rectangle, by its lower left and its upper right corner."""
+
+    left: Number
+    bottom: Number
+    right: Number
+    top: Number
+
+    def __post_init__(self) -> None:
+        _coordinates(self, "left", "bottom", "right", "top")
+        if self.left > self.right or self.bottom > self.top:
+            raise ValueRefused(
+                f"the corners ({self.left}, {self.bottom}) and ({self.right}, {self.top}) are not in order"
+            )
+
+
+Value: TypeAlias = Any
+"""A value in one of the forms above; `value_of` makes sure of it."""
+
+
+_KIND_BY_TYPE: Final[dict[type, Kind]] = {
+    type(None): Kind.NULL,
+    bool: Kind.BOOLEAN,
+    int: Kind.NUMBER,
+    str: Kind.STRING,
+    bytes: Kind.BYTES,
+    Instant: Kind.TIME,
+    Multi: Kind.SET,
+    Point: Kind.POINT,
+    Interval: Kind.INTERVAL,
+    Rectangle: Kind.RECTANGLE,
+    Tuple: Kind.TUPLE,
+    Array: Kind.ARRAY,
+    Record: Kind.RECORD,
+    Absent: Kind.ABSENT,
+}
+
+
+def kind_of(value: Value) -> Kind:
+    """The one kind of a value."""
+    kind = _KIND_BY_TYPE.get(type(value))
+    if kind is not None:
+        return kind
+    if isinstance(value, float):
+        return Kind.NAN if math.isnan(value) else Kind.NUMBER
+    if isinstance(value, Decimal):
+        return Kind.NAN if value.is_nan() else Kind.NUMBER
+    for known in (int, str, bytes):  # subclasses, such as enumerations; bool cannot be subclassed
+        if isinstance(value, known):
+            return _KIND_BY_TYPE[known]
+    return Kind.OBJECT
+
+
+_EXACT_BELOW: Final = 2.0**53
+
+
+def number_of(value: float | Decimal) -> Number:
+    """The canonical number that an int, a float or a Decimal stands for."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        if -_EXACT_BELOW < value < _EXACT_BELOW and value.is_integer():
+            return int(value)
+        value = Decimal(repr(value))
+    if not value.is_finite():
+        return value
+    if abs(value.adjusted()) >= DIGITS_MAX and value:
+        raise ValueRefused(f"a number of more than {DIGITS_MAX} digits")
+    whole = int(value)
+    if whole == value:
+        return whole
+    return value.normalize(Context(prec=max(1, len(value.as_tuple().digits))))
+
+
+def key_of(value: Value) -> Key:
+    """The canonical key: equal iff the values are the same."""
+    kind = kind_of(value)
+    rank = RANK[kind]
+    content: Any
+    match kind:
+        case Kind.NULL | Kind.NAN | Kind.ABSENT:
+            return (rank,)
+        case Kind.NUMBER:
+            content = number_of(value)
+        case Kind.TIME:
+            content = value.microseconds
+        case Kind.SET:
+            content = value.keys
+        case Kind.POINT:
+            content = (value.x, value.y)
+        case Kind.INTERVAL:
+            content = (value.low, value.high)
+        case Kind.RECTANGLE:
+            content = (value.left, value.bottom, value.right, value.top)
+        case Kind.TUPLE | Kind.ARRAY:
+            content = tuple(key_of(item) for item in value.items)
+        case Kind.RECORD:
+            content = frozenset((name, key_of(item)) for name, item in value._fields.items())
+        case Kind.OBJECT:
+            content = id(value)  # objects are compared by asking them, never as a whole
+        case _:
+            content = value
+    return (rank, content)
+
+
+def _checked_whole(whole: int) -> int:
+    if not -_INT_BOUND < whole < _INT_BOUND:
+        raise ValueRefused(f"a number of more than {DIGITS_MAX} digits")
+    return whole
+
+
+def value_of(given: Any) -> Value:
+    """A value as users write it, in the form that the rest relies on, or ValueRefused."""
+    try:
+        return _value_of(given)
+    except RecursionError:
+        raise ValueRefused(f"nested more than {DEPTH_MAX} levels deep") from None
+
+
+def _value_of(given: Any) -> Value:
+    kind = _KIND_BY_TYPE.get(type(given))
+    if kind is Kind.STRING:
+        return _checked_string(given)
+    if kind is Kind.NUMBER:
+        return _checked_whole(given)
+    if kind is not None and kind is not Kind.ABSENT:
+        return given
+    match given:
+        case Absent():
+            raise ValueRefused("an attribute that is absent is left out, not given a value")
+        case dt.datetime():
+            return Instant.of(given)
+        case str():
+            return _checked_string(str.__str__(given))
+        case float():
+            return float(given)
+        case Decimal():
+            if given.is_finite():
+                number_of(given)
+            return given
+        case int():
+            return _checked_whole(int(given))
+        case bytearray() | memoryview():
+            return bytes(given)
+        case Mapping():
+            return Record(given)
+        case set() | frozenset():
+            return Multi(given)
+        case list() | tuple():
+            items = tuple(value_of(item) for item in given)
+            simple = all(kind_of(item) in SIMPLE for item in items)
+            return Multi(items) if simple else Array(items)
+        case _:
+            if type(given).__module__ == "numpy" and hasattr(given, "tolist"):
+                return value_of(given.tolist())
+            return given
+
+
+def _levels(values: Iterable[Value]) -> int:
+    """The levels of nesting of what holds these values, or ValueRefused."""
+    levels = 1
+    for value in values:
+        if isinstance(value, Record | _Listed):
+            levels = max(levels, value.levels + 1)
+        elif isinstance(value, Multi):
+            levels = max(levels, 2)
+    if levels > DEPTH_MAX:
+        raise ValueRefused(f"nested more than {DEPTH_MAX} levels deep")
+    return levels
+
+
+def check_name(name: str) -> str:
+    """A dotted name whose every step is non-empty, or ValueRefused."""
+    if not name or name.startswith(".") or name.endswith(".") or ".." in name:
+        raise ValueRefused(f"not an attribute's name: {name!r}", hint="names are steps joined by dots")
+    if name.count(".") >= DEPTH_MAX:
+        raise ValueRefused(f"nested more than {DEPTH_MAX} levels deep: a name of {name.count('.') + 1} steps")
+    return _checked_string(name)
+
+
+def _checked_string(text: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueRefused(f"a lone surrogate is no character: {text!r}") from None
+    return text
+
+
+def _insert(into: dict[str, Any], parents: list[str], last: str, value: Value, name: str) -> None:
+    """Put a value under parents that may be shared with other dotted names; a clash is refused."""
+    here = into
+    for step in parents:
+        below = here.setdefault(step, {})
+        if isinstance(below, Record):
+            below = here[step] = dict(below._fields)
+        if not isinstance(below, dict):
+            raise ValueRefused(f"{name!r} asks for a record where there is a value already")
+        here = below
+    existing = here.get(last, ABSENT)
+    if existing is ABSENT:
+        here[last] = value
+    elif isinstance(existing, dict | Record) and isinstance(value, Record):
+        for inner, item in value._fields.items():
+            _insert(into, [*parents, last], inner, item, f"{name}.{inner}")
+    else:
+        raise ValueRefused(f"{name!r} is given twice")
+
+
+def _coordinates(value: Any, *names: str) -> None:
+    for name in names:
+        given = value_of(getattr(value, name))
+        if kind_of(given) is not Kind.NUMBER or (
+            isinstance(given, float | Decimal) and not Decimal(given).is_finite()
+        ):
+            raise ValueRefused(f"a coordinate is a finite number, not {given!r}")
+        object.__setattr__(value, name, number_of(given))
+
+
+def _member(holder: Any, name: str) -> Any:
+    """A public data member of an embedded object, or ABSENT; methods are asked for by `name()`."""
+    if name.startswith("_"):
+        return ABSENT
+    found = getattr(holder, name, ABSENT)
+    return ABSENT if found is ABSENT or callable(found) else value_of(found)

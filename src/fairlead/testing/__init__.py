@@ -1,0 +1,36 @@
+"""For the tests of this project and of those who extend it: Hypothesis strategies for values and filters.
+
+Not imported by anything else: it needs `hypothesis`, which comes with the extra `dev`.
+"""
+
+from fairlead.testing.strategies import (
+    NAMES,
+    Quote,
+    asked_of,
+    conjunctions,
+    constraints,
+    filters,
+    notifications,
+    paths,
+    polynomials,
+    schemas,
+    simple_values,
+    templates,
+    values,
+)
+
+__all__ = [
+    "NAMES",
+    "Quote",
+    "asked_of",
+    "conjunctions",
+    "constraints",
+    "filters",
+    "notifications",
+    "paths",
+    "polynomials",
+    "schemas",
+    "simple_values",
+    "templates",
+    "values",
+]

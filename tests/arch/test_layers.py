@@ -1,0 +1,189 @@
+"""Imports point down only.
+
+The table below is the layers' one definition in code: what is not in it may not be imported, and a package
+that is not in it fails the test until somebody decides where it belongs. Imports inside functions and those
+for type checkers count as well: a dependency that is hidden is still one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "fairlead"
+
+BASE = frozenset({"errors", "filters", "model"})
+# The stages are siblings: they meet through the protocols in model/ and never import one another.
+STAGES = frozenset({"correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"})
+KERNEL = BASE | STAGES | {"audit", "broker", "log"}
+RUNTIMES = frozenset({"bus", "network", "simulation", "spark"})
+
+# "fairlead" is the package's own `__init__`, the face that users import; the code below it does not.
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "model": frozenset({"errors"}),
+    "filters": frozenset({"errors", "model"}),
+    **dict.fromkeys(STAGES, BASE),
+    "log": BASE,
+    "audit": BASE | STAGES,
+    "broker": BASE | STAGES | {"audit"},
+    "bus": KERNEL,
+    "network": KERNEL,
+    "simulation": KERNEL,
+    "spark": KERNEL | {"network.client", "simulation"},
+    "testing": KERNEL | RUNTIMES,
+    "fairlead": KERNEL | RUNTIMES,
+    "cli": KERNEL | RUNTIMES | {"fairlead"},
+    "console": KERNEL | RUNTIMES | {"fairlead"},
+    "__main__": frozenset({"cli"}),
+}
+
+# Libraries that have one home; anything else may be imported anywhere.
+HOMES: dict[str, frozenset[str]] = {
+    "pyspark": frozenset({"spark"}),
+    **dict.fromkeys(
+        ("asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"), frozenset({"console", "network"})
+    ),
+    **dict.fromkeys(("starlette", "uvicorn"), frozenset({"console"})),
+    **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
+    "rich": frozenset({"cli"}),
+}
+
+
+def unit_of(module: str) -> str:
+    """The row of the table that a module of Fairlead belongs to."""
+    return module.split(".")[1] if "." in module else module
+
+
+def imported(module: str, source: str, *, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything that a module imports, relative names made absolute."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=origin, names=names, level=level):
+                parents = package[: len(package) - level + 1] if level else []
+                base = ".".join([*parents, *([origin] if origin else [])])
+                yield from ((node.lineno, f"{base}.{alias.name}") for alias in names)
+            case ast.Call(
+                func=ast.Name(id="import_module" | "__import__"), args=[ast.Constant(str(name)), *_]
+            ):
+                yield node.lineno, name
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(str(name)), *_]):
+                yield node.lineno, name
+
+
+def is_allowed(name: str, allowed: frozenset[str]) -> bool:
+    """Whether a dotted name is one of those allowed, or lies within one of them."""
+    return any(f"{name}.".startswith(f"{each}.") for each in allowed)
+
+
+def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
+    """What a module's text imports against the table, one sentence for each."""
+    unit = unit_of(module)
+    if unit not in MAY_IMPORT:
+        return [f"{module}: the package {unit!r} has no row in MAY_IMPORT"]
+    found = []
+    for line, name in imported(module, source, is_package=is_package):
+        library, _, inner = name.partition(".")
+        if library != "fairlead":
+            if unit not in HOMES.get(library, {unit}):
+                found.append(f"{module}:{line}: {library} is imported only in {sorted(HOMES[library])}")
+            continue
+        # `from fairlead import Bus` names no module of ours: it is the face that is imported.
+        target = inner if inner.split(".")[0] in MAY_IMPORT or is_module(inner) else "fairlead"
+        if unit_of(f"fairlead.{target}") != unit and not is_allowed(target, MAY_IMPORT[unit]):
+            found.append(f"{module}:{line}: {unit} may not import {target}")
+    return found
+
+
+def is_module(inner: str) -> bool:
+    path = SOURCE / inner.partition(".")[0]
+    return bool(inner) and (path.is_dir() or path.with_suffix(".py").is_file())
+
+
+def modules() -> list[tuple[str, Path]]:
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    return found
+
+
+@pytest.mark.parametrize(("module", "path"), [pytest.param(*each, id=each[0]) for each in modules()])
+def test_imports_point_down_only(module: str, path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert violations(module, source, is_package=path.name == "__init__.py") == []
+
+
+def test_the_table_itself_points_down_only() -> None:
+    graph = {unit: {each.split(".")[0] for each in allowed} for unit, allowed in MAY_IMPORT.items()}
+    order = list(TopologicalSorter(graph).static_order())
+    assert set(order) == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "complaint"),
+    [
+        ("fairlead.model.values", "from fairlead.filters import parse", "model may not import filters.parse"),
+        ("fairlead.model.values", "from fairlead import filters", "model may not import filters"),
+        ("fairlead.model.values", "from ..filters import parse", "model may not import filters.parse"),
+        ("fairlead.model.values", "from .. import bus", "model may not import bus"),
+        ("fairlead.errors", "import fairlead", "errors may not import fairlead"),
+        ("fairlead.filters.poset", "from fairlead import Bus", "filters may not import fairlead"),
+        (
+            "fairlead.matching.counting",
+            "import fairlead.routing.table",
+            "matching may not import routing.table",
+        ),
+        ("fairlead.matching.tree", "import fairlead.audit", "matching may not import audit"),
+        ("fairlead.broker.stages", "from fairlead.bus import Bus", "broker may not import bus.Bus"),
+        (
+            "fairlead.spark.delivery",
+            "from fairlead.network import server",
+            "spark may not import network.server",
+        ),
+        ("fairlead.simulation.faults", "import fairlead.network.client", "may not import network.client"),
+        ("fairlead.cli.match", "import fairlead.console", "cli may not import console"),
+        ("fairlead.cli.match", "from fairlead.testing import strategies", "cli may not import testing"),
+        ("fairlead.bus", "def f():\n    import asyncio.queues", "bus:2: asyncio is imported only in"),
+        ("fairlead.broker.stages", "from socket import socket", "socket is imported only in"),
+        ("fairlead.matching.columnar", "import pyspark.sql as sql", "pyspark is imported only in ['spark']"),
+        (
+            "fairlead.cli.run",
+            "from importlib import import_module\nimport_module('pyspark')",
+            "run:2: pyspark is",
+        ),
+        ("fairlead.cli.run", "import importlib\nimportlib.import_module('pyspark.sql')", "run:2: pyspark is"),
+        ("fairlead.network.server", "import starlette", "starlette is imported only in ['console']"),
+        ("fairlead.utilities.strings", "", "the package 'utilities' has no row in MAY_IMPORT"),
+    ],
+)
+def test_a_module_that_imports_upwards_or_sideways_is_named(module: str, source: str, complaint: str) -> None:
+    [found] = violations(module, source)
+    assert complaint in found
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("fairlead.filters.poset", "from .extents.piece import Piece\nfrom ..model import Notification"),
+        ("fairlead.filters.poset", "import fairlead.model.values, fairlead.errors\nimport numpy"),
+        ("fairlead.spark.delivery", "from fairlead.network.client import connect\nimport pyspark"),
+        (
+            "fairlead.spark.audit",
+            "from fairlead.simulation import Scheduler\nfrom fairlead.log import Segment",
+        ),
+        ("fairlead.network.server", "import asyncio, socket"),
+        ("fairlead.cli.show", "from fairlead import __version__\nfrom rich.console import Console"),
+        ("fairlead.__main__", "from fairlead.cli import main"),
+        ("fairlead", "from fairlead.bus import Bus\nfrom .errors import FairleadError"),
+    ],
+)
+def test_a_module_that_imports_downwards_is_left_alone(module: str, source: str) -> None:
+    assert violations(module, source, is_package=module == "fairlead") == []

@@ -1,0 +1,54 @@
+"""What all tests share: Hypothesis's profiles, the `soak` marker, and golden files.
+
+`HYPOTHESIS_PROFILE=default` gives the same examples on every run, so that a red test is red for everyone;
+`soak` draws many at random, and remembers in `.hypothesis/` what failed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+
+# No limits of time, neither `deadline` nor `too_slow`: a busy machine is not a failing test.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", UNTIMED, max_examples=100, derandomize=True)
+settings.register_profile("soak", UNTIMED, max_examples=5_000, derandomize=False, print_blob=True)
+settings.load_profile(PROFILE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--golden", action="store_true", help="write the golden files anew, run only their tests"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    def wanted(item: pytest.Item) -> bool:
+        if config.getoption("--golden"):
+            return "golden" in getattr(item, "fixturenames", ())
+        return PROFILE == "soak" or item.get_closest_marker("soak") is None
+
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = [item for item in items if wanted(item)]
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: the text equals `tests/golden/NAME`; with `--golden` it becomes that file."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+        assert path.exists(), f"tests/golden/{name} is missing: `make golden` writes it"
+        assert text == path.read_text(encoding="utf-8"), f"tests/golden/{name} says something else"
+
+    return compare
