@@ -25,6 +25,7 @@ from fairlead.filters.language import parse, render
 from fairlead.filters.merging import Merger, merge
 from fairlead.filters.paths import Path, Selection
 from fairlead.filters.patterns import RegularExpression, SubjectPattern
+from fairlead.filters.poset import Poset
 from fairlead.filters.schema import Schema
 from fairlead.filters.simplify import simplify
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position, Term
@@ -46,6 +47,7 @@ __all__ = [
     "Or",
     "Path",
     "Polynomial",
+    "Poset",
     "Position",
     "Range",
     "RegularExpression",

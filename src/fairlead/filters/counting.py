@@ -5,8 +5,12 @@
 Three levels lead from a valuation to the conjunctions: the term, the shape of the extent (single values, a
 span of numbers, a prefix, anything else), and the value. Equal extents on one term are kept once, whoever asks
 for them. Each extent that holds the term's value adds one to the counts of its conjunctions; those whose count
-reaches the number of their extents are found. Extents that admit absence cannot be counted, since a term that
-is absent is never looked up; they are tested at the end.
+reaches the number of their extents are found.
+
+Extents that admit absence are not counted but tested at the end, since a term that is absent is never looked
+up. With `counted_max` only the most selective extents of each conjunction are counted and all others are
+tested: counting `type = "quote"` for every quote would touch most conjunctions, only to find that the symbol is
+another one. With a bound of one this is clustering by the most selective constraint (book 3.2.2).
 
 A valuation is a notification, or the values that stand for another filter when the poset looks for its
 relatives.
@@ -30,48 +34,51 @@ __all__ = ["CountingIndex", "SpanIndex", "valuation"]
 
 _VALUES_MAX: Final = 10_000
 """A set of more values than this is tested like any other extent, not filed under each of them."""
+_SPAN_SHARE: Final = 0.1
+"""The share of all spans that a number is expected to lie in."""
 
 
 class CountingIndex:
     """Conjunctions of extents under handles of the caller's choice."""
 
-    __slots__ = ("_always", "_open", "_required", "_terms")
+    __slots__ = ("_always", "_counted", "_counted_max", "_terms", "_tested")
 
-    def __init__(self) -> None:
+    def __init__(self, counted_max: int | None = None) -> None:
+        self._counted_max = counted_max
         self._terms: dict[Term, _TermIndex] = {}
-        self._required: dict[Hashable, int] = {}
-        self._open: dict[Hashable, dict[Term, Extent]] = {}
+        self._counted: dict[Hashable, dict[Term, Extent]] = {}
+        self._tested: dict[Hashable, dict[Term, Extent]] = {}
         self._always: dict[Hashable, None] = {}
 
     def __len__(self) -> int:
-        return len(self._required)
+        return len(self._counted)
 
     def __contains__(self, handle: Hashable) -> bool:
-        return handle in self._required
+        return handle in self._counted
 
     def add(self, handle: Hashable, extents: Mapping[Term, Extent]) -> None:
         """File a conjunction; the handle must be new."""
-        assert handle not in self._required, f"{handle!r} is in the index already"
-        counted = {term: extent for term, extent in extents.items() if not extent.allows(Kind.ABSENT)}
+        assert handle not in self._counted, f"{handle!r} is in the index already"
+        countable = [term for term, extent in extents.items() if not extent.allows(Kind.ABSENT)]
+        if self._counted_max is not None:
+            countable.sort(key=lambda term: self._hits(term, extents[term]))
+        counted = self._counted[handle] = {term: extents[term] for term in countable[: self._counted_max]}
         for term, extent in counted.items():
             self._terms.setdefault(term, _TermIndex()).add(handle, extent)
         if len(counted) < len(extents):
-            self._open[handle] = {term: extent for term, extent in extents.items() if term not in counted}
+            self._tested[handle] = {term: extent for term, extent in extents.items() if term not in counted}
         if not counted:
             self._always[handle] = None
-        self._required[handle] = len(counted)
 
-    def remove(self, handle: Hashable, extents: Mapping[Term, Extent]) -> None:
-        """Take out a conjunction that was added with these extents."""
-        del self._required[handle]
-        self._open.pop(handle, None)
+    def remove(self, handle: Hashable) -> None:
+        """Take out a conjunction."""
+        for term, extent in self._counted.pop(handle).items():
+            index = self._terms[term]
+            index.remove(handle, extent)
+            if not index:
+                del self._terms[term]
+        self._tested.pop(handle, None)
         self._always.pop(handle, None)
-        for term, extent in extents.items():
-            if not extent.allows(Kind.ABSENT):
-                index = self._terms[term]
-                index.remove(handle, extent)
-                if not index:
-                    del self._terms[term]
 
     def find(self, values: Mapping[Term, Value]) -> list[Hashable]:
         """The handles whose every extent holds its term's value; terms without a value are absent."""
@@ -81,17 +88,23 @@ class CountingIndex:
             if index is not None:
                 for handle in index.holding(value):
                     counts[handle] += 1
-        required = self._required
-        found = [handle for handle, count in counts.items() if count == required[handle]]
+        found = [handle for handle, count in counts.items() if count == len(self._counted[handle])]
         found.extend(self._always)
         return [handle for handle in found if self._admits(handle, values)]
 
     def terms(self) -> Iterator[Term]:
-        """The terms that some conjunction constrains to be present."""
+        """The terms that some conjunction is counted by."""
         return iter(self._terms)
 
+    def _hits(self, term: Term, extent: Extent) -> float:
+        """How many conjunctions would be counted, roughly, whenever a value lies in the extent."""
+        index = self._terms.get(term)
+        return 0.0 if index is None else index.hits(extent)
+
     def _admits(self, handle: Hashable, values: Mapping[Term, Value]) -> bool:
-        return all(values.get(term, ABSENT) in extent for term, extent in self._open.get(handle, {}).items())
+        return all(
+            values.get(term, ABSENT) in extent for term, extent in self._tested.get(handle, {}).items()
+        )
 
 
 def valuation(notification: Notification, terms: Iterable[Term]) -> dict[Term, Value]:
@@ -138,6 +151,14 @@ class _TermIndex:
         if not posting:
             del self._postings[extent]
             self._unfile(extent)
+
+    def hits(self, extent: Extent) -> float:
+        """How many handles, roughly, are found for a value that lies in the extent."""
+        own = float(len(self._postings.get(extent, ())))
+        span = _span_of(extent)
+        spans = self._spans.get(span[0]) if span is not None else None
+        others = len(self._others) if extent.values(_VALUES_MAX) is None and span is None else 0
+        return own + others + (_SPAN_SHARE * len(spans) if spans is not None else 0.0)
 
     def holding(self, value: Value) -> Iterator[Hashable]:
         for extent in self._extents_holding(value):
@@ -250,6 +271,9 @@ class SpanIndex:
                     del self._blocks[at]
                 return
         raise KeyError(extent)
+
+    def __len__(self) -> int:
+        return sum(len(block.entries) for block in self._blocks)
 
     def stabbed(self, number: Any) -> Iterator[Any]:
         """What was filed under the intervals that contain the number."""

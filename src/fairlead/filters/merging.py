@@ -106,7 +106,7 @@ def _join_extents(conjunctions: list[Conjunction]) -> list[Conjunction]:
     groups: dict[Any, list[Conjunction]] = {}
     for one in conjunctions:
         for term in one.extents:
-            groups.setdefault(_all_but(one, term), []).append(one)
+            groups.setdefault(all_but(one, term), []).append(one)
     for (term, _, _), group in groups.items():
         alike = [one for one in group if one in left]
         if len(alike) < 2:
@@ -117,7 +117,8 @@ def _join_extents(conjunctions: list[Conjunction]) -> list[Conjunction]:
     return list(left)
 
 
-def _all_but(one: Conjunction, term: Term) -> tuple[Term, frozenset[Any], frozenset[Literal]]:
+def all_but(one: Conjunction, term: Term) -> tuple[Term, frozenset[Any], frozenset[Literal]]:
+    """A key that conjunctions share which are alike in all but one term."""
     others = frozenset((other, extent) for other, extent in one.extents.items() if other != term)
     return term, others, frozenset(one.literals)
 

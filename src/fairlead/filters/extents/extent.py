@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 from itertools import count
+from math import ceil, floor
 from typing import Any, Final, TypeAlias
 
 from fairlead.filters.constraint import COMPARABLE, Constraint, Op, Range
@@ -186,6 +187,17 @@ class Extent:
             return form.sample
         return form.value(piece.witness(_fresh) if kind is Kind.SET else piece.witness())
 
+    def ends(self) -> tuple[Value, Value]:
+        """Two members that lie far apart: whatever covers the extent holds both, and little else does."""
+        kinds = list(self.pieces.items())
+        return self._end(*kinds[0], first=True), self._end(*kinds[-1], first=False)
+
+    def _end(self, kind: Kind, piece: Part, *, first: bool) -> Value:
+        if kind in (Kind.NUMBER, Kind.TIME):
+            numbers = NumberExtent.everything() if piece is ALL else piece
+            return _FORM[kind].value(_outermost(numbers, first=first))
+        return Extent({kind: piece}).witness()
+
     def values(self, limit: int = 64) -> tuple[Value, ...] | None:
         """All values in the extent (ABSENT among them), where they are at most `limit`; else None."""
         found: list[Value] = []
@@ -229,6 +241,20 @@ def _settled(piece: Part) -> Part | None:
     if piece.is_empty():
         return None
     return ALL if piece.is_full() else piece
+
+
+_FAR: Final = 10**30
+
+
+def _outermost(piece: NumberExtent, *, first: bool) -> Any:
+    """A member at the first or the last end, far out where there is no end."""
+    span = piece.intervals[0 if first else -1]
+    if first and span.lo is None:
+        return (0 if span.hi is None else min(0, floor(span.hi))) - _FAR
+    if not first and span.hi is None:
+        return (0 if span.lo is None else max(0, ceil(span.lo))) + _FAR
+    end, closed = (span.lo, span.lo_closed) if first else (span.hi, span.hi_closed)
+    return end if closed else NumberExtent.interval(*span, discrete=piece.discrete).witness()
 
 
 # -- how values of each kind look inside their pieces ------------------------------------------------------

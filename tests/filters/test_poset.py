@@ -1,0 +1,136 @@
+"""The poset against testing all pairs."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.filters import Filter, Schema, covers, parse
+from fairlead.filters.poset import Poset
+from fairlead.model import Notification
+from fairlead.testing import conjunctions, filters, notifications
+
+COUNT = settings.default.max_examples
+
+
+def poset_of(some: list[Filter]) -> Poset[int]:
+    poset: Poset[int] = Poset()
+    for number, one in enumerate(some):
+        poset.add(number, one)
+    return poset
+
+
+def check_order(poset: Poset[int]) -> None:
+    """Edges, roots and classes are those of the covering relation, computed by testing all pairs."""
+    ids = list(poset)
+    above = {(a, b): covers(poset[a], poset[b]) and not covers(poset[b], poset[a]) for a in ids for b in ids}
+    for b in ids:
+        parents = {a for a in ids if above[a, b]}
+        nearest = {a for a in parents if not any(above[a, c] for c in parents)}
+        assert set(poset.parents(b)) == nearest
+        assert set(poset.equals(b)) == {
+            a for a in ids if covers(poset[a], poset[b]) and covers(poset[b], poset[a])
+        }
+        assert all(b in poset.children(a) for a in nearest)
+    assert set(poset.roots()) == {b for b in ids if not any(above[a, b] for a in ids)}
+
+
+@given(st.lists(conjunctions(), max_size=8))
+@settings(max_examples=COUNT)
+def test_edges_and_roots_are_those_of_the_covering_relation(some: list[Filter]) -> None:
+    check_order(poset_of(some))
+
+
+@given(st.lists(conjunctions(), min_size=1, max_size=8), st.data())
+@settings(max_examples=COUNT)
+def test_removing_brings_up_what_was_covered(some: list[Filter], data: st.DataObject) -> None:
+    poset = poset_of(some)
+    for number in data.draw(st.permutations(range(len(some))))[: data.draw(st.integers(0, len(some)))]:
+        assert poset.remove(number) == some[number]
+    check_order(poset)
+
+
+@given(st.lists(filters(), max_size=6), filters(), notifications())
+@settings(max_examples=COUNT)
+def test_lookups_are_those_of_testing_all(some: list[Filter], one: Filter, n: Notification) -> None:
+    poset = poset_of(some)
+    assert poset.matching(n) == [i for i, f in enumerate(some) if f.matches(n)]
+    assert set(poset.covered_by(one)) <= {i for i, f in enumerate(some) if covers(one, f)}
+    assert set(poset.covering(one)) <= {i for i, f in enumerate(some) if covers(f, one)}
+
+
+@given(st.lists(conjunctions(), max_size=8), conjunctions(), notifications())
+@settings(max_examples=COUNT)
+def test_in_the_exact_class_lookups_find_all(some: list[Filter], one: Filter, n: Notification) -> None:
+    poset = poset_of(some)
+    assert set(poset.matching(n)) == {i for i, f in enumerate(some) if f.matches(n)}
+    assert set(poset.covered_by(one)) == {i for i, f in enumerate(some) if covers(one, f)}
+    assert set(poset.covering(one)) == {i for i, f in enumerate(some) if covers(f, one)}
+
+
+def test_merge_candidates_differ_in_one_attribute() -> None:
+    poset = poset_of(
+        [
+            parse("x = 5 and y in {2, 3}"),
+            parse("x = 6 and y in {4, 5}"),
+            parse("x = 5 and y = 3 and z = 1"),
+            parse("x = 5"),
+            parse("x in [5, 5] and y > 7"),
+        ]
+    )
+    assert poset.merge_candidates(parse("x = 5 and y in {4, 5}")) == [0, 1, 4]
+
+
+def test_unsubscribing_the_cover_brings_the_covered_back() -> None:
+    poset = poset_of([parse("x > 1"), parse("x > 2"), parse("x > 3"), parse("y = 1")])
+    assert poset.roots() == [0, 3]
+    poset.remove(0)
+    assert poset.roots() == [1, 3]
+    assert poset.children(1) == [2]
+
+
+def test_the_order_is_shown_as_a_tree() -> None:
+    poset = poset_of([parse("x > 1"), parse("x > 2"), parse("x > 1.0"), parse("x > 2 and y = 1")])
+    assert poset.show() == "0, 2: x > 1\n  1: x > 2\n    3: x > 2 and y = 1"
+
+
+def test_a_schema_decides_what_is_identical() -> None:
+    poset: Poset[str] = Poset(Schema(types={}, attributes={"price": "int"}))
+    poset.add("set", parse("price in {20, 21, 22, 23, 24, 25}"))
+    poset.add("range", parse("price in [20, 25]"))
+    assert poset.equals("set") == ["set", "range"]
+
+
+def sample_filter(rng: random.Random) -> str:
+    """Subscriptions as they come: a symbol or a few, a range of prices, sometimes a sector."""
+    parts = [f'type = "{rng.choice(["quote", "order", "news"])}"']
+    if rng.random() < 0.8:
+        parts.append(f'symbol = "S{rng.randrange(300)}"')
+    if rng.random() < 0.7:
+        low = rng.randrange(0, 1000)
+        parts.append(f"price in [{low}, {low + rng.randrange(1, 200)}]")
+    if rng.random() < 0.3:
+        parts.append(f"volume > {rng.randrange(0, 1000)}")
+    return " and ".join(parts)
+
+
+def test_ten_thousand_filters_need_far_fewer_tests_than_there_are_pairs() -> None:
+    rng = random.Random(7)
+    poset: Poset[int] = Poset()
+    size = 10_000
+    for number in range(size):
+        poset.add(number, parse(sample_filter(rng)))
+    building = poset.statistics()
+    pairs = size * (size - 1)
+    # All pairs would be 99,990,000 tests; an insertion makes a few dozen.
+    assert building.tests < pairs / 100
+    asked = [parse(sample_filter(rng)) for _ in range(50)]
+    before = poset.statistics().tests
+    answers: list[tuple[Any, Any]] = [(poset.covering(one), poset.covered_by(one)) for one in asked]
+    made = poset.statistics().tests - before
+    useful = sum(len(up) + len(down) for up, down in answers)
+    assert made < 50 * 2 * size / 50
+    assert made <= 3 * useful + 50 * 20
