@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, Final
 from typing import Literal as Choice
 
@@ -30,7 +31,7 @@ from fairlead.filters.normal import Conjunction, Literal, Normaliser, Universe, 
 from fairlead.filters.paths import Selection, selection_covers, selection_overlaps
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Length, Position, Term
-from fairlead.model import ABSENT, Kind, Notification, Tuple, Value
+from fairlead.model import ABSENT, Kind, Notification, Tuple, Value, kind_of
 
 __all__ = ["Algebra", "Normal", "Relation", "covers", "identical", "overlaps", "relate", "witness"]
 
@@ -38,8 +39,8 @@ RelationName = Choice["identical", "covers", "covered", "overlaps", "disjoint"]
 
 PAIRS_MAX: Final = 200_000
 """How many pairs of conjunctions are compared for one answer."""
-DIFFERENCES_MAX: Final = 2000
-"""How many conjunctions a subtraction may produce before `covers` gives up and says no."""
+SUBTRACTED_MAX: Final = 50_000
+"""How many extents the subtractions for one answer may touch before `covers` gives up and says no."""
 _REMEMBERED: Final = 4096
 
 
@@ -111,8 +112,10 @@ class Algebra:
         try:
             _within_budget(first, second)
             known = frozenset(first.conjunctions)
+            budget = _Budget()
             return all(
-                given in known or self._covered(given, first.conjunctions) for given in second.conjunctions
+                given in known or self._covered(given, first.conjunctions, budget)
+                for given in second.conjunctions
             )
         except Undecided:
             return _covers_by_structure(first.filter, second.filter)
@@ -170,11 +173,11 @@ class Algebra:
         values = conjunction.projection(term, self.universe).values()
         return values is not None and not any(_allowed(value, term, conjunction) for value in values)
 
-    def _covered(self, given: Conjunction, covering: tuple[Conjunction, ...]) -> bool:
+    def _covered(self, given: Conjunction, covering: tuple[Conjunction, ...], budget: _Budget) -> bool:
         """Every notification that matches `given` matches one of the covering conjunctions."""
         if any(self.covers_one(one, given) for one in covering):
             return True
-        return len(covering) > 1 and self._rest(given, covering) is None
+        return len(covering) > 1 and self._rest(given, covering, budget) is None
 
     def covers_one(self, one: Conjunction, given: Conjunction) -> bool:
         """One conjunction covers another by itself."""
@@ -183,6 +186,16 @@ class Algebra:
             or self._holds_on_all_values(literal, given)
             for literal in one.literals
         )
+
+    def absorbed(self, conjunctions: Iterable[Conjunction]) -> list[Conjunction]:
+        """The conjunctions without those that another one covers."""
+        kept: list[Conjunction] = []
+        for one in conjunctions:
+            if any(self.covers_one(other, one) for other in kept):
+                continue
+            kept = [other for other in kept if not self.covers_one(one, other)]
+            kept.append(one)
+        return kept
 
     def _extent_covers(self, term: Term, extent: Extent, given: Conjunction) -> bool:
         possible = given.projection(term, self.universe)
@@ -201,31 +214,32 @@ class Algebra:
         values = given.projection(leaf.term, self.universe).values()
         return values is not None and all(leaf.holds(value) is literal.positive for value in values)
 
-    def _rest(self, given: Conjunction, covering: tuple[Conjunction, ...]) -> Conjunction | None:
+    def _rest(
+        self, given: Conjunction, covering: tuple[Conjunction, ...], budget: _Budget
+    ) -> Conjunction | None:
         """A part of `given` that no covering conjunction reaches, or None; `given` minus each in turn.
 
-        a and not (b and c) = (a and not b) or (a and b and not c), so the parts stay products of extents.
+        Depth first: where something is left, it is found long before everything else has been subtracted.
         """
-        left, made = [given], 0
-        for one in covering:
-            parts: list[Conjunction] = []
-            for part in left:
-                if self.is_empty(part & one):
-                    parts.append(part)
-                    continue
-                for rest in self._outside(part, one):
-                    made += 1
-                    if made > DIFFERENCES_MAX:
-                        raise Undecided("too many parts to subtract")
-                    if not self.is_empty(rest):
-                        parts.append(rest)
-                        if one is covering[-1]:
-                            return rest
-            left = parts
-        return left[0] if left else None
+        left = [(given, 0)]
+        while left:
+            part, done = left.pop()
+            if self.is_empty(part):
+                continue
+            for index in range(done, len(covering)):
+                budget.spend(1 + len(part.extents))
+                if not self.is_empty(part & covering[index]):
+                    left.extend((rest, index + 1) for rest in self._outside(part, covering[index]))
+                    break
+            else:
+                return part
+        return None
 
     def _outside(self, part: Conjunction, one: Conjunction) -> Iterator[Conjunction]:
-        """The part minus a conjunction, piece by piece, leaving aside terms on which all is let through."""
+        """The part minus a conjunction, piece by piece, leaving aside terms on which all is let through.
+
+        a and not (b and c) = (a and not b) or (a and b and not c), so the pieces stay products of extents.
+        """
         held = part
         for term, extent in one.extents.items():
             if not extent.covers(part.projection(term, self.universe)):
@@ -279,8 +293,8 @@ class Algebra:
             case Constraint(op=Op.EXTENDED), Constraint(op=Op.EXTENDED) if one.term == other.term:
                 return constraint_overlaps(one, other)
             case Tested(), Tested() if one.name == other.name:
-                asked = getattr(one.test, "overlaps", None)
-                return asked is None or bool(asked(other.test))
+                pairs = ((one.test, other.test), (other.test, one.test))
+                return all(not hasattr(asked, "overlaps") or asked.overlaps(given) for asked, given in pairs)
         return True
 
     # -- witnesses -----------------------------------------------------------------------------------------
@@ -307,9 +321,10 @@ class Algebra:
         excluded = self.normal(but_not).conjunctions
         if excluded is None:
             return
+        budget = _Budget()
         for conjunction in given.conjunctions:
             try:
-                rest = self._rest(conjunction, excluded)
+                rest = self._rest(conjunction, excluded, budget)
             except Undecided:
                 continue
             if rest is not None:
@@ -352,15 +367,36 @@ def _by_depth(term: Term) -> tuple[int, str]:
 def _notification(values: dict[Term, Value]) -> Notification:
     """The notification that gives each term its chosen value."""
     present = {term: value for term, value in values.items() if value is not ABSENT}
-    fields = {term.name: value for term, value in present.items() if isinstance(term, Attribute)}
-    # A record that has fields of its own here is made by naming those.
-    holders = {holder.name for name in fields for holder in holders_of(Attribute(name))}
-    fields = {name: value for name, value in fields.items() if name not in holders}
+    named = {term.name: value for term, value in present.items() if isinstance(term, Attribute)}
+    holders = {holder.name for name in named for holder in holders_of(Attribute(name))}
+    fields: dict[str, Any] = {}
+    within: dict[str, Any] = {"": fields}
+    for name in sorted(named, key=lambda name: name.count(".")):
+        value: Any = named[name]
+        if name in holders:  # what it holds comes next
+            value = within[name] = SimpleNamespace() if kind_of(value) is Kind.OBJECT else {}
+        above, _, step = name.rpartition(".")
+        if isinstance(within[above], dict):
+            within[above][step] = value
+        else:
+            setattr(within[above], step, value)
     positions = {term.index: value for term, value in present.items() if isinstance(term, Position)}
     length = max([present.get(Length(), 0), *(index + 1 for index in positions)])
     if positions or Length() in present:
         fields["tuple"] = Tuple(tuple(positions.get(index) for index in range(length)))
     return Notification.of(fields)
+
+
+@dataclass(slots=True)
+class _Budget:
+    """How much may still be subtracted for one answer."""
+
+    left: int = SUBTRACTED_MAX
+
+    def spend(self, extents: int) -> None:
+        self.left -= extents
+        if self.left < 0:
+            raise Undecided("too many parts to subtract")
 
 
 def _within_budget(first: Normal, second: Normal) -> None:
@@ -396,10 +432,11 @@ def _covers_by_structure(one: Filter, other: Filter) -> bool:
         mine = set(one.parts) if isinstance(one, Or) else {one}
         return all(part in mine or _covers_by_structure(one, part) for part in other.parts)
     if isinstance(one, And):
-        return all(_covers_by_structure(part, other) for part in one.parts)
+        known = set(other.parts) if isinstance(other, And) else {other}
+        return all(part in known or _covers_by_structure(part, other) for part in one.parts)
     if isinstance(one, Or) and other in one.parts:
         return True
-    if isinstance(other, And) and any(part == one for part in other.parts):
+    if isinstance(other, And) and one in other.parts:
         return True
     return isinstance(one, Not) and isinstance(other, Not) and _covers_by_structure(other.part, one.part)
 

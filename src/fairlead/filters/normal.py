@@ -23,6 +23,7 @@ from fairlead.errors import Undecided
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.extents.extent import PRESENT, Extent, extent_of, union
 from fairlead.filters.extents.numbers import NumberExtent
+from fairlead.filters.extents.strings import StringExtent
 from fairlead.filters.filter import And, Filter, Not, Or, Tested
 from fairlead.filters.paths import Selection
 from fairlead.filters.schema import Schema
@@ -38,7 +39,8 @@ _TUPLE: Final = Attribute("tuple")
 _LENGTH: Final = Length()
 _EVERYTHING: Final = ~Extent({})
 _ABSENT: Final = Extent.of_kinds(Kind.ABSENT)
-_HOLDERS: Final = Extent.of_kinds(Kind.RECORD, Kind.OBJECT)
+_RECORDS: Final = Extent.of_kinds(Kind.RECORD)
+_HOLDERS: Final = _RECORDS | Extent.of_kinds(Kind.OBJECT)  # whose members are public: no underscore
 _NUMBERS: Final = Extent.of_kinds(Kind.NUMBER)
 
 NEGATION: Final = {
@@ -96,16 +98,21 @@ class Universe:
         """Whether the term's numbers are whole."""
         if isinstance(term, Attribute):
             declared = self.schema.domain(term.name) if self.schema else None
-            if declared is not None:
-                return declared.integer
-            return self.envelope and term.name in _ENVELOPE_NUMBERS
+            whole = declared is not None and declared.integer
+            return whole or (self.envelope and term.name in _ENVELOPE_NUMBERS)
         return isinstance(term, Length | Selection)
 
     def _make(self, term: Term) -> Extent:
+        held = _holder(term)
+        if held is not None and (self.extent(held[0]) & held[1]).is_empty():
+            return _ABSENT  # nothing lies within what is declared to be a number
         match term:
             case Attribute(name):
                 declared = self.schema.domain(name) if self.schema else None
                 found = _ENVELOPE.get(name, _EVERYTHING) if self.envelope else _EVERYTHING
+                if name == "type" and self.schema is not None and self.schema.has_types:
+                    types = StringExtent.words(*self.schema.concrete)
+                    found &= _ABSENT | Extent.of_piece(Kind.STRING, types)
                 if declared is not None:
                     kinds = {declared.kind, Kind.ABSENT} | ({Kind.NULL} if declared.nullable else set())
                     found &= Extent.of_kinds(*kinds)
@@ -202,7 +209,8 @@ def _holder(term: Term) -> tuple[Attribute, Extent] | None:
     """What must be there, and of which kinds, for the term to have a value."""
     match term:
         case Attribute(name) if "." in name:
-            return Attribute(name.rpartition(".")[0]), _HOLDERS
+            above, _, step = name.rpartition(".")
+            return Attribute(above), _RECORDS if step.startswith("_") else _HOLDERS
         case Inspector(name, _):
             return Attribute(name), Extent.of_kinds(Kind.OBJECT)
         case Position() | Length():
@@ -239,9 +247,13 @@ def _kin(one: str, other: str) -> bool:
 def _close(stated: Mapping[Term, Extent], universe: Universe) -> dict[Term, Extent] | None:
     """Propagate along the forest of terms until nothing changes, or a term has no value left."""
     extents = dict(stated)
-    pending = list(extents)
-    if not any(map(depends, extents)):
-        pending = []  # the common case: plain names that have nothing to do with each other
+    pending: list[Term] = []
+    if any(map(depends, extents)):  # else, in the common case, plain names have nothing to do with each other
+        for holder in {holder for term in stated for holder in holders_of(term)}:
+            extents.setdefault(
+                holder, universe.extent(holder)
+            )  # what is said of a reaches a.b.c by way of a.b
+        pending.extend(extents)
     while pending:
         term = pending.pop()
         if extents[term].is_empty():
@@ -346,6 +358,8 @@ class Normaliser:
         if constraint.op is Op.EXTENDED:
             return [Conjunction({}, (Literal(constraint, positive),))]
         if isinstance(constraint.term, Selection):
+            if constraint.term.path.is_empty():  # such as //a/notification: the root is nowhere else
+                return [Conjunction({})] if constraint.holds(0) is positive else []
             return [Conjunction({}, (_count_literal(constraint, positive),))]
         extent = extent_of(constraint, discrete=self.universe.discrete(constraint.term))
         if not positive:
@@ -373,7 +387,9 @@ def _any_of(sides: Iterable[list[Conjunction]]) -> list[Conjunction]:
             else:
                 found.append(conjunction)
     found.extend(Conjunction({term: union(extents)}) for term, extents in single.items())
-    return _bounded(dict.fromkeys(found))
+    distinct = list(dict.fromkeys(found))
+    _bound(len(distinct))
+    return distinct
 
 
 def _all_of(sides: Iterable[list[Conjunction]]) -> list[Conjunction]:
@@ -387,7 +403,7 @@ def _all_of(sides: Iterable[list[Conjunction]]) -> list[Conjunction]:
             folded[term] = folded[term] & extent if term in folded else extent
 
     def product(left: list[Conjunction], right: list[Conjunction]) -> list[Conjunction]:
-        _bounded(range(len(left) * len(right)))
+        _bound(len(left) * len(right))
         joined = (one & other for one in left for other in right)
         return list(dict.fromkeys(c for c in joined if not _plainly_empty(c)))
 
@@ -399,8 +415,6 @@ def _plainly_empty(conjunction: Conjunction) -> bool:
     return any(extent.is_empty() for extent in conjunction.extents.values())
 
 
-def _bounded(found: Iterable[Any]) -> list[Any]:
-    listed = list(found)
-    if len(listed) > CONJUNCTIONS_MAX:
+def _bound(size: int) -> None:
+    if size > CONJUNCTIONS_MAX:
         raise Undecided(f"a filter of more than {CONJUNCTIONS_MAX} conjunctions")
-    return listed

@@ -215,6 +215,11 @@ class Schema:
         """What the attribute under a dotted name may hold, or None where it may hold anything."""
         return self._domains.get(name)
 
+    @property
+    def concrete(self) -> frozenset[str]:
+        """The types that notifications can be of: what the attribute `type` can be, where types are declared."""
+        return frozenset(self.types) - self._abstract
+
     def admit(self, notification: Notification) -> Notification:
         """The notification, if every declared attribute that it has lies in its domain, or ValueRefused.
 
@@ -236,8 +241,10 @@ class Schema:
 
     def _admit_type(self, notification: Notification) -> None:
         name = notification.get("type")
-        if not self.types or not isinstance(name, str):
+        if not self.types or name is ABSENT:
             return
+        if not isinstance(name, str):
+            raise ValueRefused(f"the attribute 'type' names a type of the schema, not {_shown(name)}")
         if name not in self.types:
             raise ValueRefused(f"the schema has no type {name!r}", hint=_suggestion(name, self.types))
         if name in self._abstract:

@@ -42,7 +42,8 @@ def simplify(filter: Filter, schema: Schema | None = None) -> Filter:
     if normal.conjunctions is None or len(normal.conjunctions) > ALTERNATIVES_MAX:
         return filter
     try:
-        return Or.of(conjunction_filter(conjunction, algebra) for conjunction in normal.conjunctions)
+        kept = algebra.absorbed(normal.conjunctions)
+        return Or.of(conjunction_filter(conjunction, algebra) for conjunction in kept)
     except Undecided:
         return filter
 

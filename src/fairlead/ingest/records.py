@@ -3,20 +3,20 @@
 A flat record has its attributes at the top; the envelope is read from `id`, `producer`, `time` and
 `sequence`, or from the fields that `Fields` names. An object with `specversion` 1.0 and an `id`, a `source`
 and a `type` is a CloudEvent: its context attributes keep their names, the payload is under `data`, and the
-producer is the `source`.
+producer is the `source`, under both names.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from fairlead.errors import ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest.rejection import Rejection
-from fairlead.model import ABSENT, Instant, Notification, Record, check_name
+from fairlead.model import ABSENT, Notification, Record, check_name
 from fairlead.model.encoding import fields_from_json, parse_json
 
 __all__ = ["Fields", "notification_of", "read"]
@@ -103,14 +103,11 @@ def _cloud_event(event: dict[str, Any], lift: bool) -> Notification:
     for name in _REQUIRED:
         if not isinstance(event[name], str) or not event[name]:
             raise ValueRefused(f"the {name!r} of a CloudEvent is a string with something in it")
-    record = Record(fields_from_json(_lifted(event) if lift else _unpacked(event)))
-    return Notification(
-        attributes=record,
-        id=event["id"],
-        producer=event["source"],
-        time=_time(record.lookup("time")),
-        sequence=_sequence(record.lookup("sequence")),
-    )
+    record = dict(fields_from_json(_lifted(event) if lift else _unpacked(event)))
+    if "sequence" in record:
+        record["sequence"] = _sequence(record["sequence"])
+    record.setdefault("producer", event["source"])
+    return replace(Notification.of(record), producer=event["source"])
 
 
 def _unpacked(event: dict[str, Any]) -> dict[str, Any]:
@@ -141,20 +138,6 @@ def _lifted(event: dict[str, Any]) -> dict[str, Any]:
     return {**context, **lifted, **({"data": staying} if staying else {})}
 
 
-def _time(given: Any) -> Instant | None:
-    if given is ABSENT or given is None:
-        return None
-    if not isinstance(given, Instant):
-        raise ValueRefused("the 'time' of a CloudEvent is an RFC 3339 date-time")
-    return given
-
-
-def _sequence(given: Any) -> int | None:
-    """CloudEvents write a sequence as a string, which stays the attribute; the envelope has the number."""
-    if given is ABSENT or given is None:
-        return None
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given
-    if isinstance(given, str) and _DIGITS.fullmatch(given):
-        return int(given)
-    raise ValueRefused("the 'sequence' of a CloudEvent is a whole number or a string of digits")
+def _sequence(given: Any) -> Any:
+    """CloudEvents may write a sequence as a string of digits; it is a number all the same."""
+    return int(given) if isinstance(given, str) and _DIGITS.fullmatch(given) else given

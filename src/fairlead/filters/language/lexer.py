@@ -73,11 +73,15 @@ def tokens(source: str) -> tuple[list[str], list[str], list[int]]:
     return kinds, texts, starts
 
 
+QUOTED: Final = re.compile(r"`((?:[^`\\]|\\.)*)`")
+"""A step of a name in backquotes."""
+
+
 def name_in(token: str) -> str:
     """The dotted name that a token of kind NAME spells."""
     if "`" not in token:
         return token
-    return re.sub(r"`((?:[^`\\]|\\.)*)`", lambda found: re.sub(r"\\(.)", r"\1", found[1]), token)
+    return QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1]), token)
 
 
 _ESCAPE: Final = re.compile(

@@ -68,6 +68,25 @@ def parse(text: str, schema: Schema | None = None) -> Filter:
     return _Parser(text, schema).whole()
 
 
+_NEARLY_KINDS: Final = {
+    "absent": "write absent x",
+    "bool": "the kind is boolean",
+    "date": "the kind is time",
+    "datetime": "the kind is time",
+    "decimal": "the kind is number",
+    "double": "the kind is number",
+    "float": "the kind is number",
+    "int": "the kind is number; a schema file declares whole numbers: price: int",
+    "integer": "the kind is number; a schema file declares whole numbers: price: int",
+    "list": "the kind is set, or array where it holds records",
+    "nan": "nothing but exists is true of NaN",
+    "str": "the kind is string",
+    "text": "the kind is string",
+    "timestamp": "the kind is time",
+}
+"""Words that would be types where none are declared, but are surely meant as kinds."""
+
+
 class _Parser(Reader):
     """A reader that knows the grammar."""
 
@@ -436,9 +455,11 @@ class _Parser(Reader):
         if self.kinds[self.at] == STRING:
             raise self.unexpected(("a type",), hint=f"types are names, without quotes: {word[1:-1]}")
         name = self.name()
-        if word in KIND_NAMES:
-            return KIND_NAMES[word]
+        if name in KIND_NAMES:
+            return KIND_NAMES[name]
         if self.schema is None or not self.schema.has_types:
+            if name in _NEARLY_KINDS:
+                raise self.refused(f"{name} is no kind of value", start, hint=_NEARLY_KINDS[name])
             return TypeName(name, frozenset({name}))
         return TypeName(name, self.placed(start, self.schema.type_members, name))
 

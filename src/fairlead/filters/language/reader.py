@@ -18,6 +18,7 @@ from fairlead.filters.language.lexer import (
     END,
     NAME,
     NUMBER,
+    QUOTED,
     STRING,
     TIME,
     name_in,
@@ -146,6 +147,8 @@ class Reader:
         self.at += 1
         if "`" not in spelled:
             return spelled
+        if any("." in step for step in QUOTED.findall(spelled)):
+            raise self.problem("a step of a name has no dots", self.starts[self.at - 1], hint="write a.b")
         return self.placed(self.starts[self.at - 1], check_name, name_in(spelled))
 
     # -- complaints ------------------------------------------------------------------------------------------
