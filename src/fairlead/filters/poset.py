@@ -237,8 +237,8 @@ class Poset(Generic[Id]):
             candidates = list(self._nodes.values())  # nothing matches it, so all cover it
         else:
             low, high = ends[0]
-            some = set(self._found(low))
-            candidates = [*(some.intersection(self._found(high))), *self._unindexed]
+            some = dict.fromkeys(self._found(low))
+            candidates = [*(node for node in some if _holds(node, high)), *self._unindexed]
         return (node for node in candidates if self._covers(node.normal, normal))
 
     def _covered_by(self, normal: Normal) -> Iterator[_Node]:
@@ -302,6 +302,14 @@ class Poset(Generic[Id]):
             del self._alike[key][node]
             if not self._alike[key]:
                 del self._alike[key]
+
+
+def _holds(node: _Node, values: dict[Term, Value]) -> bool:
+    """One of the node's conjunctions has the values in its extents."""
+    return any(
+        all(values.get(term, ABSENT) in extent for term, extent in conjunction.extents.items())
+        for conjunction in node.conjunctions
+    )
 
 
 def _merge_keys(node: _Node) -> list[Any]:
