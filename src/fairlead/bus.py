@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,13 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
-from fairlead.errors import FairleadError, ValueRefused
+from fairlead.errors import (
+    BusClosed,
+    NotAdvertised,
+    SubscriptionEnded,
+    SubscriptionRefused,
+    ValueRefused,
+)
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.matching import Engine, Statistics, engine_named
@@ -39,6 +46,8 @@ from fairlead.model import Instant, Notification, Record
 from fairlead.model.encoding import record_hash
 
 if TYPE_CHECKING:
+    from fairlead.audit import Event
+    from fairlead.audit.recorder import Recorder
     from fairlead.filters.schema import Schema
 
 __all__ = [
@@ -65,22 +74,6 @@ COUNTED: Final = (
 )
 ERRORS_KEPT: Final = 100
 """How many of its latest errors a subscriber keeps; all are counted."""
-
-
-class BusClosed(FairleadError, RuntimeError):
-    """Something was asked of a bus that is closed."""
-
-
-class NotAdvertised(FairleadError, ValueError):
-    """A producer published what none of its advertisements matches; nobody is notified about it."""
-
-
-class SubscriptionEnded(FairleadError, RuntimeError):
-    """A subscription is closed, and all that was delivered to it has been read."""
-
-
-class SubscriptionRefused(FairleadError, ValueError):
-    """A subscription that contradicts another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +113,10 @@ class Bus:
     `clock` stamps notifications that come without a time; without a clock they have none. `on_error` is
     called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
     recognised among the last `remembered` identities (producer, id): that bounds the memory they take.
+
+    `trace` records what happens, for `fairlead audit`: in a file with that name, complete when the bus is
+    closed, or by calling a function with every event, under locks, so that it must not use the bus. What has
+    no text form, such as a Python object, cannot be published on a bus with a file.
     """
 
     def __init__(
@@ -130,6 +127,7 @@ class Bus:
         *,
         on_error: Callable[[Delivery, Exception], object] | None = None,
         remembered: int = REMEMBERED,
+        trace: str | os.PathLike[str] | Callable[[Event], object] | None = None,
     ) -> None:
         self._schema = schema
         self._clock = clock
@@ -150,6 +148,7 @@ class Bus:
         self._idle = threading.Condition(self._lock)
         self._closed = False
         self._counts = dict.fromkeys(COUNTED, 0)
+        self._trace = None if trace is None else _recorder(trace)  # last: it opens a file
 
     # -- producers -----------------------------------------------------------------------------------------
 
@@ -164,6 +163,8 @@ class Bus:
             notification = self._schema.admit(notification)
         digest = self._digest(notification) if notification.id is None else None
         notification = self._stamped(notification)
+        if self._trace is not None:
+            self._trace.check(notification)
         with self._lock:
             self._check_open()
             self._check_advertised(notification)
@@ -173,6 +174,8 @@ class Bus:
                 self._counts["duplicates"] += 1
                 return None
             self._counts["published"] += 1
+            if self._trace is not None:
+                self._trace.published(identified)
             self._pending.extend(self._handovers(identified, matching))
         for subscription, error in failures:
             self._failed(subscription._receiver, Delivery(subscription.subscriber, identified, ()), error)
@@ -188,14 +191,24 @@ class Bus:
         parsed = self._parsed(filter)
         with self._lock:
             self._check_open()
+            if self._trace is not None:
+                self._trace.check(parsed)
             active = self._advertised.setdefault(producer, {})
-            return active.setdefault(parsed, Advertisement(producer, parsed, self))
+            if parsed not in active:
+                active[parsed] = Advertisement(producer, parsed, self)
+                if self._trace is not None:
+                    self._trace.advertised(producer, parsed)
+            return active[parsed]
 
     def unadvertise(self, advertisement: Advertisement) -> bool:
         """Revoke an advertisement; False where it was not active."""
         with self._lock:
             active = self._advertised.get(advertisement.producer, {})
-            return active.pop(advertisement.filter, None) is not None
+            if active.pop(advertisement.filter, None) is None:
+                return False
+            if self._trace is not None:
+                self._trace.unadvertised(advertisement.producer, advertisement.filter)
+            return True
 
     @property
     def advertisements(self) -> tuple[Advertisement, ...]:
@@ -240,6 +253,8 @@ class Bus:
                 receiver = _Receiver(callback, maxsize, overflow)
             else:
                 receiver.check_same(callback)
+            if self._trace is not None:
+                self._trace.check(parsed)
             self._engine.add(identity, parsed)
             name = identity if subscriber is None else subscriber
             subscription = Subscription(self, identity, name, parsed, receiver)
@@ -248,6 +263,8 @@ class Bus:
             if subscriber is not None:
                 self._by_filter[subscriber, parsed] = subscription
                 self._receivers[subscriber] = receiver
+            if self._trace is not None:
+                self._trace.subscribed(name, identity, parsed)
             return subscription
 
     def unsubscribe(self, subscription: Subscription | str) -> bool:
@@ -263,6 +280,8 @@ class Bus:
             self._engine.remove(identity)
             del self._subscriptions[identity]
             last = found._receiver.leave(identity)
+            if self._trace is not None:  # not before: a delivery may begin up to here
+                self._trace.unsubscribed(found.subscriber, identity)
             if self._receivers.get(found.subscriber) is found._receiver:
                 del self._by_filter[found.subscriber, found.filter]
                 if last:
@@ -411,6 +430,8 @@ class Bus:
                 return False
             handover = self._pending.popleft()
         if handover is None:
+            if self._trace is not None:  # the subscriptions end with the bus, and were not given up before
+                self._trace.ended()
             for subscription in self.subscriptions:
                 self.unsubscribe(subscription)
         else:
@@ -425,7 +446,7 @@ class Bus:
     def _notify(self, receiver: _Receiver, delivery: Delivery) -> None:
         outcomes: tuple[str, ...]
         try:
-            outcomes = receiver.receive(delivery)
+            outcomes = receiver.receive(delivery, self._trace)
         except Exception as error:  # one subscriber's failure is not the others'
             outcomes = ("delivered",)
             self._failed(receiver, delivery, error)
@@ -585,13 +606,15 @@ class _Receiver:
                 hint="leave the callback out, or use another subscriber's name",
             )
 
-    def receive(self, delivery: Delivery) -> tuple[str, ...]:
+    def receive(self, delivery: Delivery, trace: Recorder | None = None) -> tuple[str, ...]:
         """Take a delivery, unless all the subscriptions that matched have ended; what became of it."""
         with self._changed:
             if self._callback is None and self._overflow == "block":
                 self._changed.wait_for(lambda: self._room() or self._ended(delivery))
             if self._ended(delivery):
                 return ("withdrawn",)
+            if trace is not None:  # under the lock that an unsubscription takes as well
+                trace.notified(delivery.subscriber, delivery.notification, delivery.subscriptions)
             if self._callback is None:
                 outcomes = ("delivered",) if self._room() else ("delivered", "dropped")
                 if not self._room():
@@ -637,6 +660,12 @@ class _Receiver:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+def _recorder(trace: str | os.PathLike[str] | Callable[[Event], object]) -> Recorder:
+    from fairlead.audit.recorder import Recorder
+
+    return Recorder(trace)
 
 
 class _Identities:

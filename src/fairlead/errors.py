@@ -6,6 +6,14 @@
     ├── SchemaError (ValueError)         a schema file or declaration is wrong
     ├── ValueRefused (ValueError)        a value that no notification may hold, such as a lone surrogate
     ├── ExtensionError (ValueError)      a type, operator or filter class that cannot be registered or loaded
+    ├── EngineUnknown (LookupError)      a matching engine that does not exist
+    ├── DamagedIndex (ValueError)        a file that is no index of filters, or not whole any more
+    ├── BusClosed (RuntimeError)         something was asked of a bus that is closed
+    ├── NotAdvertised (ValueError)       a publication outside of what its producer advertised
+    ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
+    ├── SubscriptionRefused (ValueError) a subscription that contradicts another one
+    ├── TraceRefused (ValueError)        a trace that no run can have
+    ├── BadInput                         what a command was given cannot be used; the command line's own
     └── Undecided (RuntimeError)         a relation was not settled within its budget; callers answer soundly
 
 Bad input that arrives in bulk is not raised: it is a `Rejection`, a value that is kept and counted.
@@ -13,12 +21,22 @@ Bad input that arrives in bulk is not raised: it is a `Rejection`, a value that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
+    "BadInput",
+    "BusClosed",
+    "DamagedIndex",
+    "EngineUnknown",
     "ExtensionError",
     "FairleadError",
     "FilterError",
     "FilterSyntaxError",
+    "NotAdvertised",
     "SchemaError",
+    "SubscriptionEnded",
+    "SubscriptionRefused",
+    "TraceRefused",
     "Undecided",
     "ValueRefused",
 ]
@@ -85,6 +103,42 @@ class ValueRefused(FairleadError, ValueError):
 
 class ExtensionError(FairleadError, ValueError):
     """An extension that cannot be registered or loaded."""
+
+
+class DamagedIndex(FairleadError, ValueError):
+    """A file that is no index of filters, was written by another version, or is not whole."""
+
+
+class BusClosed(FairleadError, RuntimeError):
+    """Something was asked of a bus that is closed."""
+
+
+class NotAdvertised(FairleadError, ValueError):
+    """A producer published what none of its advertisements matches; nobody is notified about it."""
+
+
+class SubscriptionEnded(FairleadError, RuntimeError):
+    """A subscription is closed, and all that was delivered to it has been read."""
+
+
+class SubscriptionRefused(FairleadError, ValueError):
+    """A subscription that contradicts another one."""
+
+
+class TraceRefused(FairleadError, ValueError):
+    """A sequence of events that no run can have."""
+
+
+class BadInput(FairleadError):
+    """Input that a command cannot work with, and where it stands."""
+
+
+class EngineUnknown(FairleadError, LookupError):
+    """An engine was asked for by a name that none has."""
+
+    @classmethod
+    def named(cls, name: str, known: Iterable[str]) -> EngineUnknown:
+        return cls(f"no matching engine is named {name!r}", hint=f"there is {', '.join(sorted(known))}")
 
 
 class Undecided(FairleadError, RuntimeError):

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fairlead.cli.inputs import BadInput, add_language_options, filter_lines, language, opened, read_filter
+from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_filter
 from fairlead.cli.terminal import complain, emit_json, note, paint, say, speaks_unicode
-from fairlead.errors import FilterSyntaxError
+from fairlead.errors import BadInput, FilterSyntaxError
 
 if TYPE_CHECKING:
     from fairlead.filters import Filter, Schema

@@ -10,16 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from fairlead.errors import ExtensionError, FairleadError, FilterSyntaxError
+from fairlead.errors import BadInput, ExtensionError, FairleadError, FilterSyntaxError
 
 if TYPE_CHECKING:
     from fairlead.filters import Filter, Schema
 
 __all__ = ["BadInput", "add_language_options", "filter_lines", "language", "opened", "read_filter"]
-
-
-class BadInput(FairleadError):
-    """Input that a command cannot work with, and where it stands."""
 
 
 def add_language_options(parser: argparse.ArgumentParser) -> None:

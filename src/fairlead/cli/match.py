@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fairlead.cli.inputs import BadInput, add_language_options, filter_lines, language, opened, read_filter
+from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_filter
 from fairlead.cli.terminal import Progress, complain, note, write_utf8
+from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema

@@ -1,0 +1,55 @@
+"""Does what happened keep the specification? Programs that read a trace and say so, with proof.
+
+trace            what happened, one event per line, the same from every runtime
+history          a trace, indexed
+formulas         temporal logic over finite traces and lassos
+specifications   the specifications as efficient programs (`audit`), with `orders`
+literal          the same as temporal formulas, word for word, for small traces
+report           verdicts, and the events that prove each violation
+"""
+
+from fairlead.audit.formulas import Verdict
+from fairlead.audit.history import History, TraceRefused
+from fairlead.audit.report import Finding, Report, Violation
+from fairlead.audit.specifications import SPECIFICATIONS, audit
+from fairlead.audit.trace import (
+    Advertised,
+    Ended,
+    Event,
+    Faulted,
+    Notified,
+    Published,
+    Ready,
+    ScopeChanged,
+    Subscribed,
+    TopologyChanged,
+    Unadvertised,
+    Unsubscribed,
+    format_event,
+    read,
+)
+
+__all__ = [
+    "SPECIFICATIONS",
+    "Advertised",
+    "Ended",
+    "Event",
+    "Faulted",
+    "Finding",
+    "History",
+    "Notified",
+    "Published",
+    "Ready",
+    "Report",
+    "ScopeChanged",
+    "Subscribed",
+    "TopologyChanged",
+    "TraceRefused",
+    "Unadvertised",
+    "Unsubscribed",
+    "Verdict",
+    "Violation",
+    "audit",
+    "format_event",
+    "read",
+]

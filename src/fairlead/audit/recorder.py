@@ -1,0 +1,103 @@
+"""Writes down what happens at the interface of a runtime that delivers at once, as a trace."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Final, TextIO
+
+from fairlead.audit.trace import (
+    Advertised,
+    Ended,
+    Event,
+    Notified,
+    Published,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+    format_event,
+)
+from fairlead.filters.filter import Filter
+from fairlead.filters.language import render
+from fairlead.model import Notification
+from fairlead.model.encoding import notification_to_json
+from fairlead.model.order import OrderKey, identity_of
+
+__all__ = ["Recorder"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Records events, one at a time, in a file or by calling a function with each. Thread-safe.
+
+    The caller records an event while it holds whatever lock makes it happen, so that the trace has the order
+    in which things happened. A function that is called for each event therefore must not ask anything of
+    the runtime that it is told about.
+
+    Where an event cannot be recorded (a full disk, a function that raises), that is logged and the trace stops
+    there, without an end; the runtime goes on.
+    """
+
+    def __init__(self, target: str | os.PathLike[str] | Callable[[Event], object]) -> None:
+        self._lock = threading.Lock()
+        self._stream: TextIO | None = None
+        self._call: Callable[[Event], object] | None = None
+        self._advertisements: dict[tuple[str, Filter], str] = {}
+        self._advertisements_made = 0
+        if callable(target):
+            self._call = target
+        else:
+            self._stream = open(target, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 (until the end)
+
+    def check(self, thing: Notification | Filter) -> None:
+        """ValueRefused or FilterError where a file cannot hold it: before it happens, not when it has."""
+        if self._stream is not None:
+            notification_to_json(thing) if isinstance(thing, Notification) else render(thing)
+
+    def published(self, notification: Notification) -> None:
+        self._record(Published(notification, OrderKey.of(notification)))
+
+    def subscribed(self, subscriber: str, id: str, filter: Filter) -> None:
+        self._record(Subscribed(subscriber, id, filter))
+
+    def unsubscribed(self, subscriber: str, id: str) -> None:
+        self._record(Unsubscribed(subscriber, id))
+
+    def advertised(self, producer: str, filter: Filter) -> None:
+        self._advertisements_made += 1
+        id = self._advertisements[producer, filter] = f"a{self._advertisements_made}"
+        self._record(Advertised(producer, id, filter))
+
+    def unadvertised(self, producer: str, filter: Filter) -> None:
+        self._record(Unadvertised(producer, self._advertisements.pop((producer, filter))))
+
+    def notified(self, subscriber: str, notification: Notification, subscriptions: tuple[str, ...]) -> None:
+        self._record(Notified(subscriber, identity_of(notification), subscriptions))
+
+    def ended(self) -> None:
+        """Everything has been delivered; what happens from now on is no longer part of the trace."""
+        self._record(Ended())
+        with self._lock:
+            self._stop()
+
+    def _record(self, event: Event) -> None:
+        with self._lock:
+            try:
+                if self._stream is not None:
+                    self._stream.write(f"{format_event(event)}\n")
+                elif self._call is not None:
+                    self._call(event)
+            except Exception:
+                log.exception("the trace stops: an event could not be recorded")
+                self._stop()
+
+    def _stop(self) -> None:
+        stream, self._stream, self._call = self._stream, None, None
+        if stream is not None:
+            try:
+                stream.close()
+            except OSError:  # what was buffered does not fit either
+                log.exception("the trace is not complete")

@@ -1,0 +1,433 @@
+"""The trace: what happened at the interface of an event system, in one order, written by every runtime.
+
+A trace is a sequence of events; the place of an event is its number in it (book 2.5.1, where states carry the
+action that is executed next). As text it is JSON lines, one object per event, with the version and the kind
+first. `from` and `until` are order keys, `[time, producer, sequence, id]`.
+
+    {"v":1,"event":"pub","order":12,"notification":{"id":"7","producer":"p","attributes":{…}}}
+    {"v":1,"event":"sub","component":"ada","subscription":"s1","filter":"price > 10"}
+    {"v":1,"event":"unsub","component":"ada","subscription":"s1"}
+    {"v":1,"event":"adv","component":"p","advertisement":"a1","filter":"exists price"}
+    {"v":1,"event":"unadv","component":"p","advertisement":"a1"}
+    {"v":1,"event":"ready","component":"ada","subscription":"s1"}
+    {"v":1,"event":"notify","component":"ada","producer":"p","id":"7","subscriptions":["s1"]}
+    {"v":1,"event":"topology","change":"join","about":{…}}        scope, fault: likewise
+    {"v":1,"event":"end"}
+
+**Validity.** A subscription or advertisement with `from` holds for notifications with that order key or a
+larger one, wherever it stands in the trace; without, from its place on. Likewise `until`, which may come with
+the beginning or with the end; without it, an `unsub` or `unadv` ends it at its place.
+
+**Ready.** The book allows a finite delay until a subscription takes effect. A trace makes that checkable:
+`"ready":false` says that it has not taken effect yet, and a `ready` event says when it has, everywhere. From
+then on notifications that match must be delivered. Without either, that is so at once.
+
+**End.** The last event of a run that has come to rest: all that was ever to be delivered has been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from fairlead.errors import FairleadError, ValueRefused
+from fairlead.filters.filter import Filter
+from fairlead.filters.language import parse, render
+from fairlead.filters.schema import Schema
+from fairlead.ingest import Rejection
+from fairlead.model import Notification
+from fairlead.model.encoding import format_json, notification_from_json, notification_to_json, parse_json
+from fairlead.model.order import Identity, OrderKey, identity_of
+
+__all__ = [
+    "VERSION",
+    "Advertised",
+    "Ended",
+    "Event",
+    "Faulted",
+    "Notified",
+    "Published",
+    "Ready",
+    "ScopeChanged",
+    "Subscribed",
+    "TopologyChanged",
+    "Unadvertised",
+    "Unsubscribed",
+    "event_from_json",
+    "event_to_json",
+    "format_event",
+    "read",
+]
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """pub(X, n): X is the notification's producer."""
+
+    notification: Notification
+    key: OrderKey
+
+    @property
+    def component(self) -> str:
+        """Who published it."""
+        return self.notification.producer
+
+    @property
+    def identity(self) -> Identity:
+        """What was published."""
+        return identity_of(self.notification)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What a component has declared, under an id, and for which order keys it holds."""
+
+    component: str
+    id: str
+    filter: Filter
+    since: OrderKey | None = None
+    until: OrderKey | None = None
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed(_Begun):
+    """sub(Y, F)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised(_Begun):
+    """adv(X, F)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribed:
+    """unsub(Y, F), at its place or at an order key."""
+
+    component: str
+    id: str
+    until: OrderKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unadvertised:
+    """unadv(X, F), at its place or at an order key."""
+
+    component: str
+    id: str
+    until: OrderKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A subscription, or an advertisement, has taken effect everywhere."""
+
+    component: str
+    id: str
+    advertisement: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """notify(Y, n), and the ids of the subscriptions that matched."""
+
+    component: str
+    identity: Identity
+    subscriptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """Something that happened around the interface; what it is about is for those who know the runtime."""
+
+    change: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyChanged(_Changed):
+    """A broker, a client or a link has come or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeChanged(_Changed):
+    """A scope was created or destroyed, joined or left (book 6.2.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted(_Changed):
+    """Something went wrong on purpose or by chance: a crash, a loss, a notification that came late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Nothing more will happen, and nothing is under way."""
+
+
+Event: TypeAlias = (
+    Published
+    | Subscribed
+    | Unsubscribed
+    | Advertised
+    | Unadvertised
+    | Ready
+    | Notified
+    | TopologyChanged
+    | ScopeChanged
+    | Faulted
+    | Ended
+)
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+def format_event(event: Event) -> str:
+    """The line of an event, without its newline."""
+    return format_json(event_to_json(event))
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The JSON object of an event; ValueRefused where a notification or filter has no text form."""
+    kind = _KINDS[type(event)]
+    return {"v": VERSION, "event": kind, **_WRITERS[kind](event)}
+
+
+def _write_published(event: Published) -> dict[str, Any]:
+    return {"order": event.key.time, "notification": notification_to_json(event.notification)}
+
+
+def _write_begun(event: _Begun) -> dict[str, Any]:
+    return {
+        "component": event.component,
+        _noun(event): event.id,
+        "filter": render(event.filter),
+        **_bounds(since=event.since, until=event.until),
+        **({} if event.ready else {"ready": False}),
+    }
+
+
+def _write_over(event: Unsubscribed | Unadvertised) -> dict[str, Any]:
+    return {"component": event.component, _noun(event): event.id, **_bounds(until=event.until)}
+
+
+def _write_ready(event: Ready) -> dict[str, Any]:
+    return {"component": event.component, _noun(event): event.id}
+
+
+def _write_notified(event: Notified) -> dict[str, Any]:
+    producer, id = event.identity
+    return {
+        "component": event.component,
+        "producer": producer,
+        "id": id,
+        "subscriptions": list(event.subscriptions),
+    }
+
+
+def _write_changed(event: _Changed) -> dict[str, Any]:
+    return {"change": event.change, "about": dict(event.about)}
+
+
+def _noun(event: _Begun | Unsubscribed | Unadvertised | Ready) -> str:
+    advertises = isinstance(event, Advertised | Unadvertised) or (
+        isinstance(event, Ready) and event.advertisement
+    )
+    return "advertisement" if advertises else "subscription"
+
+
+def _bounds(since: OrderKey | None = None, until: OrderKey | None = None) -> dict[str, Any]:
+    return {
+        name: [key.time, key.producer, key.sequence, key.id]
+        for name, key in (("from", since), ("until", until))
+        if key is not None
+    }
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+def read(
+    stream: Iterable[bytes | str], source: str = "trace", schema: Schema | None = None
+) -> Iterator[tuple[int, Event | Rejection]]:
+    """The event of each line, or why there is none, with the line's number; blank lines are skipped."""
+    for number, line in enumerate(stream, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, event_from_json(parse_json(line), schema)
+        except FairleadError as error:
+            refused = error if isinstance(error, ValueRefused) else ValueRefused(str(error))
+            yield number, Rejection.of(refused, line, source=source, line=number)
+
+
+def event_from_json(jsonable: Any, schema: Schema | None = None) -> Event:
+    """The event of a JSON object; ValueRefused, or the filter's error, where it is none."""
+    if not isinstance(jsonable, dict):
+        raise ValueRefused("an event of a trace is a JSON object")
+    given = _Given(jsonable, schema)
+    version = given.take("v", _is_whole)
+    if version != VERSION:
+        raise ValueRefused(f"a trace of version {version!r}: version {VERSION} can be read")
+    kind = given.take("event", _is_text)
+    if kind not in _READERS:
+        raise ValueRefused(f"an event of an unknown kind: {kind!r}", hint=f"known: {', '.join(_READERS)}")
+    event = _READERS[kind](given)
+    given.check_empty(kind)
+    return event
+
+
+class _Given:
+    """The members of a JSON object: each is taken once, and checked; none is left over."""
+
+    __slots__ = ("_members", "schema")
+
+    def __init__(self, members: Mapping[str, Any], schema: Schema | None) -> None:
+        self._members = dict(members)
+        self.schema = schema
+
+    def take(self, name: str, fits: Callable[[Any], bool], default: Any = ...) -> Any:
+        value = self._members.pop(name, default)
+        if value is ...:
+            raise ValueRefused(f"the event has no {name!r}")
+        if value is not default and not fits(value):
+            raise ValueRefused(f"not what stands under {name!r}: {value!r}")
+        return value
+
+    def text(self, name: str) -> str:
+        found: str = self.take(name, _is_text)
+        return found
+
+    def key(self, name: str) -> OrderKey | None:
+        found = self.take(name, _is_key, None)
+        return None if found is None else OrderKey(*found)
+
+    def filter(self, name: str) -> Filter:
+        return parse(self.text(name), self.schema)
+
+    def has(self, name: str) -> bool:
+        return name in self._members
+
+    def check_empty(self, kind: str) -> None:
+        if self._members:
+            raise ValueRefused(f"{', '.join(map(repr, self._members))}: not part of {kind!r}")
+
+
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str)
+
+
+def _is_whole(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
+def _is_flag(given: Any) -> bool:
+    return isinstance(given, bool)
+
+
+def _is_object(given: Any) -> bool:
+    return isinstance(given, dict)
+
+
+def _is_texts(given: Any) -> bool:
+    return isinstance(given, list) and all(map(_is_text, given))
+
+
+def _is_key(given: Any) -> bool:
+    match given:
+        case [time, str(), sequence, str()]:
+            return _is_whole(time) and (sequence is None or _is_whole(sequence))
+        case _:
+            return False
+
+
+def _read_published(given: _Given) -> Published:
+    time = given.take("order", _is_whole)
+    notification = notification_from_json(given.take("notification", _is_object))
+    return Published(notification, OrderKey.of(notification, time))
+
+
+def _read_subscribed(given: _Given) -> Subscribed:
+    return Subscribed(given.text("component"), given.text("subscription"), **_rest(given))
+
+
+def _read_advertised(given: _Given) -> Advertised:
+    return Advertised(given.text("component"), given.text("advertisement"), **_rest(given))
+
+
+def _rest(given: _Given) -> dict[str, Any]:
+    return {
+        "filter": given.filter("filter"),
+        "since": given.key("from"),
+        "until": given.key("until"),
+        "ready": given.take("ready", _is_flag, True),
+    }
+
+
+def _read_unsubscribed(given: _Given) -> Unsubscribed:
+    return Unsubscribed(given.text("component"), given.text("subscription"), given.key("until"))
+
+
+def _read_unadvertised(given: _Given) -> Unadvertised:
+    return Unadvertised(given.text("component"), given.text("advertisement"), given.key("until"))
+
+
+def _read_ready(given: _Given) -> Ready:
+    advertisement = given.has("advertisement")
+    id = given.text("advertisement" if advertisement else "subscription")
+    return Ready(given.text("component"), id, advertisement)
+
+
+def _read_notified(given: _Given) -> Notified:
+    identity = Identity(given.text("producer"), given.text("id"))
+    return Notified(given.text("component"), identity, tuple(given.take("subscriptions", _is_texts, [])))
+
+
+def _changed(kind: Callable[[str, Mapping[str, Any]], Event]) -> Callable[[_Given], Event]:
+    return lambda given: kind(given.text("change"), given.take("about", _is_object, {}))
+
+
+_KINDS: Final[dict[type, str]] = {
+    Published: "pub",
+    Subscribed: "sub",
+    Unsubscribed: "unsub",
+    Advertised: "adv",
+    Unadvertised: "unadv",
+    Ready: "ready",
+    Notified: "notify",
+    TopologyChanged: "topology",
+    ScopeChanged: "scope",
+    Faulted: "fault",
+    Ended: "end",
+}
+
+_WRITERS: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
+    "pub": _write_published,
+    "sub": _write_begun,
+    "unsub": _write_over,
+    "adv": _write_begun,
+    "unadv": _write_over,
+    "ready": _write_ready,
+    "notify": _write_notified,
+    "topology": _write_changed,
+    "scope": _write_changed,
+    "fault": _write_changed,
+    "end": lambda _: {},
+}
+
+_READERS: Final[dict[str, Callable[[_Given], Event]]] = {
+    "pub": _read_published,
+    "sub": _read_subscribed,
+    "unsub": _read_unsubscribed,
+    "adv": _read_advertised,
+    "unadv": _read_unadvertised,
+    "ready": _read_ready,
+    "notify": _read_notified,
+    "topology": _changed(TopologyChanged),
+    "scope": _changed(ScopeChanged),
+    "fault": _changed(Faulted),
+    "end": lambda _: Ended(),
+}

@@ -1,0 +1,102 @@
+"""Ordered delivery: hold until the watermark passes, then release in the one total order.
+
+Law: two queues that get the same notifications, in any order of arrival and released at any moments, release
+the same sequence, provided that the disorder stays within the allowed lateness (see `fairlead.model.order`).
+What comes later is not lost: it goes to the late channel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from fairlead.delivery.watermark import Watermark
+from fairlead.model import Notification
+from fairlead.model.order import END, Identities, Ordering, OrderKey, event_time, identity_of
+
+__all__ = ["Arrival", "Late", "OrderedQueue"]
+
+
+class Arrival(Enum):
+    """What became of a notification on arrival."""
+
+    HELD = "held"
+    LATE = "late"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A notification that came after its place in the order had been passed, and where that was."""
+
+    notification: Notification
+    watermark: int
+
+
+class OrderedQueue:
+    """Holds notifications until the watermark passes them.
+
+    Whether an arrival is late is judged by the last release, not by what else has arrived since: within one
+    batch nothing is late because of its neighbours.
+    """
+
+    __slots__ = ("_counts", "_identities", "_late", "_ordering", "_watermark")
+
+    def __init__(self, lateness_us: int = 0, sources: Iterable[str] = ()) -> None:
+        self._watermark = Watermark(lateness_us, sources)
+        self._ordering = Ordering()
+        self._identities = Identities()
+        self._late: list[Late] = []
+        self._counts: Counter[Arrival] = Counter()
+
+    @property
+    def watermark(self) -> int:
+        """Up to where all is released."""
+        return self._ordering.bound
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many arrivals were held, late and duplicates."""
+        return {arrival.value: self._counts[arrival] for arrival in Arrival}
+
+    def __len__(self) -> int:
+        """How many are held."""
+        return len(self._ordering)
+
+    def add(self, notification: Notification, source: str = "") -> Arrival:
+        """Take a notification in; it gets an id where it has none."""
+        arrival = self._add(notification, source)
+        self._counts[arrival] += 1
+        return arrival
+
+    def _add(self, notification: Notification, source: str) -> Arrival:
+        self._watermark.observe(event_time(notification), source)
+        identified = self._identities.take(notification)
+        if identified is None or identity_of(identified) in self._ordering:
+            return Arrival.DUPLICATE
+        if self._ordering.add(identified):
+            return Arrival.HELD
+        self._late.append(Late(identified, self.watermark))
+        return Arrival.LATE
+
+    def release(self) -> list[tuple[OrderKey, Notification]]:
+        """What the watermark has passed, in the total order."""
+        if self._watermark.value == END:
+            return self._ordering.close()
+        released = self._ordering.advance(self._watermark.value)
+        self._identities.forget(self.watermark)
+        return released
+
+    def close(self, source: str | None = None) -> None:
+        """Nothing more comes from a source, or from any: the next release does not wait for it."""
+        if source is None:
+            self._watermark.end()
+        else:
+            self._watermark.close(source)
+
+    def take_late(self) -> list[Late]:
+        """What has come late since this was asked last, in the order of arrival."""
+        late, self._late = self._late, []
+        return late

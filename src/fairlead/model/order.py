@@ -1,0 +1,427 @@
+"""The one total order of notifications: it respects each producer's own order and declared causes.
+
+    identity     (producer, id)
+    order key    (order time, producer, sequence, id), compared from left to right; a missing sequence number
+                 comes before every other, strings are compared by code point
+    order time   the event's time in microseconds (0 where it has none), raised where needed so that
+                 - it never goes back along the producer's sequence numbers (ids, where these are equal), and
+                 - the key comes behind the key of everything that the notification names as its cause
+
+**Causes** are named by the attribute `cause`: `{"producer": "p", "id": "7"}`, the same as a string "p/7"
+(split at the last slash), a bare id for one of the same producer, or several of these. What is named and does
+not exist changes nothing; neither do causes that lead back to themselves, for no order could respect them.
+
+`order_keys` orders a finite set. `Ordering` orders a stream and gives the same keys in the same order, however
+the arrivals were shuffled, as long as this holds: **when the bound passes the time of a notification, it has
+arrived, and so has everything that it follows** (smaller sequence numbers of its producer, its causes, and
+what those follow). What is established lies below the bound and cannot raise what does not, so a stream
+remembers only what it holds and, per producer, the last number that was established.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from fairlead.errors import ValueRefused
+from fairlead.model.encoding import record_hash
+from fairlead.model.notification import Notification
+from fairlead.model.values import ABSENT, Array, Multi, Record, Tuple
+
+__all__ = [
+    "BEGINNING",
+    "END",
+    "Identities",
+    "Identity",
+    "OrderKey",
+    "Ordering",
+    "causes_of",
+    "event_time",
+    "identity_of",
+    "order_keys",
+    "strong_components",
+]
+
+BEGINNING: Final = -(2**63)
+"""Before every time: where a bound starts."""
+END: Final = 2**63 - 1
+"""Behind every time: where a bound stands when nothing more can come."""
+
+
+class Identity(NamedTuple):
+    """Which notification: no two of one producer have the same id."""
+
+    producer: str
+    id: str
+
+
+def identity_of(notification: Notification) -> Identity:
+    """The identity of a notification that has an id; `Identities` gives one to those that have not."""
+    if notification.id is None:
+        raise ValueRefused("a notification without an id has no identity yet")
+    return Identity(notification.producer, notification.id)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """The place of a notification in the total order."""
+
+    time: int
+    producer: str = ""
+    sequence: int | None = None
+    id: str = ""
+
+    @classmethod
+    def of(cls, notification: Notification, time: int | None = None) -> OrderKey:
+        """The key of a notification at an order time: its own time, unless another one is given."""
+        producer, id = identity_of(notification)
+        return cls(event_time(notification) if time is None else time, producer, notification.sequence, id)
+
+    @classmethod
+    def first_at(cls, time: int) -> OrderKey:
+        """The least key of an order time: keys at least as large are those from that time on."""
+        return cls(time)
+
+    @property
+    def identity(self) -> Identity:
+        """Whose key it is."""
+        return Identity(self.producer, self.id)
+
+    @property
+    def rank(self) -> tuple[int, str, bool, int, str]:
+        """What is compared."""
+        return self.time, self.producer, self.sequence is not None, self.sequence or 0, self.id
+
+    def __lt__(self, other: OrderKey) -> bool:
+        return self.rank < other.rank
+
+    def __le__(self, other: OrderKey) -> bool:
+        return self.rank <= other.rank
+
+    def __gt__(self, other: OrderKey) -> bool:
+        return self.rank > other.rank
+
+    def __ge__(self, other: OrderKey) -> bool:
+        return self.rank >= other.rank
+
+
+def event_time(notification: Notification) -> int:
+    """When it happened, in microseconds; 0 where that is not said."""
+    return 0 if notification.time is None else notification.time.microseconds
+
+
+def causes_of(notification: Notification) -> tuple[Identity, ...]:
+    """What a notification names as its causes, each once. What is not a name names nothing."""
+    given = notification.get("cause")
+    each: Iterable[Any] = given if isinstance(given, Multi | Array | Tuple) else (given,)
+    return tuple(dict.fromkeys(found for name in each if (found := _named(name, notification.producer))))
+
+
+def _named(given: Any, producer: str) -> Identity | None:
+    if isinstance(given, Record):
+        id, named = given.lookup("id"), given.lookup("producer")
+        if (own := _id(id)) is None:
+            return None
+        return Identity(producer if named is ABSENT else _id(named) or "", own)
+    if (text := _id(given)) is None:
+        return None
+    before, slash, after = text.rpartition("/")
+    return Identity(before if slash else producer, after)
+
+
+def _id(given: Any) -> str | None:
+    """Ids and producers are strings; a whole number stands for its digits, as in the envelope."""
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        return None
+    return str(given)
+
+
+# -- a finite set ------------------------------------------------------------------------------------------
+
+
+def order_keys(notifications: Sequence[Notification]) -> list[OrderKey]:
+    """The order keys of notifications with distinct identities, each at the place of its notification."""
+    return _keys(notifications, event_time, frozenset())[0]
+
+
+class _Claim(NamedTuple):
+    """That one notification names another as its cause."""
+
+    effect: Identity
+    cause: Identity
+
+
+def _keys(
+    notifications: Sequence[Notification], floor: Callable[[Notification], int], void: Container[_Claim]
+) -> tuple[list[OrderKey], set[_Claim]]:
+    """The keys, none below its floor, and the claims that are circular: these and the void ones do not count."""
+    identities = [identity_of(notification) for notification in notifications]
+    places = {identity: place for place, identity in enumerate(identities)}
+    previous = _previous(notifications)
+    causes = [
+        [places[cause] for cause in causes_of(each) if cause in places and _Claim(own, cause) not in void]
+        for own, each in zip(identities, notifications, strict=True)
+    ]
+    follows = [named + before for named, before in zip(causes, previous, strict=True)]
+    keys: dict[int, OrderKey] = {}
+    circular: set[_Claim] = set()
+    for component in strong_components(follows):
+        members = set(component)
+        for place in sorted(component, key=lambda place: _number(notifications[place])):
+            notification, times = notifications[place], [floor(notifications[place])]
+            times += [keys[before].time for before in previous[place]]
+            for cause in causes[place]:
+                if cause in members:
+                    circular.add(_Claim(identities[place], identities[cause]))
+                else:
+                    times.append(_behind(keys[cause], notification))
+            keys[place] = OrderKey.of(notification, max(times))
+    return [keys[place] for place in range(len(notifications))], circular
+
+
+def _behind(key: OrderKey, notification: Notification) -> int:
+    """The least order time at which a notification comes behind a key."""
+    return key.time if OrderKey.of(notification, key.time) > key else key.time + 1
+
+
+def _number(notification: Notification) -> tuple[int, str]:
+    """Where a notification stands among those of its producer that have sequence numbers."""
+    return notification.sequence or 0, notification.id or ""
+
+
+def _previous(notifications: Sequence[Notification]) -> list[list[int]]:
+    """For each notification the one before it along its producer's sequence numbers, where there is one."""
+    numbered: dict[str, list[int]] = {}
+    for place, notification in enumerate(notifications):
+        if notification.sequence is not None:
+            numbered.setdefault(notification.producer, []).append(place)
+    found: list[list[int]] = [[] for _ in notifications]
+    for places in numbered.values():
+        places.sort(key=lambda place: _number(notifications[place]))
+        for before, place in pairwise(places):
+            found[place].append(before)
+    return found
+
+
+def strong_components(follows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """The strongly connected components, each behind those that it follows (Tarjan 1972).
+
+    Without recursion: a producer's sequence numbers make long chains.
+    """
+    met, low, finished = [0] * len(follows), [0] * len(follows), [False] * len(follows)
+    count = 0
+    open_places: list[int] = []
+    for root in range(len(follows)):
+        if met[root]:
+            continue
+        path: list[tuple[int, Iterator[int]]] = [(root, iter(follows[root]))]
+        while path:
+            place, ahead = path[-1]
+            if not met[place]:
+                count += 1
+                met[place] = low[place] = count
+                open_places.append(place)
+            for each in ahead:
+                if not met[each]:
+                    path.append((each, iter(follows[each])))
+                    break
+                if not finished[each]:
+                    low[place] = min(low[place], met[each])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[place])
+                if low[place] == met[place]:
+                    component = []
+                    while not finished[place]:
+                        component.append(open_places.pop())
+                        finished[component[-1]] = True
+                    yield component
+
+
+# -- a stream ----------------------------------------------------------------------------------------------
+
+
+class Ordering:
+    """Establishes the total order of a stream: what lies below the bound is released, the rest is held.
+
+    The key of a notification is fixed when the bound passes its own time: by then all that it follows has
+    arrived. It is released when the bound passes its order time. Where the condition at the top of this module
+    is broken, a notification that would have to go in front of a fixed one is refused as late, so what comes
+    out is in order whatever comes in.
+    """
+
+    __slots__ = ("_bound", "_due", "_fixed", "_last", "_loose", "_numbered", "_ready", "_void")
+
+    def __init__(self, bound: int = BEGINNING) -> None:
+        self._bound = bound
+        self._loose: dict[Identity, Notification] = {}
+        self._due: list[tuple[int, Identity]] = []
+        self._numbered: dict[str, list[tuple[int, str]]] = {}
+        self._fixed: dict[Identity, OrderKey] = {}
+        self._ready: list[tuple[tuple[Any, ...], OrderKey, Notification]] = []
+        # Per producer the largest number with a fixed key, and its order time.
+        self._last: dict[str, tuple[tuple[int, str], int]] = {}
+        self._void: set[_Claim] = set()
+
+    @property
+    def bound(self) -> int:
+        """Everything below is established."""
+        return self._bound
+
+    def __len__(self) -> int:
+        """How many are held."""
+        return len(self._loose) + len(self._fixed)
+
+    def __contains__(self, identity: Identity) -> bool:
+        return identity in self._loose or identity in self._fixed
+
+    def add(self, notification: Notification) -> bool:
+        """Hold a notification whose identity is not held; False where it is late."""
+        identity = identity_of(notification)
+        if notification.sequence is not None:
+            if identity.producer in self._last and _number(notification) < self._last[identity.producer][0]:
+                return False
+            insort(self._numbered.setdefault(identity.producer, []), _number(notification))
+        self._loose[identity] = notification
+        if (time := event_time(notification)) >= self._bound:
+            heappush(self._due, (time, identity))
+        elif (key := self._keys_of((identity,))[identity]).time >= self._bound:
+            self._fix(key)
+        else:
+            self._loosen(identity)
+            return False
+        return True
+
+    def advance(self, bound: int) -> list[tuple[OrderKey, Notification]]:
+        """Move the bound; what is now established, in order. A bound that does not move gives nothing."""
+        if bound <= self._bound:
+            return []
+        self._bound = bound
+        due: list[Identity] = []
+        while self._due and self._due[0][0] < bound:
+            due.append(heappop(self._due)[1])
+        return self._release(due, bound)
+
+    def close(self) -> list[tuple[OrderKey, Notification]]:
+        """Nothing more will come: all that is held, in order."""
+        self._bound, self._due = END, []
+        return self._release(list(self._loose), None)
+
+    def _release(self, due: list[Identity], bound: int | None) -> list[tuple[OrderKey, Notification]]:
+        keys = self._keys_of(due)
+        for identity in due:
+            self._fix(keys[identity])
+        if self._void:
+            self._void = {claim for claim in self._void if claim.effect in self._loose}
+        released: list[tuple[OrderKey, Notification]] = []
+        while self._ready and (bound is None or self._ready[0][1].time < bound):
+            _, key, notification = heappop(self._ready)
+            del self._fixed[key.identity]
+            released.append((key, notification))
+        return released
+
+    def _fix(self, key: OrderKey) -> None:
+        notification = self._loosen(key.identity)
+        self._fixed[key.identity] = key
+        heappush(self._ready, (key.rank, key, notification))
+        if key.sequence is not None:
+            number = _number(notification)
+            self._last[key.producer] = max(
+                (number, key.time), self._last.get(key.producer, (number, key.time))
+            )
+
+    def _loosen(self, identity: Identity) -> Notification:
+        """Take a notification out of those whose keys are not fixed."""
+        notification = self._loose.pop(identity)
+        if notification.sequence is not None:
+            chain = self._numbered[identity.producer]
+            del chain[bisect_left(chain, _number(notification))]
+            if not chain:
+                del self._numbered[identity.producer]
+        return notification
+
+    def _keys_of(self, identities: Iterable[Identity]) -> dict[Identity, OrderKey]:
+        """The keys of notifications, as things stand, and of what they follow."""
+        concerned = [self._loose[identity] for identity in self._followed(identities)]
+        keys, circular = _keys(concerned, self._floor, self._void)
+        self._void |= circular  # a circle stays one when its first members have left
+        return {key.identity: key for key in keys}
+
+    def _floor(self, notification: Notification) -> int:
+        """No order time is below it, because of what is fixed."""
+        times, own = [event_time(notification)], identity_of(notification)
+        if notification.sequence is not None and own.producer in self._last:
+            times.append(self._last[own.producer][1])
+        for cause in causes_of(notification):
+            if cause in self._fixed and _Claim(own, cause) not in self._void:
+                times.append(_behind(self._fixed[cause], notification))
+        return max(times)
+
+    def _followed(self, identities: Iterable[Identity]) -> dict[Identity, None]:
+        """The identities and all that they follow, as far as it is not fixed."""
+        found = dict.fromkeys(identities)
+        ahead = list(found)
+        while ahead:
+            notification = self._loose[ahead.pop()]
+            for each in (*causes_of(notification), *self._before(notification)):
+                if each in self._loose and each not in found:
+                    found[each] = None
+                    ahead.append(each)
+        return found
+
+    def _before(self, notification: Notification) -> tuple[Identity, ...]:
+        if notification.sequence is None:
+            return ()
+        chain = self._numbered[notification.producer]
+        place = bisect_left(chain, _number(notification))
+        return (Identity(notification.producer, chain[place - 1][1]),) if place else ()
+
+
+# -- identities --------------------------------------------------------------------------------------------
+
+
+class Identities:
+    """Gives ids to records that have none, and knows a duplicate.
+
+    A record without an id gets the hash of its canonical encoding and its number among its equals: equal
+    records are interchangeable, so any order of arrival makes the same set of notifications. The same
+    (producer, id) seen again is a duplicate; should its content differ, the one that came first stands.
+    """
+
+    __slots__ = ("_counts", "_expiry", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: set[Identity] = set()
+        self._counts: dict[str, int] = {}
+        self._expiry: list[tuple[int, Identity, str | None]] = []
+
+    def take(self, notification: Notification) -> Notification | None:
+        """The notification with an id, which is now remembered; None where it is a duplicate."""
+        digest = None
+        if notification.id is None:
+            digest = record_hash(notification.attributes, notification.document)
+            number = self._counts[digest] = self._counts.get(digest, 0) + 1
+            notification = replace(notification, id=f"{digest}-{number}")
+        identity = identity_of(notification)
+        if identity in self._seen:
+            return None
+        self._seen.add(identity)
+        heappush(self._expiry, (event_time(notification), identity, digest))
+        return notification
+
+    def forget(self, before: int) -> None:
+        """Forget what happened before a time: its duplicates would be late, and are not looked for."""
+        while self._expiry and self._expiry[0][0] < before:
+            _, identity, digest = heappop(self._expiry)
+            self._seen.discard(identity)
+            if digest is not None:
+                self._counts.pop(digest, None)
+
+    def __len__(self) -> int:
+        """How many identities are remembered."""
+        return len(self._seen)

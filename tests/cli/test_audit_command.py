@@ -1,0 +1,102 @@
+"""`fairlead audit`: the verdict, the lines that prove it, and exit codes that scripts can rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlead.bus import Bus
+from fairlead.cli import main
+
+SUB = '{"v":1,"event":"sub","component":"ada","subscription":"s1","filter":"x > 0"}'
+PUB = '{"v":1,"event":"pub","order":0,"notification":{"id":"%s","producer":"p","attributes":{"x":1}}}'
+NOTIFY = '{"v":1,"event":"notify","component":"ada","producer":"p","id":"%s","subscriptions":["s1"]}'
+END = '{"v":1,"event":"end"}'
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return tmp_path / "trace.jsonl"
+
+
+def written(trace: Path, *lines: str) -> str:
+    trace.write_text("".join(f"{line}\n" for line in lines))
+    return str(trace)
+
+
+def test_a_trace_that_keeps_the_specification_holds(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Bus(trace=trace) as bus:
+        bus.subscribe("x > 0", subscriber="ada")
+        for x in range(3):
+            bus.publish({"x": x})
+    assert main(["audit", str(trace)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["simple:", "subscribed", "holds"]
+    assert shown[-1] == "7 events: holds"
+
+
+def test_a_violation_is_told_with_the_lines_that_prove_it(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(trace, SUB, "", PUB % 1, PUB % 2, NOTIFY % 2, NOTIFY % 1, END)
+    assert main(["audit", path, "--spec", "fifo"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "fifo: order                  violated, 1",
+        "  ada was notified about p/2 before p/1, which p had published first (lines 3, 4, 5, 6)",
+        "6 events: violated",
+    ]
+
+
+def test_as_json_all_violations_come_with_their_lines(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(trace, SUB, PUB % 1, NOTIFY % 1, NOTIFY % 1, END)
+    assert main(["audit", path, "--json", "--spec", "simple"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    [once] = [each for each in report["findings"] if each["rule"] == "once"]
+    assert report["verdict"] == once["verdict"] == "violated"
+    assert once["violations"] == [{"what": "ada was notified about p/1 again", "lines": [3, 4]}]
+
+
+def test_open_liveness_is_counted_and_no_failure(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(trace, SUB, PUB % 1, PUB % 2)
+    assert main(["audit", path]) == 0
+    shown = capsys.readouterr().out
+    assert "simple: liveness             open, 2 not delivered yet\n" in shown
+    assert shown.endswith("3 events: open\n")
+
+
+def test_many_violations_are_cut_short(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(trace, SUB, PUB % 1, *[NOTIFY % 1] * 15, END)
+    assert main(["audit", path, "--spec", "simple"]) == 1
+    assert "… and 4 more; --json has them all" in capsys.readouterr().out
+
+
+def test_lines_that_are_no_events_are_bad_input(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(trace, SUB, "nonsense", *["{}"] * 6)
+    assert main(["audit", path]) == 2
+    complaint = capsys.readouterr().err
+    assert f"{path}:2: not JSON" in complaint
+    assert "… and 2 more lines" in complaint
+
+
+def test_a_trace_that_no_run_can_have_is_bad_input(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", written(trace, PUB % 1, PUB % 1)]) == 2
+    assert "published before" in capsys.readouterr().err
+
+
+def test_a_file_that_does_not_exist_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "no-such-file"]) == 2
+    assert "no-such-file" in capsys.readouterr().err
+
+
+def test_an_unknown_specification_is_bad_input(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", written(trace), "--spec", "perfect"]) == 2
+    assert "invalid choice: 'perfect'" in capsys.readouterr().err
+
+
+def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--help"]) == 0
+    assert "Example: fairlead audit" in " ".join(capsys.readouterr().out.split())

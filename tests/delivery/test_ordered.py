@@ -1,0 +1,166 @@
+"""Ordered delivery: any arrival within the lateness gives one sequence; what is late is seen, not lost."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.delivery import Arrival, OrderedQueue, Watermark
+from fairlead.model import Notification
+from fairlead.model.order import BEGINNING, END, order_keys
+
+LATENESS = 4
+
+
+def note(**fields: Any) -> Notification:
+    return Notification.of(fields)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Notification]:
+    """Two producers' notifications in the order of their times; one producer counts."""
+    times = sorted(draw(st.lists(st.integers(0, 12), max_size=10)))
+    made = []
+    for number, time in enumerate(times):
+        fields: dict[str, Any] = {"id": str(number), "time": time, "producer": draw(st.sampled_from("pq"))}
+        if fields["producer"] == "p":
+            fields["sequence"] = number
+        if number and draw(st.booleans()):
+            cause = made[draw(st.integers(0, number - 1))]
+            fields["cause"] = f"{cause.producer}/{cause.id}"
+        made.append(note(**fields))
+    return made
+
+
+def disordered(stream: list[Notification], random: Random) -> list[Notification]:
+    """The stream with each notification delayed by at most the lateness."""
+    return sorted(
+        stream, key=lambda one: (one.time.microseconds if one.time else 0) + random.uniform(0, LATENESS)
+    )
+
+
+@given(streams(), st.randoms(use_true_random=False))
+def test_disorder_within_the_lateness_and_any_batches_give_the_same_sequence(
+    stream: list[Notification], random: Random
+) -> None:
+    queue = OrderedQueue(LATENESS)
+    released = []
+    for one in disordered(stream, random):
+        assert queue.add(one) is Arrival.HELD
+        if random.random() < 0.5:
+            released += queue.release()
+    queue.close()
+    released += queue.release()
+    expected = sorted(zip(order_keys(stream), stream, strict=True), key=lambda each: each[0].rank)
+    assert released == expected
+    assert queue.counts == {"held": len(stream), "late": 0, "duplicate": 0}
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "b"])), max_size=12))
+def test_every_arrival_is_released_late_or_a_duplicate(arrivals: list[tuple[int, str]]) -> None:
+    queue = OrderedQueue(1)
+    released, late = [], []
+    for number, (time, source) in enumerate(arrivals):
+        queue.add(note(id=str(number % 7), producer=source, time=time), source)
+        released += queue.release()
+        late += queue.take_late()
+    queue.close()
+    released += queue.release()
+    keys = [key for key, _ in released]
+    assert keys == sorted(keys)
+    assert queue.counts["held"] == len(released)
+    assert queue.counts["late"] == len(late)
+    assert sum(queue.counts.values()) == len(arrivals)
+    assert len(queue) == 0
+
+
+def test_what_the_watermark_has_not_passed_is_held() -> None:
+    queue = OrderedQueue(lateness_us=5)
+    queue.add(note(id="a", time=10))
+    assert queue.release() == []
+    queue.add(note(id="b", time=15))
+    assert queue.release() == []
+    queue.add(note(id="c", time=16))
+    assert [key.id for key, _ in queue.release()] == ["a"]
+    assert queue.watermark == 11
+
+
+def test_within_a_batch_nothing_is_late_because_of_its_neighbours() -> None:
+    queue = OrderedQueue()
+    assert queue.add(note(id="a", time=100)) is Arrival.HELD
+    assert queue.add(note(id="b", time=1)) is Arrival.HELD
+    assert [key.id for key, _ in queue.release()] == ["b"]
+    assert queue.add(note(id="c", time=2)) is Arrival.LATE
+    [late] = queue.take_late()
+    assert (late.notification.id, late.watermark) == ("c", 100)
+    assert queue.take_late() == []
+
+
+def test_records_without_ids_get_them_and_duplicates_are_dropped() -> None:
+    queue = OrderedQueue()
+    assert [queue.add(note(x=1, time=1)) for _ in range(2)] == [Arrival.HELD] * 2
+    assert [queue.add(note(id="a", time=1)) for _ in range(2)] == [Arrival.HELD, Arrival.DUPLICATE]
+    queue.close()
+    assert len({key.identity for key, _ in queue.release()}) == 3
+    assert queue.add(note(id="b", time=1)) is Arrival.LATE
+
+
+def test_a_duplicate_of_one_that_is_held_beyond_its_own_time_is_known() -> None:
+    queue = OrderedQueue(sources=("", "other"))
+    queue.add(note(id="cause", time=50))
+    queue.add(note(id="effect", time=1, cause="cause"))
+    queue.add(note(id="other", time=20), "other")
+    assert queue.release() == []
+    assert queue.add(note(id="effect", time=1, cause="cause")) is Arrival.DUPLICATE
+
+
+# -- the watermark -----------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.sampled_from(["a", "b"]))),
+    st.integers(0, 5),
+)
+def test_the_watermark_is_the_least_of_the_newest_less_the_lateness_and_never_goes_back(
+    observed: list[tuple[int, str]], lateness: int
+) -> None:
+    watermark = Watermark(lateness, ("a", "b"))
+    newest = {"a": BEGINNING, "b": BEGINNING}
+    for time, source in observed:
+        before = watermark.value
+        watermark.observe(time, source)
+        newest[source] = max(newest[source], time)
+        assert watermark.value >= before
+        assert watermark.value == max(BEGINNING, min(newest.values()) - lateness)
+
+
+def test_a_silent_source_holds_the_watermark_until_it_is_closed() -> None:
+    watermark = Watermark(sources=("a", "b"))
+    watermark.observe(10, "a")
+    assert watermark.value == BEGINNING
+    watermark.close("b")
+    assert watermark.value == 10
+    assert watermark.sources == ("a",)
+    watermark.observe(3, "c")
+    assert watermark.value == 10
+    watermark.close("c")
+    watermark.close("a")
+    assert watermark.value == END
+
+
+def test_a_negative_lateness_is_refused() -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        Watermark(-1)
+
+
+def test_the_final_punctuation_ends_all_sources() -> None:
+    queue = OrderedQueue(lateness_us=5, sources=("a", "b"))
+    queue.add(note(id="a", time=10), "a")
+    queue.close("a")
+    assert queue.release() == []
+    queue.close("b")
+    assert [key.id for key, _ in queue.release()] == ["a"]
