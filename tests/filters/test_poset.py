@@ -134,3 +134,18 @@ def test_ten_thousand_filters_need_far_fewer_tests_than_there_are_pairs() -> Non
     useful = sum(len(up) + len(down) for up, down in answers)
     assert made < 50 * 2 * size / 50
     assert made <= 3 * useful + 50 * 20
+
+
+def test_terms_that_are_only_tested_are_asked_for_as_well() -> None:
+    poset = poset_of(
+        [parse("not q.x = 5"), parse("not tuple[0] = 5"), parse("a = 1 and b = 2 and x + y = 5")]
+    )
+    q = type("Q", (), {"x": 5})()
+    assert poset.matching(Notification.of({"q": q})) == [1]
+    assert poset.matching(Notification.of((5, 6))) == [0]
+    assert poset.matching(Notification.of({"a": 1, "b": 2, "x": 2, "y": 3})) == [0, 1, 2]
+
+
+def test_a_polynomial_over_an_attribute_and_its_parent_can_be_filed() -> None:
+    poset = poset_of([parse("not a + a.b = 0")])
+    assert poset.matching(Notification.of({"a": {"b": 1}})) == [0]

@@ -30,7 +30,7 @@ from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or, T
 from fairlead.filters.normal import Conjunction, Literal, Normaliser, Universe, depends, holders_of
 from fairlead.filters.paths import Selection, selection_covers, selection_overlaps
 from fairlead.filters.schema import Schema
-from fairlead.filters.terms import Attribute, Length, Position, Term
+from fairlead.filters.terms import Attribute, Length, Polynomial, Position, Term
 from fairlead.model import ABSENT, Kind, Notification, Tuple, Value, kind_of
 
 __all__ = ["Algebra", "Normal", "Relation", "covers", "identical", "overlaps", "relate", "witness"]
@@ -221,15 +221,20 @@ class Algebra:
 
         Depth first: where something is left, it is found long before everything else has been subtracted.
         """
-        left = [(given, 0)]
+        left: list[tuple[Iterator[Conjunction], int]] = [(iter((given,)), 0)]
         while left:
-            part, done = left.pop()
+            parts, done = left[-1]
+            part = next(parts, None)
+            if part is None:
+                left.pop()
+                continue
+            budget.spend(1 + len(part.extents))
             if self.is_empty(part):
                 continue
             for index in range(done, len(covering)):
-                budget.spend(1 + len(part.extents))
+                budget.spend(1)
                 if not self.is_empty(part & covering[index]):
-                    left.extend((rest, index + 1) for rest in self._outside(part, covering[index]))
+                    left.append((self._outside(part, covering[index]), index + 1))
                     break
             else:
                 return part
@@ -345,7 +350,12 @@ class Algebra:
         Choosing one value can narrow what its relatives may be, so these are chosen one at a time.
         """
         holders = {held for term in closed for held in holders_of(term)}
-        related = {term: extent for term, extent in closed.items() if depends(term) or term in holders}
+        # A polynomial and its attributes have no forest: each value is possible, not all of them together.
+        related = {
+            term: extent
+            for term, extent in closed.items()
+            if (depends(term) or term in holders) and not isinstance(term, Polynomial)
+        }
         values = {term: pick(extent) for term, extent in closed.items() if term not in related}
         for term in sorted(related, key=_by_depth):
             value = values[term] = pick(related[term])
@@ -424,20 +434,22 @@ def _allowed(value: Any, term: Term, conjunction: Conjunction) -> bool:
     )
 
 
-def _covers_by_structure(one: Filter, other: Filter) -> bool:
-    """What can be seen without a normal form: for filters too large to be broken up."""
-    if one in (other, EVERYTHING) or other == NOTHING:
+def _covers_by_structure(one: Filter, other: Filter, choices: frozenset[Filter] | None = None) -> bool:
+    """What can be seen without a normal form: for filters too large to be broken up.
+
+    `choices` are the alternatives of the one, which are collected only once.
+    """
+    if choices is None:
+        choices = frozenset(one.parts if isinstance(one, Or) else (one,))
+    if other in choices or one in (other, EVERYTHING) or other == NOTHING:
         return True
     if isinstance(other, Or):
-        mine = set(one.parts) if isinstance(one, Or) else {one}
-        return all(part in mine or _covers_by_structure(one, part) for part in other.parts)
+        return all(_covers_by_structure(one, part, choices) for part in other.parts)
     if isinstance(one, And):
-        known = set(other.parts) if isinstance(other, And) else {other}
+        known = frozenset(other.parts if isinstance(other, And) else (other,))
         return all(part in known or _covers_by_structure(part, other) for part in one.parts)
-    if isinstance(one, Or) and other in one.parts:
-        return True
-    if isinstance(other, And) and one in other.parts:
-        return True
+    if isinstance(other, And):
+        return one in other.parts or not choices.isdisjoint(other.parts)
     return isinstance(one, Not) and isinstance(other, Not) and _covers_by_structure(other.part, one.part)
 
 

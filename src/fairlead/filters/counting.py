@@ -19,7 +19,7 @@ relatives.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
@@ -41,7 +41,7 @@ _SPAN_SHARE: Final = 0.1
 class CountingIndex:
     """Conjunctions of extents under handles of the caller's choice."""
 
-    __slots__ = ("_always", "_counted", "_counted_max", "_terms", "_tested")
+    __slots__ = ("_always", "_asked", "_counted", "_counted_max", "_terms", "_tested", "tests")
 
     def __init__(self, counted_max: int | None = None) -> None:
         self._counted_max = counted_max
@@ -49,6 +49,9 @@ class CountingIndex:
         self._counted: dict[Hashable, dict[Term, Extent]] = {}
         self._tested: dict[Hashable, dict[Term, Extent]] = {}
         self._always: dict[Hashable, None] = {}
+        self._asked: Counter[Term] = Counter()
+        self.tests = 0
+        """How many extents were found to hold a value, or tested for it, so far."""
 
     def __len__(self) -> int:
         return len(self._counted)
@@ -66,7 +69,9 @@ class CountingIndex:
         for term, extent in counted.items():
             self._terms.setdefault(term, _TermIndex()).add(handle, extent)
         if len(counted) < len(extents):
-            self._tested[handle] = {term: extent for term, extent in extents.items() if term not in counted}
+            rest = {term: extent for term, extent in extents.items() if term not in counted}
+            self._tested[handle] = rest
+            self._asked.update(rest.keys())
         if not counted:
             self._always[handle] = None
 
@@ -77,7 +82,10 @@ class CountingIndex:
             index.remove(handle, extent)
             if not index:
                 del self._terms[term]
-        self._tested.pop(handle, None)
+        for term in self._tested.pop(handle, ()):
+            self._asked[term] -= 1
+            if not self._asked[term]:
+                del self._asked[term]
         self._always.pop(handle, None)
 
     def find(self, values: Mapping[Term, Value]) -> list[Hashable]:
@@ -88,13 +96,14 @@ class CountingIndex:
             if index is not None:
                 for handle in index.holding(value):
                     counts[handle] += 1
+        self.tests += sum(counts.values())
         found = [handle for handle, count in counts.items() if count == len(self._counted[handle])]
         found.extend(self._always)
         return [handle for handle in found if self._admits(handle, values)]
 
     def terms(self) -> Iterator[Term]:
-        """The terms that some conjunction is counted by."""
-        return iter(self._terms)
+        """The terms that some conjunction constrains."""
+        return iter(self._terms.keys() | self._asked.keys())
 
     def _hits(self, term: Term, extent: Extent) -> float:
         """How many conjunctions would be counted, roughly, whenever a value lies in the extent."""
@@ -102,9 +111,11 @@ class CountingIndex:
         return 0.0 if index is None else index.hits(extent)
 
     def _admits(self, handle: Hashable, values: Mapping[Term, Value]) -> bool:
-        return all(
-            values.get(term, ABSENT) in extent for term, extent in self._tested.get(handle, {}).items()
-        )
+        for term, extent in self._tested.get(handle, {}).items():
+            self.tests += 1
+            if values.get(term, ABSENT) not in extent:
+                return False
+        return True
 
 
 def valuation(notification: Notification, terms: Iterable[Term]) -> dict[Term, Value]:

@@ -236,10 +236,10 @@ class Selection:
         selected = self.path.select(notification.tree)
         if self.condition == EVERYTHING:
             return 0 if self.misses else sum(1 for _ in selected)
-        return sum(self.condition.matches(_seen_by_filters(element)) != self.misses for element in selected)
+        return sum(self.condition.matches(seen_by_filters(element)) != self.misses for element in selected)
 
 
-def _seen_by_filters(element: Element) -> Notification:
+def seen_by_filters(element: Element) -> Notification:
     """An element as what conditions are asked about: a notification that has the element's attributes."""
     try:
         return Notification(Record(element.attributes))

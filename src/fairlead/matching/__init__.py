@@ -10,7 +10,12 @@ from fairlead.matching.engine import Engine, EngineUnknown, Statistics
 __all__ = ["ENGINES", "Engine", "EngineUnknown", "Statistics", "engine_named"]
 
 ENGINES: Final[dict[str, str]] = {
+    "automaton": "fairlead.matching.automaton:Automaton",
     "brute": "fairlead.matching.brute:Brute",
+    "counting": "fairlead.matching.counting:Counting",
+    "diagram": "fairlead.matching.diagram:Diagram",
+    "poset": "fairlead.matching.poset:Traversal",
+    "tree": "fairlead.matching.tree:Tree",
 }
 """The engines by name. Their modules are imported when asked for: some bring heavy libraries along."""
 

@@ -1,0 +1,305 @@
+"""The columnar engine in its other forms: record batches, files, destinations, scores, threads, small engines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from random import Random
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.errors import DamagedIndex, ValueRefused
+from fairlead.filters.constraint import Constraint, Op
+from fairlead.filters.filter import EVERYTHING, And, Filter, Not
+from fairlead.filters.language import parse
+from fairlead.filters.terms import Attribute
+from fairlead.matching.columnar import Columnar
+from fairlead.matching.shapes import SHAPES
+from fairlead.model import Instant, Notification
+from fairlead.testing import strategies as fst
+
+X, Y = Attribute("x"), Attribute("y")
+
+
+def engine_of(filters: list[Filter], small: int = 0) -> Columnar[Any]:
+    engine = Columnar[Any](small=small)
+    engine.add_many(enumerate(filters))
+    return engine
+
+
+# -- shapes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_is_matched_as_its_filters_say(name: str) -> None:
+    rng = Random(7)
+    filters = list(SHAPES[name].filters(2000, rng))
+    notifications = list(islice(SHAPES[name].notifications(2000, rng), 20))
+    expected = [[n for n, filter in enumerate(filters) if filter.matches(each)] for each in notifications]
+    engine = engine_of(filters)
+    assert engine.match_batch(notifications) == expected
+    assert [engine.match(each) for each in notifications] == expected
+
+
+def test_a_hot_value_is_split_so_that_few_filters_are_verified() -> None:
+    rng = Random(7)
+    filters = list(SHAPES["M6"].filters(20_000, rng))
+    notifications = list(islice(SHAPES["M6"].notifications(20_000, rng), 200))
+    account = engine_of(filters).explain(notifications)
+    assert account.candidates < 20 * account.matches
+
+
+# -- record batches ----------------------------------------------------------------------------------------
+
+RECORDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "s": st.text("ab", max_size=4),
+        "f": st.floats(allow_nan=True) | st.sampled_from([0.1, 1.0]),
+        "i": st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3),
+        "b": st.booleans(),
+        "t": st.integers(0, 3).map(lambda n: Instant(n).datetime()),
+        "l": st.lists(st.text("ab", max_size=2), max_size=3),
+        "d": st.sampled_from([Decimal("0.10"), Decimal("1.00"), Decimal("0.25")]),
+        "y": st.binary(max_size=2),
+        "r": st.fixed_dictionaries({}, optional={"s": st.text("ab", max_size=2), "i": st.integers(0, 2)}),
+    },
+)
+SCHEMA = pa.schema(
+    [
+        ("s", pa.string()),
+        ("f", pa.float64()),
+        ("i", pa.int64()),
+        ("b", pa.bool_()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("l", pa.list_(pa.string())),
+        ("d", pa.decimal128(5, 2)),
+        ("y", pa.binary()),
+        ("r", pa.struct([("s", pa.string()), ("i", pa.int32())])),
+    ]
+)
+ASKED = [
+    's = "a"', 's prefix "a"', 's substring "ba"', 's suffix "b"', 's != "a"', "f = 0.1", "f > 0.5", "f <= 0.1",
+    "i = 1", "i >= 1", "i > 9007199254740992", "i < -9007199254740993", "b = true", "not b = true", "exists l",
+    't = time"1970-01-01T00:00:00.000001Z"', 't >= time"1970-01-01T00:00:00.000002Z"', 'l contains "a"',
+    'l subset {"a", "b"}', "d = 0.1", "d > 0.1", 'r.s = "a"', "r.i in [1, 2]", "exists r", "absent r.s",
+    's ~ "a*"', "exists f and not f is number",
+]  # fmt: skip
+
+
+def asked() -> list[Filter]:
+    filters = []
+    for text in ASKED:
+        try:
+            filters.append(parse(text))
+        except ValueError:
+            continue
+    return filters
+
+
+@given(st.lists(RECORDS, max_size=6))
+def test_rows_of_record_batches_match_as_notifications_do(records: list[dict[str, Any]]) -> None:
+    filters = asked()
+    assert len(filters) > len(ASKED) - 8
+    filters += [Constraint(Attribute("y"), Op.PREFIX, b"\x00"), Constraint(Attribute("y"), Op.EQ, b"")]
+    batch = pa.RecordBatch.from_pylist(records, SCHEMA)
+    plain = [{name: value for name, value in record.items() if value is not None} for record in records]
+    engine = engine_of(filters)
+    expected = engine.match_batch([Notification.of(record) for record in plain])
+    found = engine.match_arrow(batch)
+    assert [found[row] for row in range(len(found))] == expected
+    if records:
+        later = engine.match_arrow(batch.slice(1))
+        assert [later[row] for row in range(len(later))] == expected[1:]
+
+
+def test_flat_columns_with_dotted_names_are_nested_and_dictionaries_are_read() -> None:
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(["a", None, "b"]).dictionary_encode(), pa.array(["x", "y", None])], ["p.q", "n"]
+    )
+    engine = engine_of([parse('p.q = "a"'), parse("exists p"), parse('n = "y"'), parse("absent n")])
+    assert [engine.match_arrow(batch)[row] for row in range(3)] == [[0, 1], [2], [1, 3]]
+
+
+def test_timestamps_without_a_zone_are_refused() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([1], pa.timestamp("us"))], ["x"])
+    with pytest.raises(ValueRefused, match="time zone"):
+        engine_of([Constraint(X, Op.EXISTS)]).match_arrow(batch)
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(fst.filters(), min_size=1, max_size=6), st.lists(fst.notifications(), max_size=4))
+def test_an_engine_from_a_file_answers_as_the_one_that_wrote_it(
+    filters: list[Filter], notifications: list[Notification]
+) -> None:
+    import tempfile
+
+    engine = Columnar[str](small=1000)
+    for number, filter in enumerate(filters):
+        engine.add(f"é{number}", filter, destination=number % 2)
+    with tempfile.TemporaryDirectory() as directory:
+        path = engine.save(directory)
+        assert engine.save(directory) == path
+        opened = Columnar.open(path)
+    expected = engine.match_batch(notifications)
+    assert opened.match_batch(notifications) == expected
+    for notification in notifications:
+        assert opened.match_destinations(notification) == engine.match_destinations(notification)
+    opened.remove("é0")
+    opened.add("new", EVERYTHING)
+    assert opened.match_batch(notifications) == [
+        [id for id in matching if id != "é0"] + ["new"] for matching in expected
+    ]
+
+
+def saved(directory: Path) -> Path:
+    return engine_of([Constraint(X, Op.EQ, 1), Constraint(Y, Op.PREFIX, "a")]).save(directory)
+
+
+@pytest.mark.parametrize("place", [0, 15, 20, 60, -1])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, place: int) -> None:
+    path = saved(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedIndex, match=path.name):
+        Columnar.open(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"fairlead", b"something else altogether, but long enough to look"])
+def test_a_foreign_or_cut_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign.filters"
+    path.write_bytes(content)
+    with pytest.raises(DamagedIndex, match="foreign"):
+        Columnar.open(path)
+    whole = saved(tmp_path)
+    cut = tmp_path / "cut.filters"
+    cut.write_bytes(whole.read_bytes()[:-70])
+    with pytest.raises(DamagedIndex, match="cut"):
+        Columnar.open(cut)
+
+
+def test_the_same_filters_give_the_same_file(tmp_path: Path) -> None:
+    assert saved(tmp_path / "one").read_bytes() == saved(tmp_path / "other").read_bytes()
+
+
+# -- destinations and scores -------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(fst.filters(), st.integers(0, 2)), max_size=8), fst.notifications(), st.booleans())
+def test_the_destinations_are_those_of_the_matching_filters_each_once(
+    asked: list[tuple[Filter, int]], notification: Notification, arrays: bool
+) -> None:
+    engine = Columnar[int](small=0 if arrays else 1000)
+    engine.add_many((number, filter, destination) for number, (filter, destination) in enumerate(asked))
+    found = engine.match_destinations(notification)
+    assert len(found) == len(set(found))
+    assert set(found) == {destination for filter, destination in asked if filter.matches(notification)}
+
+
+@pytest.mark.parametrize("small", [0, 1000])
+def test_the_score_is_the_share_of_conditions_that_hold(small: int) -> None:
+    three = And((Constraint(X, Op.EQ, 1), Constraint(Y, Op.GT, 5), Constraint(Attribute("z"), Op.EXISTS)))
+    engine = engine_of([three, Constraint(X, Op.EQ, 2), Not(And((three, Constraint(X, Op.LT, 9))))], small)
+    notification = Notification.of({"x": 1, "y": 3, "z": 0})
+    assert engine.match_scored(notification, 0.5) == [(0, pytest.approx(2 / 3)), (2, 1.0)]
+    assert engine.match_scored(notification) == [(2, 1.0)]
+
+
+# -- versions ----------------------------------------------------------------------------------------------
+
+
+def test_a_taken_id_is_refused_and_nothing_is_added() -> None:
+    engine = engine_of([EVERYTHING])
+    for attempt in ([("new", EVERYTHING), (0, EVERYTHING)], [("new", EVERYTHING), ("new", EVERYTHING)]):
+        with pytest.raises(ValueError, match=r"taken|twice"):
+            engine.add_many(attempt)
+    with pytest.raises(ValueError, match="taken"):
+        engine.add(0, EVERYTHING)
+    assert engine.match(Notification.of({})) == [0]
+
+
+def test_a_reader_sees_a_batch_of_filters_whole_or_not_at_all_while_others_write() -> None:
+    engine = Columnar[tuple[int, int]](small=50)
+    stop, seen = [False], []
+
+    def read() -> None:
+        notification = Notification.of({"x": 1})
+        while not stop[0]:
+            found = [turn for turn, _ in engine.match(notification)]
+            seen.append({found.count(turn) for turn in set(found)})
+
+    reader = Thread(target=read)
+    reader.start()
+    for turn in range(30):
+        engine.add_many(((turn, each), Constraint(X, Op.EQ, 1)) for each in range(10))
+        if turn % 7 == 0:
+            engine.compact()
+    stop[0] = True
+    reader.join()
+    assert set().union(*seen) <= {10}
+
+
+def test_memory_returns_when_filters_are_removed() -> None:
+    rng = Random(1)
+    engine = engine_of(list(SHAPES["M1"].filters(3000, rng)), small=100)
+    before = engine._version.base.index.nbytes  # type: ignore[union-attr]
+    for number in range(2900):
+        engine.remove(number)
+    engine.compact()
+    assert engine._version.base.index.nbytes < before / 4  # type: ignore[union-attr]
+
+
+def test_the_account_says_how_filters_are_found_and_which_are_asked_in_vain() -> None:
+    engine = engine_of([parse("x = 1 and y = 2"), parse("x > 5"), parse("not x = 1"), parse("false")])
+    account = engine.explain([Notification.of({"x": 1, "y": 3})] * 5, worst=1)
+    assert account.paths == {"value": 1, "range": 1, "always": 1, "never": 1}
+    assert account.matches == 0
+    assert "4 filters" in str(account)
+    assert len(account.worst) == 1
+
+
+def run(program: str) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
+    return ended.stdout.strip()
+
+
+def test_ten_filters_load_neither_numpy_nor_a_compiler() -> None:
+    program = """
+        import sys
+        from fairlead.filters.language import parse
+        from fairlead.matching.columnar import Columnar
+        from fairlead.model import Notification
+        engine = Columnar()
+        engine.add_many((n, parse(f"x > {n}")) for n in range(10))
+        assert engine.match_batch([Notification.of({"x": 3})] * 10) == [[0, 1, 2]] * 10
+        print(sorted({"numpy", "numba", "pyarrow"} & set(sys.modules)))
+    """
+    assert run(program) == "[]"
+
+
+def test_kernels_are_compiled_once_per_machine(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    program = f"""
+        from numba.core import event
+        from fairlead.matching.columnar import Columnar
+        from fairlead.model import Notification
+        with event.install_recorder("numba:compile") as recorder:
+            assert Columnar.open({str(path)!r}).match(Notification.of({{"x": 1}})) == [0]
+        print(len(recorder.buffer))
+    """
+    run(program)
+    assert run(program) == "0"
