@@ -22,6 +22,7 @@ COMMANDS = [
     *product(("filter",), ("check", "relate", "merge", "explain", "simplify")),
     ("match",),
     ("demo",),
+    ("audit",),
 ]
 
 
