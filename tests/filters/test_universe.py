@@ -81,3 +81,13 @@ def test_dropping_what_filters_ask_for_is_estimated_as_letting_nearly_everything
     both = merge(boxes, imperfection_max=1.0)
     assert both is not None
     assert both.imperfection == pytest.approx(1 - 175 / 225)
+
+
+def test_an_estimate_survives_numbers_beyond_any_float() -> None:
+    filters = [
+        parse(f"x in [1{'0' * 400}, 1{'0' * 401}] and y = 1"),
+        parse(f"x in [1{'0' * 402}, 1{'0' * 403}] and y = 2"),
+    ]
+    merged = merge(filters, imperfection_max=1.0)
+    assert merged is not None
+    assert 0 <= merged.imperfection <= 1

@@ -82,7 +82,8 @@ def _of_numbers(part: NumberExtent, whole: NumberExtent) -> float:
     if spans[0].lo is None or spans[-1].hi is None:
         scale = _scale(whole)
         return min(1.0, _squeezed(part, scale) / _squeezed(whole, scale))
-    return _length(part.intervals) / _length(spans)
+    total = _length(spans)
+    return _length(part.intervals) / total if total else 1.0
 
 
 def _length(spans: Sequence[Span]) -> float:

@@ -120,7 +120,10 @@ class Universe:
             case Length():
                 return _ABSENT | _lengths(0)
             case Polynomial():
-                return _ABSENT | _NUMBERS
+                # Names that cannot all be numbers, such as a and a.b, have no sum.
+                names = map(Attribute, term.names)
+                numbers: dict[Term, Extent] = {name: self.bounded(name, _NUMBERS) for name in names}
+                return _ABSENT if _close(numbers, self) is None else _ABSENT | _NUMBERS
             case _:
                 return _EVERYTHING
 
