@@ -8,14 +8,15 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 # What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.
 RUN_EXTRAS :=
-DEV_EXTRAS := dev
+BENCH_EXTRAS := bench
+DEV_EXTRAS := dev bench
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 # Blocks of one page of documentation stay together on a worker (the group), the rest is spread out.
 SPREAD := -n $(WORKERS) --dist loadgroup
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check fmt bench golden soak clean java found-java run-env dev-env lint types
+.PHONY: help demo test check fmt bench golden soak clean java found-java run-env bench-env dev-env lint types
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,8 +34,8 @@ fmt: dev-env ## Format the code and mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-bench: found-java run-env ## Measure, side by side with what one would use instead
-	@$(WITH_JAVA) $(BIN)/fairlead bench matching
+bench: found-java bench-env ## Measure, side by side with what one would use instead
+	@$(WITH_JAVA) $(BIN)/fairlead bench matching --out build/bench
 
 golden: found-java dev-env ## Write the golden files anew; read the difference before you commit it
 	@$(WITH_JAVA) $(PYTEST) --golden
@@ -54,6 +55,9 @@ found-java:
 
 run-env:
 	@scripts/setup $(RUN_EXTRAS)
+
+bench-env:
+	@scripts/setup $(BENCH_EXTRAS)
 
 dev-env:
 	@scripts/setup $(DEV_EXTRAS)

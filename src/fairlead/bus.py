@@ -122,7 +122,7 @@ class Bus:
     def __init__(
         self,
         schema: Schema | None = None,
-        engine: str | Engine[str] = "brute",
+        engine: str | Engine[str] = "columnar",
         clock: Callable[[], Instant] | None = None,
         *,
         on_error: Callable[[Delivery, Exception], object] | None = None,

@@ -37,7 +37,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "spark": KERNEL | {"network.client", "simulation"},
     "testing": KERNEL | RUNTIMES,
     "fairlead": KERNEL | RUNTIMES,
-    "cli": KERNEL | RUNTIMES | {"fairlead"},
+    "bench": KERNEL | RUNTIMES,
+    "cli": KERNEL | RUNTIMES | {"bench", "fairlead"},
     "console": KERNEL | RUNTIMES | {"fairlead"},
     "__main__": frozenset({"cli"}),
 }
@@ -50,6 +51,7 @@ HOMES: dict[str, frozenset[str]] = {
     ),
     **dict.fromkeys(("starlette", "uvicorn"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
+    "matplotlib": frozenset({"bench"}),
     "rich": frozenset({"cli"}),
 }
 
@@ -150,6 +152,8 @@ def test_the_table_itself_points_down_only() -> None:
         ),
         ("fairlead.simulation.faults", "import fairlead.network.client", "may not import network.client"),
         ("fairlead.cli.match", "import fairlead.console", "cli may not import console"),
+        ("fairlead.bench.matching", "from fairlead.cli import main", "bench may not import cli"),
+        ("fairlead.bus", "import fairlead.bench.runner", "bus may not import bench.runner"),
         ("fairlead.cli.match", "from fairlead.testing import strategies", "cli may not import testing"),
         ("fairlead.bus", "def f():\n    import asyncio.queues", "bus:2: asyncio is imported only in"),
         ("fairlead.broker.stages", "from socket import socket", "socket is imported only in"),

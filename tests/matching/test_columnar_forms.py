@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -9,22 +10,28 @@ from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from random import Random
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.errors import DamagedIndex, ValueRefused
+from fairlead.errors import DamagedIndex, SchemaError, ValueRefused
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import EVERYTHING, And, Filter, Not
 from fairlead.filters.language import parse
+from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute
-from fairlead.matching.columnar import Columnar
+from fairlead.matching.columnar import Columnar, cache
+from fairlead.matching.columnar.compile import program_of
+from fairlead.matching.columnar.index import Index
+from fairlead.matching.columnar.meaning import score_of
 from fairlead.matching.shapes import SHAPES
 from fairlead.model import Instant, Notification
+from fairlead.model.encoding import fields_to_json
 from fairlead.testing import strategies as fst
 
 X, Y = Attribute("x"), Attribute("y")
@@ -48,6 +55,9 @@ def test_every_shape_is_matched_as_its_filters_say(name: str) -> None:
     engine = engine_of(filters)
     assert engine.match_batch(notifications) == expected
     assert [engine.match(each) for each in notifications] == expected
+    batch = pa.RecordBatch.from_pylist([fields_to_json(each.attributes) for each in notifications])
+    found = engine.match_arrow(batch)
+    assert [found[row] for row in range(len(found))] == expected
 
 
 def test_a_hot_value_is_split_so_that_few_filters_are_verified() -> None:
@@ -88,28 +98,19 @@ SCHEMA = pa.schema(
     ]
 )
 ASKED = [
+    's > "a"', 's in ["a", "b"]',
     's = "a"', 's prefix "a"', 's substring "ba"', 's suffix "b"', 's != "a"', "f = 0.1", "f > 0.5", "f <= 0.1",
     "i = 1", "i >= 1", "i > 9007199254740992", "i < -9007199254740993", "b = true", "not b = true", "exists l",
-    't = time"1970-01-01T00:00:00.000001Z"', 't >= time"1970-01-01T00:00:00.000002Z"', 'l contains "a"',
+    f"{Constraint(Attribute('t'), Op.EQ, Instant(1))}", f"{Constraint(Attribute('t'), Op.GE, Instant(2))}",
+    'l contains "a"',
     'l subset {"a", "b"}', "d = 0.1", "d > 0.1", 'r.s = "a"', "r.i in [1, 2]", "exists r", "absent r.s",
     's ~ "a*"', "exists f and not f is number",
 ]  # fmt: skip
 
 
-def asked() -> list[Filter]:
-    filters = []
-    for text in ASKED:
-        try:
-            filters.append(parse(text))
-        except ValueError:
-            continue
-    return filters
-
-
 @given(st.lists(RECORDS, max_size=6))
 def test_rows_of_record_batches_match_as_notifications_do(records: list[dict[str, Any]]) -> None:
-    filters = asked()
-    assert len(filters) > len(ASKED) - 8
+    filters = [*map(parse, ASKED)]
     filters += [Constraint(Attribute("y"), Op.PREFIX, b"\x00"), Constraint(Attribute("y"), Op.EQ, b"")]
     batch = pa.RecordBatch.from_pylist(records, SCHEMA)
     plain = [{name: value for name, value in record.items() if value is not None} for record in records]
@@ -139,7 +140,13 @@ def test_timestamps_without_a_zone_are_refused() -> None:
 # -- files -------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(fst.filters(), min_size=1, max_size=6), st.lists(fst.notifications(), max_size=4))
+EVERY_SORT = fst.filters(templates=True, paths=True, polynomials=True, methods=True, extensions=True)
+
+
+@given(
+    st.lists(EVERY_SORT, min_size=1, max_size=6),
+    st.lists(fst.notifications(templates=True, paths=True, methods=True), max_size=4),
+)
 def test_an_engine_from_a_file_answers_as_the_one_that_wrote_it(
     filters: list[Filter], notifications: list[Notification]
 ) -> None:
@@ -161,6 +168,29 @@ def test_an_engine_from_a_file_answers_as_the_one_that_wrote_it(
     assert opened.match_batch(notifications) == [
         [id for id in matching if id != "é0"] + ["new"] for matching in expected
     ]
+
+
+def test_an_index_is_opened_only_under_the_schema_it_was_saved_with(tmp_path: Path) -> None:
+    schema = Schema(types={"quote": (), "stock": ("quote",)}, attributes={"x": "int"})
+    engine = Columnar[int](schema=schema)
+    engine.add(1, parse("not (type is quote and x = 1) or /a[@type is stock]", schema))
+    engine.add(2, parse("type is quote", schema))
+    path = engine.save(tmp_path)
+    assert Columnar.open(path, schema).match(Notification.of({"type": "stock", "x": 1})) == [2]
+    for other in (None, Schema(types={"quote": (), "stock": ("quote",)})):
+        with pytest.raises(SchemaError, match="made under another schema"):
+            Columnar.open(path, other)
+    with pytest.raises(SchemaError, match="made under no schema"):
+        Columnar.open(saved(tmp_path), schema)
+
+
+@pytest.mark.parametrize("id", [(1, 2), 1.5, True, b"a"])
+def test_ids_that_a_file_cannot_keep_are_refused_by_name(tmp_path: Path, id: Any) -> None:
+    engine = Columnar[Any]()
+    engine.add_many([("one", EVERYTHING), (id, EVERYTHING)])
+    with pytest.raises(ValueRefused, match=re.escape(repr(id))):
+        engine.save(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def saved(directory: Path) -> Path:
@@ -217,6 +247,68 @@ def test_the_score_is_the_share_of_conditions_that_hold(small: int) -> None:
     assert engine.match_scored(notification) == [(2, 1.0)]
 
 
+@given(st.lists(EVERY_SORT, min_size=1, max_size=8), fst.notifications(), st.floats(0.0, 0.99), st.booleans())
+def test_scores_are_those_of_the_definition(
+    filters: list[Filter], notification: Notification, least: float, arrays: bool
+) -> None:
+    expected = [
+        (number, pytest.approx(score))
+        for number, score in enumerate(score_of(program_of(filter), notification) for filter in filters)
+        if score >= least
+    ]
+    assert engine_of(filters, 0 if arrays else 1000).match_scored(notification, least) == expected
+
+
+# -- statistics --------------------------------------------------------------------------------------------
+
+
+def test_what_notifications_have_often_is_not_what_filters_hang_on_any_more() -> None:
+    # Filters ask for a thousand colours and a hundred sizes, so colours look rarer; but all that comes is red.
+    rng = Random(3)
+    filters: list[Filter] = [
+        And(
+            (
+                Constraint(X, Op.EQ, f"colour{number % 1000}"),
+                Constraint(Y, Op.EQ, f"size{rng.randrange(100)}"),
+            )
+        )
+        for number in range(20_000)
+    ]
+    filters += [
+        And((Constraint(X, Op.EQ, "red"), Constraint(Y, Op.EQ, f"size{n % 100}"))) for n in range(200)
+    ]
+    engine = engine_of(filters)
+    notifications = [Notification.of({"x": "red", "y": f"size{rng.randrange(100)}"}) for _ in range(2000)]
+    before = engine.explain(notifications)
+    engine.add_many([("new", EVERYTHING)])
+    after = engine.explain(notifications)
+    assert after.matches == before.matches + len(notifications)
+    assert after.candidates - len(notifications) < before.candidates / 10
+
+
+# -- ids ---------------------------------------------------------------------------------------------------
+
+IDS = st.one_of(
+    st.lists(st.integers(-5, 5) | st.integers(-(2**64), 2**64)),
+    st.lists(st.integers(-3, 3)),
+    st.lists(st.sampled_from([0, 1, -1, -2, "a", "1", "", (1, 2), None, 2.0, True, b"a"])),
+)
+
+
+@given(IDS, IDS)
+def test_ids_are_found_as_in_a_dictionary(some: list[Any], more: list[Any]) -> None:
+    from fairlead.matching.columnar.ids import ids_of
+
+    both = some + more
+    ids = ids_of(more, ids_of(some))
+    assert list(ids) == both
+    assert ids.picked(np.arange(len(both), dtype=np.int32)) == both
+    for id in (*both, 0, 1.0, "nowhere", 2**70, (1, 2), float("inf"), None):
+        assert list(ids.find(id)) == [at for at, each in enumerate(both) if each == id]
+    odd = np.arange(1, len(both), 2)
+    assert list(ids.kept(odd)) == both[1::2]
+
+
 # -- versions ----------------------------------------------------------------------------------------------
 
 
@@ -249,6 +341,36 @@ def test_a_reader_sees_a_batch_of_filters_whole_or_not_at_all_while_others_write
     stop[0] = True
     reader.join()
     assert set().union(*seen) <= {10}
+
+
+def test_readers_go_on_while_a_merge_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of([Constraint(X, Op.EQ, 1)] * 20)
+    begun, release = Event(), Event()
+    merged = Index.merged
+
+    def held_up(*given: Any) -> Index:
+        begun.set()
+        assert release.wait(60)
+        return merged(*given)
+
+    monkeypatch.setattr(Index, "merged", held_up)
+    writer = Thread(target=engine.add_many, args=([("new", EVERYTHING)],))
+    writer.start()
+    try:
+        assert begun.wait(60)
+        notifications = [Notification.of({"x": number}) for number in range(3)]
+        assert engine.match_batch(notifications) == [[], [*range(20)], []]
+        assert engine.match(notifications[1]) == [*range(20)]
+    finally:
+        release.set()
+        writer.join()
+    assert engine.match(notifications[0]) == ["new"]
+
+
+def test_filters_of_negations_only_are_looked_at_once_each() -> None:
+    filters = [Constraint(X, Op.NE, f"r{number % 100}") for number in range(5000)]
+    account = engine_of(list(filters)).explain([Notification.of({"x": "r7"}), Notification.of({"y": 1})])
+    assert (account.candidates, account.matches) == (5000, 4950)
 
 
 def test_memory_returns_when_filters_are_removed() -> None:
@@ -289,6 +411,20 @@ def test_ten_filters_load_neither_numpy_nor_a_compiler() -> None:
         print(sorted({"numpy", "numba", "pyarrow"} & set(sys.modules)))
     """
     assert run(program) == "[]"
+
+
+def test_kernels_are_kept_where_one_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    located = cache.cache_directory.__wrapped__
+    blocked = tmp_path / "blocked"
+    blocked.write_text("not a directory")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert located().parent == tmp_path / "cache" / "fairlead"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    assert located().parent == tmp_path / "home" / ".cache" / "fairlead"
+    monkeypatch.setenv("HOME", str(blocked))
+    assert located().is_relative_to(tmp_path / "temporary")
 
 
 def test_kernels_are_compiled_once_per_machine(tmp_path: Path) -> None:

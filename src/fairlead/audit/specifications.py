@@ -33,7 +33,7 @@ from fairlead.model.order import Identity
 __all__ = ["SPECIFICATIONS", "audit", "audit_history"]
 
 
-def audit(events: Iterable[Event], *specifications: str, engine: str = "brute") -> Report:
+def audit(events: Iterable[Event], *specifications: str, engine: str = "columnar") -> Report:
     """Judge a trace by the specifications that are named; by all of them where none is.
 
     Of `simple` and `advertisements` all takes the one that fits: where components advertise, what they publish
@@ -42,7 +42,7 @@ def audit(events: Iterable[Event], *specifications: str, engine: str = "brute") 
     return audit_history(History.of(events), *specifications, engine=engine)
 
 
-def audit_history(history: History, *specifications: str, engine: str = "brute") -> Report:
+def audit_history(history: History, *specifications: str, engine: str = "columnar") -> Report:
     """Judge a trace that has been read."""
     unknown = set(specifications) - set(SPECIFICATIONS)
     if unknown:

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "filter": "check, relate, merge, explain and simplify filters",
     "match": "match a file of events against a file of subscriptions",
     "audit": "judge the trace of a run by the specification",
+    "bench": "measure, side by side with what one would use instead",
     "demo": "show Fairlead at work on sample data",
 }
 """The commands, each in the module of its name, which is imported only to run it."""

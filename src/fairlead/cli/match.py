@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="JSON lines, each a flat record or a CloudEvents 1.0 event; - is standard input",
     )
     parser.add_argument(
-        "--engine", metavar="NAME", default="brute", help="the matching engine (default: brute)"
+        "--engine", metavar="NAME", default="columnar", help="the matching engine (default: columnar)"
     )
     parser.add_argument(
         "--rejected", metavar="FILE", help='write the lines that cannot be read: {"line", "reason", "raw"}'

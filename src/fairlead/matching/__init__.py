@@ -12,6 +12,7 @@ __all__ = ["ENGINES", "Engine", "EngineUnknown", "Statistics", "engine_named"]
 ENGINES: Final[dict[str, str]] = {
     "automaton": "fairlead.matching.automaton:Automaton",
     "brute": "fairlead.matching.brute:Brute",
+    "columnar": "fairlead.matching.columnar:Columnar",
     "counting": "fairlead.matching.counting:Counting",
     "diagram": "fairlead.matching.diagram:Diagram",
     "poset": "fairlead.matching.poset:Traversal",

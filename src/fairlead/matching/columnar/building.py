@@ -1,0 +1,204 @@
+"""The loops of building an index: what `access` decides for each filter and each entry of a node."""
+# Kernels have no annotations: numba infers their types, and takes no other hints.
+# ruff: noqa: PLR0917, PLR1714, SIM109  (what compiles to good code is flat, and has arrays for arguments)
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairlead.matching.columnar.cache import kernel
+from fairlead.matching.columnar.compile import ALL_KINDS, ANY, EQ, KIND, MEMBER, RANGE, SYMBOL
+from fairlead.matching.columnar.kernels import cell_of, mark_of
+
+__all__: list[str] = []
+
+INACCESSIBLE = 1e9
+"""The cost of what a filter cannot hang on."""
+LOOKUP = 48.0
+"""What one look-up in a table costs, in verified candidates: it is a walk through memory, they are a stream."""
+GRID_SLACK = 1.6
+"""A cell brings in filters whose interval touches it without containing the value."""
+
+
+@kernel()
+def choose(start, literal, likely, cost, program, clause_of, clause_start, clause_literal, chosen):
+    """For each filter the cheapest literal or clause; conjunctions are sorted, the likeliest to fail first."""
+    for each in range(len(start) - 1):
+        first, last = start[each], start[each + 1]
+        best, best_cost = -1, INACCESSIBLE
+        if program[each] >= 0:
+            for clause in range(clause_of[each], clause_of[each + 1]):
+                total = 0.0
+                for at in range(clause_start[clause], clause_start[clause + 1]):
+                    total += cost[first + clause_literal[at]]
+                if total < best_cost:
+                    best, best_cost = clause, total
+            chosen[each] = best
+            continue
+        for at in range(first, last):
+            if cost[at] < best_cost:
+                best, best_cost = at, cost[at]
+        chosen[each] = -1 if best < 0 else 0
+        if best >= 0:
+            likely[best] = -1.0
+        for at in range(first + 1, last):
+            moved, key = literal[at], likely[at]
+            other = at - 1
+            while other >= first and likely[other] > key:
+                literal[other + 1] = literal[other]
+                likely[other + 1] = likely[other]
+                other -= 1
+            literal[other + 1] = moved
+            likely[other + 1] = key
+
+
+@kernel()
+def post(
+    start,
+    literal,
+    program,
+    chosen,
+    clause_start,
+    clause_literal,
+    heads,
+    arguments,
+    set_start,
+    set_symbol,
+    code,
+    scale,
+    low,
+    high,
+    how,
+    first,
+    second,
+    bound,
+    owner,
+):
+    """Write down what each filter hangs on; with empty arrays, only count."""
+    count = 0
+    writing = len(owner) > 0
+    for each in range(len(start) - 1):
+        if chosen[each] == -2:
+            continue
+        if chosen[each] == -1:
+            if writing:
+                how[count], first[count], owner[count] = 2, ALL_KINDS, each
+            count += 1
+            continue
+        begin, end = 0, 1
+        if program[each] >= 0:
+            begin, end = clause_start[chosen[each]], clause_start[chosen[each] + 1]
+        for at in range(begin, end):
+            place = clause_literal[at] if program[each] >= 0 else 0
+            predicate = literal[start[each] + place] >> 1
+            head, argument = heads[predicate], arguments[predicate]
+            sort = head & 7
+            if sort == EQ or sort == SYMBOL:
+                if writing:
+                    how[count], first[count], owner[count] = 0, argument, each
+                count += 1
+            elif sort == MEMBER or sort == ANY:
+                for member in range(set_start[argument], set_start[argument + 1]):
+                    if writing:
+                        how[count], first[count], owner[count] = 0, set_symbol[member], each
+                    count += 1
+            elif sort == KIND:
+                if writing:
+                    how[count], first[count], owner[count] = 2, (head >> 10) << 32 | argument, each
+                count += 1
+            elif np.isfinite(low[predicate]) and np.isfinite(high[predicate]):
+                one = cell_of(low[predicate], scale[predicate])
+                other = cell_of(high[predicate], scale[predicate])
+                for cell in range(min(one, other), max(one, other) + 1):
+                    if writing:
+                        how[count], first[count], owner[count] = 1, code[predicate], each
+                        second[count] = cell
+                    count += 1
+            else:
+                upward = np.isfinite(low[predicate])
+                if writing:
+                    how[count], owner[count] = 3, each
+                    first[count] = (head >> 10) << 8 | (head >> 3 & 31) | (0 if upward else 32)
+                    bound[count] = low[predicate] if upward else high[predicate]
+                count += 1
+    return count
+
+
+@kernel()
+def first_seen(owner, slot_of):
+    """Number the filters in the order in which they are first met; the rest behind them."""
+    count = 0
+    for each in owner:
+        if slot_of[each] < 0:
+            slot_of[each] = count
+            count += 1
+    for each in range(len(slot_of)):
+        if slot_of[each] < 0:
+            slot_of[each] = count
+            count += 1
+
+
+@kernel()
+def options(node, slot, used, start, literal, program, sort, bounded, code, chance, entry, position, key):
+    """By which literals the entries of nodes could be split; with empty arrays, only count."""
+    count = 0
+    writing = len(key) > 0
+    for each in range(len(node)):
+        owner = slot[each]
+        if program[owner] >= 0:
+            continue
+        for place in range(min(64, start[owner + 1] - start[owner])):
+            if used[each] >> np.uint64(place) & np.uint64(1) != 0:
+                continue
+            found = literal[start[owner] + place]
+            predicate = found >> 1
+            if found & 1 == 1 or chance[predicate] > 0.5:
+                continue
+            if sort[predicate] == EQ or (sort[predicate] == RANGE and bounded[predicate]):
+                if writing:
+                    entry[count], position[count] = each, place
+                    key[count] = node[each] << 32 | code[predicate]
+                count += 1
+    return count
+
+
+@kernel()
+def pick(entry, position, popularity, slot, start, literal, sort, chance, choice):
+    """For each entry the option that leaves the least to do: few false alarms, and a table that is shared."""
+    best = np.full(len(choice), 0.6)
+    for option in range(len(entry)):
+        each = entry[option]
+        predicate = literal[start[slot[each]] + position[option]] >> 1
+        slack = GRID_SLACK if sort[predicate] == RANGE else 1.0
+        score = chance[predicate] * slack + LOOKUP / popularity[option]
+        if score < best[each]:
+            best[each] = score
+            choice[each] = option
+
+
+@kernel()
+def sketch(slot, used, start, literal, program, heads, low, high, rank, least, scale, entries):
+    """Sketch two intervals of each entry: the likeliest to fail, those not on the way to it first."""
+    for each in range(len(slot)):
+        owner = slot[each]
+        if program[owner] >= 0:
+            continue
+        count = 1
+        for turn in range(2):
+            for place in range(start[owner + 1] - start[owner]):
+                if count == 3:
+                    break
+                on_the_way = place < 64 and used[each] >> np.uint64(place) & np.uint64(1) != 0
+                found = literal[start[owner] + place]
+                predicate = found >> 1
+                head = heads[predicate]
+                column = head >> 10
+                if found & 1 == 1 or head & 7 != RANGE or on_the_way != (turn == 1):
+                    continue
+                if rank[column] != head >> 3 & 31:
+                    continue
+                first = mark_of(low[predicate], least[column], scale[column])
+                last = mark_of(high[predicate], least[column], scale[column])
+                entries[each, count] = column << 22 | min(first, last) << 11 | max(first, last)
+                count += 1

@@ -1,0 +1,436 @@
+"""Rows: what notifications have to say about the columns of an index, as arrays that a kernel reads.
+
+For each column the rank of the value's kind, the number of its symbol (-1 if no filter mentions it) and its place
+on the line; besides, the elements of sets and the bytes of texts, where filters ask for such.
+
+One notification at a time is written into arrays that are there already. Batches of notifications are written
+column by column, record batches of Arrow without a Python object per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from math import isnan
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.filters.terms import Attribute
+from fairlead.matching.columnar.compile import (
+    BYTES,
+    INEXACT,
+    NUMBER,
+    SET,
+    STRING,
+    TIME,
+    Sort,
+    exact_float,
+    symbol_of,
+)
+from fairlead.matching.columnar.index import Index
+from fairlead.matching.columnar.layout import HAS_ELEMENTS, HAS_RANGES, HAS_VALUES
+from fairlead.matching.columnar.table import content_of
+from fairlead.model import ABSENT, Kind, Multi, Notification, kind_of, number_of
+from fairlead.model.values import RANK
+
+__all__ = ["Column", "Desk", "Reader", "Rows", "put_elements"]
+
+_NAN: Final = RANK[Kind.NAN]
+_EXACT: Final = 2**53
+
+
+@dataclass(slots=True)
+class Rows:
+    """Arrays for `kernels.match_rows`, and the rows that it cannot decide alone.
+
+    `inexact`: rows with a number that no float stands for; matches are to be verified. `exotic`: rows and
+    columns where an interval or a rectangle stands and filters ask what it contains.
+    """
+
+    states: NDArray[np.int32]
+    places: NDArray[np.float64]
+    extra_start: NDArray[np.int32]
+    extras: NDArray[np.int32]
+    text_start: NDArray[np.int32]
+    text: NDArray[np.uint8]
+    inexact: list[int]
+    exotic: list[tuple[int, int]]
+
+
+class Reader:
+    """Reads notifications for one index."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.width = len(index.columns)
+        flags = index.section("column_flags").tolist()
+        slots = dict(
+            zip(index.section("text_column").tolist(), index.section("text_slot").tolist(), strict=True)
+        )
+        self.texts = 1 + max(slots.values(), default=-1)
+        self.columns = [
+            Column(number, term, flags[number], slots.get(number, -1))
+            for number, term in enumerate(index.columns)
+        ]
+        self._intern(index)
+        # Plain names are found while walking over a notification; others are looked up one by one.
+        self.plain: dict[str, Column] = {}
+        self.deep: list[Column] = []
+        for column in self.columns:
+            if isinstance(column.term, Attribute) and "." not in column.term.name:
+                self.plain[column.term.name] = column
+            else:
+                self.deep.append(column)
+        self.blank = np.zeros((1, 2 * self.width), np.int32)
+        self.blank[:, self.width :] = -1
+
+    def _intern(self, index: Index) -> None:
+        """The symbols of the index as dictionaries."""
+        columns, sorts = index.section("symbol_column").tolist(), index.section("symbol_sort").tolist()
+        starts, pool = index.section("symbol_start").tolist(), index.pool.tobytes()
+        for symbol, (number, sort) in enumerate(zip(columns, sorts, strict=True)):
+            column, data = self.columns[number], pool[starts[symbol] : starts[symbol + 1]]
+            if sort == STRING:
+                column.strings[data.decode()] = symbol
+            elif sort == NUMBER:
+                column.numbers[content_of(sort, data)] = symbol
+            elif sort < Sort.PREFIX:
+                column.others[sort, content_of(sort, data)] = symbol
+            elif sort == Sort.ELEMENT + STRING:
+                column.element_strings[data.decode()] = symbol
+            elif Sort.ELEMENT <= sort < Sort.BINARY:
+                column.elements[sort, content_of(sort, data)] = symbol
+
+    # -- one notification ----------------------------------------------------------------------------------
+
+    def read(self, notification: Notification, desk: Desk) -> bool:
+        """Write a notification onto a desk; whether the kernel can decide it alone."""
+        states, places, width = desk.states, desk.places, self.width
+        states[:] = desk.blank
+        plain = self.plain
+        desk.settled = True
+        if desk.busy:
+            desk.clear()
+        for name, value in notification.attributes._fields.items():
+            column = plain.get(name)
+            if column is None:
+                continue
+            sort = type(value)
+            number = column.number
+            if sort is str:
+                states[number] = STRING
+                if column.strings:
+                    states[width + number] = column.strings.get(value, -1)
+                if column.slot >= 0:
+                    desk.pieces[column.slot] = value.encode()
+                    desk.busy = True
+            elif (sort is float and not isnan(value)) or (sort is int and -_EXACT <= value <= _EXACT):
+                states[number] = NUMBER
+                places[number] = value
+                if column.numbers:
+                    states[width + number] = column.numbers.get(value, -1)
+            else:
+                self._read_other(column, value, desk)
+        for column in self.deep:
+            value = column.term.value(notification)
+            if value is not ABSENT:
+                self._read_other(column, value, desk)
+        if desk.busy:
+            desk.finish()
+        return desk.settled
+
+    def _read_other(self, column: Column, value: Any, desk: Desk) -> None:
+        rank, symbol, place = column.read(value)
+        number = column.number
+        desk.states[number] = rank
+        desk.states[self.width + number] = symbol
+        desk.places[number] = place
+        if rank == INEXACT:
+            desk.settled = False
+        elif rank == SET:
+            if column.flags & HAS_ELEMENTS:
+                desk.elements.extend(
+                    [(number, column.element_symbol(each)) for each in value._by_key.values()]
+                )
+                desk.busy = True
+        elif column.slot >= 0 and rank in (STRING, BYTES):
+            desk.pieces[column.slot] = value.encode() if rank == STRING else value
+            desk.busy = True
+        elif column.is_exotic(rank, value):
+            desk.exotic.append((0, number))
+            desk.busy = True
+            desk.settled = False
+
+    # -- batches -------------------------------------------------------------------------------------------
+
+    def read_all(self, notifications: Sequence[Notification]) -> Rows:
+        """A batch of notifications, column by column."""
+        rows = self.blank_rows(len(notifications))
+        elements: list[NDArray[np.int32]] = []
+        pieces: dict[int, Sequence[Any]] = {}
+        for column, values in self._transposed(notifications):
+            self.read_column(column, values, rows, elements)
+            if column.slot >= 0:
+                pieces[column.slot] = values
+        if elements:
+            put_elements(rows, np.concatenate(elements))
+        self._put_texts(rows, [pieces[slot] for slot in range(self.texts)])
+        return rows
+
+    def _transposed(self, notifications: Sequence[Notification]) -> Iterator[tuple[Column, Sequence[Any]]]:
+        """The columns with their values in each notification, or ABSENT."""
+        fields = [notification.attributes._fields for notification in notifications]
+        names = list(self.plain)
+        if len(names) > 1:
+            try:  # the usual case, notifications of one form, without Python code for every value
+                values: Iterable[Sequence[Any]] = zip(*map(itemgetter(*names), fields), strict=True)
+            except KeyError:
+                values = ([each.get(name, ABSENT) for each in fields] for name in names)
+        else:
+            values = ([each.get(name, ABSENT) for each in fields] for name in names)
+        yield from zip(self.plain.values(), values, strict=True)
+        for column in self.deep:
+            yield column, [column.term.value(notification) for notification in notifications]
+
+    def read_column(
+        self, column: Column, values: Sequence[Any], rows: Rows, elements: list[NDArray[np.int32]]
+    ) -> None:
+        """Write the values of one column into a batch of rows; to `elements`, those of its sets."""
+        number, width, size = column.number, self.width, len(values)
+        sorts = set(map(type, values))
+        if sorts == {str}:
+            rows.states[:, number] = STRING
+            if column.strings:
+                found = map(column.strings.get, values, repeat(-1))
+                rows.states[:, width + number] = np.fromiter(found, np.int32, size)
+        elif sorts == {float} or (sorts == {int} and min(values) >= -_EXACT and max(values) <= _EXACT):
+            places = np.fromiter(values, np.float64, size)
+            rows.places[:, number] = places
+            rows.states[:, number] = NUMBER
+            if sorts == {float} and (strange := np.isnan(places)).any():
+                rows.states[strange, number] = _NAN
+            if column.numbers:
+                found = map(column.numbers.get, values, repeat(-1))
+                rows.states[:, width + number] = np.fromiter(found, np.int32, size)
+        elif sorts == {Multi}:
+            rows.states[:, number] = SET
+            if column.flags & HAS_ELEMENTS:
+                elements.append(_elements(column, np.arange(size, dtype=np.int32), values))
+        else:
+            sets = []
+            for row, value in enumerate(values):
+                if value is not ABSENT and self.put(column, value, row, rows) == SET:
+                    sets.append(row)
+            if sets and column.flags & HAS_ELEMENTS:
+                owners = np.array(sets, np.int32)
+                elements.append(_elements(column, owners, [values[row] for row in sets]))
+
+    def put(self, column: Column, value: Any, row: int, rows: Rows) -> int:
+        """Write one value into a batch of rows; the rank of its kind."""
+        rank, symbol, place = column.read(value)
+        rows.states[row, column.number] = rank
+        rows.states[row, self.width + column.number] = symbol
+        rows.places[row, column.number] = place
+        if rank == INEXACT:
+            rows.inexact.append(row)
+        elif column.is_exotic(rank, value):
+            rows.exotic.append((row, column.number))
+        return rank
+
+    def blank_rows(self, size: int) -> Rows:
+        """Rows in which everything is absent."""
+        return Rows(
+            np.repeat(self.blank, size, axis=0),
+            np.zeros((size, self.width)),
+            np.zeros(size + 1, np.int32),
+            np.empty((0, 2), np.int32),
+            np.zeros(size * self.texts + 1, np.int32),
+            np.empty(0, np.uint8),
+            [],
+            [],
+        )
+
+    def _put_texts(self, rows: Rows, pieces: list[Sequence[Any]]) -> None:
+        if not pieces:
+            return
+        in_order = (
+            pieces[0] if len(pieces) == 1 else [piece for row in zip(*pieces, strict=True) for piece in row]
+        )
+        if set(map(type, in_order)) == {str} and (text := "".join(in_order)).isascii():
+            lengths, joined = map(len, in_order), text.encode()
+        else:
+            texts = [
+                value.encode() if type(value) is str else value if type(value) is bytes else b""
+                for value in in_order
+            ]
+            lengths, joined = map(len, texts), b"".join(texts)
+        np.cumsum(np.fromiter(lengths, np.int32, len(in_order)), out=rows.text_start[1:])
+        rows.text = np.frombuffer(bytearray(joined), np.uint8)
+
+
+def _elements(column: Column, rows: NDArray[np.int32], values: Sequence[Multi]) -> NDArray[np.int32]:
+    """The elements of the sets in these rows, as (row, column, symbol)."""
+    parts = [value._by_key.values() for value in values]
+    flat = list(chain.from_iterable(parts))
+    found = np.empty((len(flat), 3), np.int32)
+    found[:, 0] = np.repeat(rows, np.fromiter(map(len, parts), np.int32, len(parts)))
+    found[:, 1] = column.number
+    symbols = (
+        map(column.element_strings.get, flat, repeat(-1))
+        if set(map(type, flat)) == {str}
+        else map(column.element_symbol, flat)
+    )
+    found[:, 2] = np.fromiter(symbols, np.int32, len(flat))
+    return found
+
+
+def put_elements(rows: Rows, elements: NDArray[np.int32]) -> None:
+    """Put elements, given as (row, column, symbol) in any order, into rows."""
+    elements = elements[np.argsort(elements[:, 0], kind="stable")]
+    np.cumsum(np.bincount(elements[:, 0], minlength=len(rows.states)), out=rows.extra_start[1:])
+    rows.extras = np.ascontiguousarray(elements[:, 1:])
+
+
+class Column:
+    """One column: what filters ask about it, and the symbols that they mention."""
+
+    __slots__ = (
+        "_sorted",
+        "element_strings",
+        "elements",
+        "flags",
+        "number",
+        "numbers",
+        "others",
+        "slot",
+        "strings",
+        "term",
+    )
+
+    def __init__(self, number: int, term: Any, flags: int, slot: int) -> None:
+        self.number, self.term, self.flags, self.slot = number, term, flags, slot
+        self.strings: dict[str, int] = {}
+        self.numbers: dict[float, int] = {}
+        self.others: dict[tuple[int, Any], int] = {}
+        self._sorted: tuple[NDArray[np.float64], NDArray[np.int32]] | None = None
+        self.elements: dict[tuple[int, Any], int] = {}
+        self.element_strings: dict[str, int] = {}
+
+    def read(self, value: Any) -> tuple[int, int, float]:
+        """The rank, the symbol and the place of a value."""
+        rank = RANK[kind_of(value)]
+        if rank == STRING:
+            return rank, self.strings.get(value, -1), 0.0
+        if rank == NUMBER:
+            return self._read_number(value)
+        if rank == TIME:
+            place = float(value.microseconds)
+            exact = exact_float(value.microseconds)
+            found = self.others.get((rank, exact if exact is not None else str(value.microseconds)), -1)
+            return rank, found, place
+        if self.flags & HAS_VALUES and self.others:
+            symbol = symbol_of(value)
+            return rank, -1 if symbol is None else self.others.get(symbol, -1), 0.0
+        return rank, -1, 0.0
+
+    def _read_number(self, value: Any) -> tuple[int, int, float]:
+        exact = value if type(value) is float else exact_float(number_of(value))
+        if exact is not None:
+            return NUMBER, self.numbers.get(exact, -1), exact
+        number = number_of(value)
+        symbol = self.others.get((INEXACT, str(number)), -1)
+        if not self.flags & HAS_RANGES:
+            return NUMBER, symbol, 0.0
+        try:
+            return INEXACT, symbol, float(number)
+        except OverflowError:
+            return INEXACT, symbol, 1.7976931348623157e308 if number > 0 else -1.7976931348623157e308
+
+    @property
+    def sorted_numbers(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """The numbers that filters mention, ascending, and their symbols."""
+        if self._sorted is None:
+            keys = np.fromiter(self.numbers, np.float64, len(self.numbers))
+            symbols = np.fromiter(self.numbers.values(), np.int32, len(self.numbers))
+            order = np.argsort(keys)
+            self._sorted = keys[order], symbols[order]
+        return self._sorted
+
+    def element_symbol(self, element: Any) -> int:
+        """The symbol of an element of a set; -1 if no filter mentions it."""
+        if type(element) is str:
+            return self.element_strings.get(element, -1)
+        symbol = symbol_of(element)
+        return -1 if symbol is None else self.elements.get((Sort.ELEMENT + symbol[0], symbol[1]), -1)
+
+    def is_exotic(self, rank: int, value: Any) -> bool:
+        """Whether more is asked about a value than the arrays can say: what an interval contains, or
+        comparisons with an instant centuries away."""
+        if rank == TIME:
+            return bool(self.flags & HAS_RANGES) and exact_float(value.microseconds) is None
+        return bool(self.flags & HAS_ELEMENTS) and rank in _EXOTIC
+
+
+_EXOTIC: Final = (RANK[Kind.INTERVAL], RANK[Kind.RECTANGLE])
+
+
+class Desk:
+    """The arrays for one notification at a time, and the scratch space of a kernel. One thread at a time."""
+
+    def __init__(self, reader: Reader, destinations: int = 0) -> None:
+        index, width = reader.index, reader.width
+        self.rows = Rows(
+            reader.blank.copy(),
+            np.zeros((1, width)),
+            np.zeros(2, np.int32),
+            np.zeros((16, 2), np.int32),
+            np.zeros(reader.texts + 1, np.int32),
+            np.zeros(256, np.uint8),
+            [],
+            [],
+        )
+        self.states: Any = self.rows.states.reshape(-1).data
+        self.places: Any = self.rows.places.reshape(-1).data
+        self.blank = reader.blank.reshape(-1).data
+        self.pieces: list[bytes] = [b""] * reader.texts
+        self.elements: list[tuple[int, int]] = []
+        self.exotic: list[tuple[int, int]] = []
+        self.busy = False
+        self.settled = True
+        symbols = len(index.section("symbol_sort"))
+        self.stamps = np.zeros(symbols + destinations + 1, np.int32)
+        self.scratch = np.zeros(symbols + width + index.stack_max + 1, np.int32)
+        self.out_start = np.zeros(2, np.int32)
+        self.out = np.zeros(256, np.int32)
+        self.counters = np.zeros(2, np.int64)
+
+    def clear(self) -> None:
+        """Forget the elements and texts of the notification before."""
+        self.pieces = [b""] * len(self.pieces)
+        self.elements.clear()
+        self.exotic.clear()
+        self.rows.extra_start[1] = 0
+        self.rows.text_start[:] = 0
+        self.busy = False
+
+    def finish(self) -> None:
+        """Put the elements and texts that were collected into the arrays."""
+        rows = self.rows
+        if self.elements:
+            if len(self.elements) > len(rows.extras):
+                rows.extras = np.zeros((2 * len(self.elements), 2), np.int32)
+            rows.extras[: len(self.elements)] = self.elements
+            rows.extra_start[1] = len(self.elements)
+        if self.pieces:
+            data = b"".join(self.pieces)
+            if len(data) > len(rows.text):
+                rows.text = np.zeros(2 * len(data), np.uint8)
+            rows.text.data[: len(data)] = data
+            at = 0
+            for slot, piece in enumerate(self.pieces, 1):
+                at += len(piece)
+                rows.text_start[slot] = at

@@ -1,0 +1,461 @@
+"""The table: programs as plain arrays, in no particular order of access.
+
+A `Ledger` writes programs down one by one, in Python; it interns columns, symbols, sets and predicates, so that
+what many filters share is there once. Its `Table` is what an index is built from, and what is left of an old
+index when the next one is built: `joined` puts the survivors of the one and the programs of the other together,
+and drops what nobody refers to any more.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.filters.filter import Filter
+from fairlead.matching.columnar.compile import (
+    ANY,
+    BYTES,
+    EQ,
+    KIND,
+    MEMBER,
+    NUMBER,
+    OPAQUE,
+    RANGE,
+    SUBSET,
+    SYMBOL,
+    TIME,
+    Literal,
+    Predicate,
+    Program,
+    Sort,
+)
+from fairlead.matching.columnar.layout import NEVER, OPAQUE_FILTER
+from fairlead.model import Kind
+from fairlead.model.values import RANK
+
+__all__ = ["Ledger", "Table", "compacted", "content_bytes", "content_of", "joined", "selected", "spread"]
+
+Ints = NDArray[np.int32]
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Programs in arrays; the names are those of the sections of an index."""
+
+    columns: tuple[Any, ...]
+    opaques: tuple[Filter, ...]
+    symbol_column: Ints
+    symbol_sort: Ints
+    symbol_start: Ints
+    pool: NDArray[np.uint8]
+    set_start: Ints
+    set_symbol: Ints
+    predicate_head: Ints
+    predicate_argument: Ints
+    range_low: Reals
+    range_high: Reals
+    filter_start: Ints
+    filter_literal: Ints
+    filter_program: Ints
+    filter_flags: Ints
+    jump_true: Ints
+    jump_false: Ints
+    clause_filter: Ints
+    clause_start: Ints
+    clause_literal: Ints
+
+    def __len__(self) -> int:
+        return len(self.filter_start) - 1
+
+    # -- reading a program back ----------------------------------------------------------------------------
+
+    def symbol(self, number: int) -> tuple[int, Any]:
+        sort = int(self.symbol_sort[number])
+        start, end = int(self.symbol_start[number]), int(self.symbol_start[number + 1])
+        return sort, content_of(sort, self.pool[start:end].tobytes())
+
+    def predicate(self, number: int) -> Predicate:
+        head, argument = int(self.predicate_head[number]), int(self.predicate_argument[number])
+        sort, term = head & 7, self.columns[head >> 10]
+        if sort == KIND:
+            return Predicate(sort, term, argument)
+        if sort in (EQ, SYMBOL):
+            return Predicate(sort, term, self.symbol(argument))
+        if sort == RANGE:
+            bounds = float(self.range_low[argument]), float(self.range_high[argument])
+            return Predicate(
+                sort, term, (head >> 3 & 31, *bounds), (bool(head >> 8 & 1), bool(head >> 9 & 1))
+            )
+        if sort == OPAQUE:
+            return Predicate(sort, None, self.opaques[argument])
+        members = self.set_symbol[self.set_start[argument] : self.set_start[argument + 1]]
+        return Predicate(sort, term, frozenset(self.symbol(int(member)) for member in members))
+
+    def literals(self, slot: int) -> list[Literal]:
+        found = self.filter_literal[self.filter_start[slot] : self.filter_start[slot + 1]]
+        return [(self.predicate(int(literal) >> 1), bool(literal & 1)) for literal in found]
+
+    def program(self, slot: int) -> Program:
+        """The program in a slot; it accepts what the filter matched that it was made from."""
+        flags, start = int(self.filter_flags[slot]), int(self.filter_program[slot])
+        literals = tuple(self.literals(slot))
+        opaque = bool(flags & OPAQUE_FILTER)
+        if flags & NEVER:
+            return Program((), never=True)
+        if start < 0:
+            return Program(literals, opaque=opaque)
+        end = start + len(literals)
+        true, false = self.jump_true[start:end].tolist(), self.jump_false[start:end].tolist()
+        return Program(literals, tuple(zip(true, false, strict=True)), None, opaque)
+
+
+def content_bytes(content: Any) -> bytes:
+    """The content of a symbol as the pool keeps it: strings in UTF-8, where parts stay parts."""
+    if type(content) is str:
+        return content.encode()
+    return struct.pack("<d", content) if type(content) is float else content
+
+
+def content_of(sort: int, data: bytes) -> Any:
+    """The content of a symbol of this sort that the pool keeps as these bytes."""
+    rank = sort % Sort.ELEMENT
+    if sort >= Sort.BINARY or rank in (BYTES, _NULL):
+        return data
+    if len(data) == 8 and rank in (NUMBER, TIME, _BOOLEAN):
+        return struct.unpack("<d", data)[0]
+    return data.decode()
+
+
+_NULL: Final = RANK[Kind.NULL]
+_BOOLEAN: Final = RANK[Kind.BOOLEAN]
+
+
+# -- writing programs down ---------------------------------------------------------------------------------
+
+
+class Ledger:
+    """Programs, written down one after the other."""
+
+    def __init__(self) -> None:
+        self._columns: dict[Any, int] = {}
+        self._symbols: dict[tuple[int, int, Any], int] = {}
+        self._symbol_column, self._symbol_sort = array("i"), array("i")
+        self._symbol_start = array("i", [0])
+        self._pool = bytearray()
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._set_start, self._set_symbol = array("i", [0]), array("i")
+        self._predicates: dict[tuple[int, int], int] = {}
+        self._opaques: list[Filter] = []
+        self._head, self._argument = array("i"), array("i")
+        self._low, self._high = array("d"), array("d")
+        self._start, self._literal = array("i", [0]), array("i")
+        self._program, self._flags = array("i"), array("i")
+        self._true, self._false = array("i"), array("i")
+        self._clause_filter, self._clause_start = array("i"), array("i", [0])
+        self._clause_literal = array("i")
+
+    def __len__(self) -> int:
+        return len(self._program)
+
+    def add(self, program: Program) -> None:
+        number = len(self._program)
+        for predicate, negative in program.literals:
+            self._literal.append(2 * self._predicate(predicate) + negative)
+        self._start.append(len(self._literal))
+        self._flags.append(OPAQUE_FILTER * program.opaque | NEVER * program.never)
+        if program.jumps is None:
+            self._program.append(-1)
+            return
+        self._program.append(len(self._true))
+        for true, false in program.jumps:
+            self._true.append(true)
+            self._false.append(false)
+        for clause in program.clauses or ():
+            self._clause_filter.append(number)
+            self._clause_literal.extend(clause)
+            self._clause_start.append(len(self._clause_literal))
+
+    def _predicate(self, predicate: Predicate) -> int:
+        sort, term, content, opened = predicate
+        column = 0 if sort == OPAQUE else self._columns.setdefault(term, len(self._columns))
+        if sort == RANGE:  # mostly distinct: the table finds the equal ones more cheaply
+            rank, low, high = content
+            self._low.append(low)
+            self._high.append(high)
+            head = sort | rank << 3 | opened[0] << 8 | opened[1] << 9 | column << 10
+            self._head.append(head)
+            self._argument.append(len(self._low) - 1)
+            return len(self._head) - 1
+        head = sort | column << 10
+        if sort == KIND:
+            argument = content
+        elif sort == OPAQUE:
+            argument = len(self._opaques)
+            self._opaques.append(content)
+        elif sort in (EQ, SYMBOL):
+            argument = self._symbol(column, *content)
+        else:
+            argument = self._set(tuple(sorted(self._symbol(column, *symbol) for symbol in content)))
+        found = self._predicates.setdefault((head, argument), len(self._head))
+        if found == len(self._head):
+            self._head.append(head)
+            self._argument.append(argument)
+        return found
+
+    def _symbol(self, column: int, sort: int, content: Any) -> int:
+        found = self._symbols.setdefault((column, sort, content), len(self._symbol_sort))
+        if found == len(self._symbol_sort):
+            self._symbol_column.append(column)
+            self._symbol_sort.append(sort)
+            self._pool += content_bytes(content)
+            self._symbol_start.append(len(self._pool))
+        return found
+
+    def _set(self, members: tuple[int, ...]) -> int:
+        found = self._sets.setdefault(members, len(self._sets))
+        if found == len(self._set_start) - 1:
+            self._set_symbol.extend(members)
+            self._set_start.append(len(self._set_symbol))
+        return found
+
+    def table(self) -> Table:
+        """What was written down. The ledger must not be written on afterwards: the arrays are shared."""
+
+        def ints(numbers: array[int]) -> Ints:
+            return np.frombuffer(numbers, np.int32) if len(numbers) else np.empty(0, np.int32)
+
+        def reals(numbers: array[float]) -> Reals:
+            return np.frombuffer(numbers, np.float64) if len(numbers) else np.empty(0, np.float64)
+
+        return Table(
+            columns=tuple(self._columns),
+            opaques=tuple(self._opaques),
+            symbol_column=ints(self._symbol_column),
+            symbol_sort=ints(self._symbol_sort),
+            symbol_start=ints(self._symbol_start),
+            pool=np.frombuffer(self._pool, np.uint8) if self._pool else np.empty(0, np.uint8),
+            set_start=ints(self._set_start),
+            set_symbol=ints(self._set_symbol),
+            predicate_head=ints(self._head),
+            predicate_argument=ints(self._argument),
+            range_low=reals(self._low),
+            range_high=reals(self._high),
+            filter_start=ints(self._start),
+            filter_literal=ints(self._literal),
+            filter_program=ints(self._program),
+            filter_flags=ints(self._flags),
+            jump_true=ints(self._true),
+            jump_false=ints(self._false),
+            clause_filter=ints(self._clause_filter),
+            clause_start=ints(self._clause_start),
+            clause_literal=ints(self._clause_literal),
+        )
+
+
+# -- putting tables together -------------------------------------------------------------------------------
+
+Find = Callable[[Table], Ints]
+"""The numbers that an older table has given to the symbols of a newer one; -1 where it has none."""
+
+
+def joined(old: Table, new: Table, find: Find) -> Table:
+    """The programs of two tables, those of the old one first."""
+    columns = {term: number for number, term in enumerate(old.columns)}
+    # Opaque predicates are about no column in particular; they count as about the first.
+    column_of = np.array([columns.setdefault(term, len(columns)) for term in new.columns] or [0], np.int32)
+    renamed = replace(new, symbol_column=_through(column_of, new.symbol_column))
+    symbol_of = find(renamed)
+    fresh = np.flatnonzero(symbol_of < 0)
+    symbol_of[fresh] = len(old.symbol_sort) + np.arange(len(fresh), dtype=np.int32)
+    fresh_start, fresh_bytes = gathered(new.symbol_start, fresh)
+
+    sort = new.predicate_head & 7
+    argument = new.predicate_argument.copy()
+    names = (sort == EQ) | (sort == SYMBOL)
+    argument[names] = _through(symbol_of, argument[names])
+    argument[(sort == MEMBER) | (sort == ANY) | (sort == SUBSET)] += len(old.set_start) - 1
+    argument[sort == RANGE] += len(old.range_low)
+    argument[sort == OPAQUE] += len(old.opaques)
+    head = (new.predicate_head & 1023) | (_through(column_of, new.predicate_head >> 10) << 10)
+    programs = np.where(new.filter_program < 0, -1, new.filter_program + len(old.jump_true))
+    return Table(
+        columns=tuple(columns),
+        opaques=old.opaques + new.opaques,
+        symbol_column=_both(old.symbol_column, renamed.symbol_column[fresh]),
+        symbol_sort=_both(old.symbol_sort, new.symbol_sort[fresh]),
+        symbol_start=_starts(old.symbol_start, fresh_start),
+        pool=np.concatenate((old.pool, new.pool[fresh_bytes])),
+        set_start=_starts(old.set_start, new.set_start),
+        set_symbol=_both(old.set_symbol, _through(symbol_of, new.set_symbol)),
+        predicate_head=_both(old.predicate_head, head),
+        predicate_argument=_both(old.predicate_argument, argument),
+        range_low=np.concatenate((old.range_low, new.range_low)),
+        range_high=np.concatenate((old.range_high, new.range_high)),
+        filter_start=_starts(old.filter_start, new.filter_start),
+        filter_literal=_both(old.filter_literal, new.filter_literal + 2 * len(old.predicate_head)),
+        filter_program=_both(old.filter_program, programs),
+        filter_flags=_both(old.filter_flags, new.filter_flags),
+        jump_true=_both(old.jump_true, new.jump_true),
+        jump_false=_both(old.jump_false, new.jump_false),
+        clause_filter=_both(old.clause_filter, new.clause_filter + len(old)),
+        clause_start=_starts(old.clause_start, new.clause_start),
+        clause_literal=_both(old.clause_literal, new.clause_literal),
+    )
+
+
+def selected(table: Table, slots: NDArray[Any]) -> Table:
+    """The programs in these slots, in this order; what they refer to stays as it is."""
+    starts, places = gathered(table.filter_start, slots)
+    branching = np.flatnonzero(table.filter_program[slots] >= 0)
+    lengths = np.diff(table.filter_start)[slots[branching]]
+    program = np.full(len(slots), -1, np.int32)
+    program[branching] = np.cumsum(lengths) - lengths
+    jumps = spread(table.filter_program[slots[branching]], lengths)
+    place_of = np.full(len(table), -1, np.int32)
+    place_of[slots] = np.arange(len(slots), dtype=np.int32)
+    clauses = np.flatnonzero(place_of[table.clause_filter] >= 0) if len(table.clause_filter) else _NONE
+    clauses = clauses[np.argsort(place_of[table.clause_filter[clauses]], kind="stable")]
+    clause_start, clause_places = gathered(table.clause_start, clauses)
+    return replace(
+        table,
+        filter_start=starts,
+        filter_literal=table.filter_literal[places],
+        filter_program=program,
+        filter_flags=table.filter_flags[slots],
+        jump_true=table.jump_true[jumps],
+        jump_false=table.jump_false[jumps],
+        clause_filter=place_of[table.clause_filter[clauses]],
+        clause_start=clause_start,
+        clause_literal=table.clause_literal[clause_places],
+    )
+
+
+def compacted(table: Table) -> Table:
+    """The same programs; equal predicates are one, numbered as they are first used; nothing is left unused."""
+    kept, literal_of = _distinct_predicates(table)
+    head, argument = table.predicate_head[kept], table.predicate_argument[kept].copy()
+    sort = head & 7
+
+    ranges = np.flatnonzero(sort == RANGE)
+    range_used = argument[ranges]
+    argument[ranges] = np.arange(len(ranges), dtype=np.int32)
+
+    grouped = np.flatnonzero((sort == MEMBER) | (sort == ANY) | (sort == SUBSET))
+    sets, set_of = np.unique(argument[grouped], return_inverse=True)
+    argument[grouped] = set_of
+    set_start, members = gathered(table.set_start, sets)
+    set_symbol = table.set_symbol[members]
+
+    named = np.flatnonzero((sort == EQ) | (sort == SYMBOL))
+    symbols = np.unique(np.concatenate((argument[named], set_symbol)))
+    argument[named] = np.searchsorted(symbols, argument[named])
+    set_symbol = np.searchsorted(symbols, set_symbol).astype(np.int32)
+    # The order of the symbols within a set may have changed when tables were joined.
+    set_symbol = set_symbol[np.lexsort((set_symbol, np.repeat(np.arange(len(sets)), np.diff(set_start))))]
+    symbol_start, letters = gathered(table.symbol_start, symbols)
+
+    asked = np.flatnonzero(sort == OPAQUE)
+    opaques = tuple(table.opaques[number] for number in argument[asked])
+    argument[asked] = np.arange(len(asked), dtype=np.int32)
+
+    columns = np.unique(np.concatenate((head >> 10, table.symbol_column[symbols])))
+    head = (head & 1023) | (np.searchsorted(columns, head >> 10).astype(np.int32) << 10)
+    return replace(
+        table,
+        columns=tuple(table.columns[number] for number in columns) if table.columns else (),
+        opaques=opaques,
+        symbol_column=np.searchsorted(columns, table.symbol_column[symbols]).astype(np.int32),
+        symbol_sort=table.symbol_sort[symbols],
+        symbol_start=symbol_start,
+        pool=table.pool[letters],
+        set_start=set_start,
+        set_symbol=set_symbol,
+        predicate_head=head.astype(np.int32),
+        predicate_argument=argument.astype(np.int32),
+        range_low=table.range_low[range_used],
+        range_high=table.range_high[range_used],
+        filter_literal=literal_of,
+    )
+
+
+def _distinct_predicates(table: Table) -> tuple[NDArray[Any], Ints]:
+    """The predicates that literals refer to, equal ones once, in order of first use; the literals renumbered."""
+    predicate = table.filter_literal >> 1
+    if not len(predicate):
+        return _NONE, table.filter_literal
+    print_of = _prints(table)
+    # Prints are 64 bits of a hash. Should two different predicates ever share one, they are told apart by
+    # being left alone: then nothing is merged that has this print.
+    _, first, inverse = np.unique(print_of, return_index=True, return_inverse=True)
+    model = first[inverse]
+    unlike = table.predicate_head != table.predicate_head[model]
+    ranged = table.predicate_head & 7 == RANGE
+    argument, other = table.predicate_argument, table.predicate_argument[model]
+    unlike |= ~ranged & (argument != other)
+    at, model_at = argument[ranged], np.where(unlike, argument, other)[ranged]
+    unlike[ranged] |= (table.range_low[at] != table.range_low[model_at]) | (
+        table.range_high[at] != table.range_high[model_at]
+    )
+    model = np.where(unlike, np.arange(len(model)), model)
+    used, at_first, back = np.unique(model[predicate], return_index=True, return_inverse=True)
+    order = np.argsort(at_first, kind="stable")
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    return used[order], (number[back] << 1) | (table.filter_literal & 1)
+
+
+def _prints(table: Table) -> NDArray[np.uint64]:
+    ranged = table.predicate_head & 7 == RANGE
+    argument = table.predicate_argument.astype(np.uint64)
+    if ranged.any():
+        at = table.predicate_argument[ranged]
+        low, high = table.range_low[at].view(np.uint64), table.range_high[at].view(np.uint64)
+        argument[ranged] = _stirred(low) + high * np.uint64(3)
+    return _stirred(argument + _stirred(table.predicate_head.astype(np.uint64)))
+
+
+def _stirred(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+def gathered(start: Ints, rows: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """For lists kept one after another: the starts of the lists of these rows, and where their items are."""
+    lengths = np.diff(start)[rows] if len(rows) else np.empty(0, np.int32)
+    starts = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(lengths, out=starts[1:])
+    return starts, spread(start[rows], lengths)
+
+
+def spread(first: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """first[0], first[0] + 1 … (lengths[0] numbers), first[1], first[1] + 1 …"""
+    if not len(lengths):
+        return _NONE
+    ends = np.cumsum(lengths, dtype=np.int64)
+    places: NDArray[np.int64] = np.arange(ends[-1]) + np.repeat(
+        first.astype(np.int64) - (ends - lengths), lengths
+    )
+    return places
+
+
+def _through(mapping: NDArray[Any], numbers: Ints) -> Ints:
+    return mapping[numbers].astype(np.int32) if len(numbers) else numbers
+
+
+def _both(one: NDArray[Any], other: NDArray[Any]) -> Ints:
+    return np.concatenate((one, other)).astype(np.int32, copy=False)
+
+
+def _starts(one: Ints, other: Ints) -> Ints:
+    return _both(one, other[1:] + one[-1])
