@@ -5,10 +5,22 @@ from __future__ import annotations
 import pytest
 
 from fairlead.errors import FilterError, FilterSyntaxError, ValueRefused
-from fairlead.filters import NOTHING, Schema, covers, identical, merge, parse, relate, simplify, witness
+from fairlead.filters import (
+    NOTHING,
+    Schema,
+    covers,
+    identical,
+    merge,
+    overlaps,
+    parse,
+    relate,
+    simplify,
+    witness,
+)
+from fairlead.filters.extensions import ExtensionBase, register, unregister
 from fairlead.ingest import records
 from fairlead.ingest.rejection import Rejection
-from fairlead.model import Notification
+from fairlead.model import Kind, Notification
 
 LATTICE = Schema(types={"Quote": (), "StockQuote": ("Quote",), "BondQuote": ("Quote",)}, abstract=("Quote",))
 
@@ -91,3 +103,100 @@ def test_an_estimate_survives_numbers_beyond_any_float() -> None:
     merged = merge(filters, imperfection_max=1.0)
     assert merged is not None
     assert 0 <= merged.imperfection <= 1
+
+
+def test_whatever_lists_values_under_tuple_is_a_tuple() -> None:
+    for given in ({"a"}, ["a"], ("a",), frozenset({"a"})):
+        assert not parse('tuple contains "a"').matches(Notification.of({"tuple": given}))
+        assert parse('("a",)').matches(Notification.of({"tuple": given}))
+
+
+def test_tuples_have_an_end_so_lengths_do_too() -> None:
+    assert identical(parse("tuple[#] = 100000000"), NOTHING)
+    with pytest.raises(ValueRefused, match="10,000"):
+        Notification.of({"tuple": [0] * 10_001})
+    with pytest.raises(FilterSyntaxError, match="10,000"):
+        parse("tuple[10000] = 1")
+
+
+def test_a_relation_at_the_ends_of_what_numbers_can_be_is_answered() -> None:
+    assert relate(parse("x > 0 and x < 1e-4299"), parse("y > 1")).name == "overlaps"
+    assert relate(parse(f"x > {'9' * 4300}"), parse("y > 1")).name == "overlaps"
+
+
+def test_many_dotted_siblings_are_no_burden() -> None:
+    one = parse(" and ".join(f"data.b{i} > 1" for i in range(300)))
+    other = parse(" and ".join(f"data.b{i} > 2" for i in range(300)))
+    assert relate(one, other) == relate(parse("x > 1"), parse("x > 2"))
+
+
+class Broken:
+    """An embedded object that raises whenever it is asked."""
+
+    @property
+    def price(self) -> float:
+        raise ValueError("no price today")
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+
+def test_an_object_that_raises_has_not_answered() -> None:
+    n = Notification.of({"o": Broken()})
+    assert not parse("o.price > 3").matches(n)
+    assert not parse("o.volume() > 3").matches(n)
+    assert parse("not o.price > 3").matches(n)
+
+
+def test_an_extension_that_raises_is_unsure(caplog: pytest.LogCaptureFixture) -> None:
+    class Raising(ExtensionBase):
+        name = "boom"
+        kinds = frozenset({Kind.STRING})
+
+        def holds(self, value: object, literal: object) -> bool:
+            return True
+
+        def covers(self, one: object, other: object) -> bool:
+            raise RuntimeError("boom")
+
+    register(Raising())
+    try:
+        assert not covers(parse('x boom "a"'), parse('x boom "b"'))
+        assert overlaps(parse('x boom "a"'), parse('x boom "b"'))
+        assert "failed to compare" in caplog.text
+    finally:
+        unregister("boom")
+
+
+def test_an_operator_that_is_registered_anew_is_asked_anew() -> None:
+    class Near(ExtensionBase):
+        name = "near"
+
+        def __init__(self, kind: Kind) -> None:
+            self.kinds = frozenset({kind})
+
+        def holds(self, value: object, literal: object) -> bool:
+            return True
+
+        def covers(self, one: object, other: object) -> bool:
+            return False
+
+    for kind in (Kind.STRING, Kind.NUMBER):
+        register(Near(kind))
+        try:
+            assert covers(parse(f"x is {kind.value}"), parse('x near "a"'))
+            assert not covers(parse("x is boolean"), parse('x near "a"'))
+        finally:
+            unregister("near")
+
+
+def test_a_name_with_a_line_break_is_printed_on_one_line() -> None:
+    one = parse("`a\nb` = 1")
+    assert "\n" not in str(one)
+    assert parse(str(one)) == one
+
+
+def test_whole_floats_are_whole_in_the_envelope_too() -> None:
+    n = Notification.of({"id": 20.0, "sequence": 1.0})
+    assert (n.id, n.sequence) == ("20", 1)
+    assert parse("id = 20 and sequence = 1").matches(n)

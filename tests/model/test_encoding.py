@@ -104,6 +104,8 @@ def test_what_is_written_is_json_that_others_read(value: Any) -> None:
 def test_a_flat_record_survives_with_plain_tuples_and_times(fields: dict[str, Any]) -> None:
     if kind_of(fields.get("time")) in (Kind.STRING, Kind.NUMBER):
         del fields["time"]
+    if kind_of(fields.get("tuple")) in (Kind.SET, Kind.ARRAY):  # what stands there is read by position
+        del fields["tuple"]
     record = Record(fields)
     assert Record(fields_from_json(parse_json(format_json(fields_to_json(record))))) == record
 

@@ -39,7 +39,7 @@ def test_an_empty_envelope_is_allowed() -> None:
         {"time": True},
         {"time.zone": 1},
         {"sequence": "1"},
-        {"sequence": 1.0},
+        {"sequence": 1.5},
         {"sequence": False},
         {"id": "\ud800"},
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,6 +26,8 @@ __all__ = ["configure"]
 BATCH = 1_000
 """How many lines of a file an engine gets at once; from standard input, where somebody may wait, one."""
 REJECTED_SHOWN = 5
+REMEMBERED = 1_000_000
+"""How many identities are remembered, to tell duplicates by."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +70,22 @@ class _Tally:
     events: int = 0
     matches: int = 0
     rejected: int = 0
+    duplicates: int = 0
     first_rejected: list[str] = field(default_factory=list)
+    _seen: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
+
+    def is_new(self, event: Notification) -> bool:
+        """Whether its producer and id were not seen before, among the latest million; others are counted."""
+        if event.id is None:
+            return True
+        identity = (event.producer, event.id)
+        if identity in self._seen:
+            self.duplicates += 1
+            return False
+        self._seen[identity] = None
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return True
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -105,7 +123,8 @@ def _match(
     events: list[tuple[int, Notification]] = []
     for number, event in batch:
         if isinstance(event, Notification):
-            events.append((number, event))
+            if tally.is_new(event):
+                events.append((number, event))
             continue
         tally.rejected += 1
         if rejections is not None:
@@ -127,9 +146,10 @@ def _summarise(tally: _Tally, subscriptions: int, elapsed_s: float, arguments: a
     if tally.rejected > len(tally.first_rejected) > 0:
         complain(f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE keeps them all")
     kept = f" (see {arguments.rejected})" if arguments.rejected and tally.rejected else ""
+    again = f"{tally.duplicates:,} duplicates dropped, " if tally.duplicates else ""
     note(
         f"{tally.events:,} events, {subscriptions:,} subscriptions, {tally.matches:,} matches, "
-        f"{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
+        f"{again}{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
     )
 
 

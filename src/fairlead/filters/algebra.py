@@ -22,12 +22,13 @@ from types import SimpleNamespace
 from typing import Any, Final
 from typing import Literal as Choice
 
-from fairlead.errors import Undecided
+from fairlead.errors import Undecided, ValueRefused
 from fairlead.filters.constraint import Constraint, Op
-from fairlead.filters.extensions.relations import constraint_covers, constraint_overlaps
+from fairlead.filters.extensions.registry import generation
+from fairlead.filters.extensions.relations import answer, constraint_covers, constraint_overlaps
 from fairlead.filters.extents.extent import Extent, single
 from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or, Tested
-from fairlead.filters.normal import Conjunction, Literal, Normaliser, Universe, depends, holders_of
+from fairlead.filters.normal import Closure, Conjunction, Literal, Normaliser, Universe, depends, holders_of
 from fairlead.filters.paths import Selection, selection_covers, selection_overlaps
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Length, Polynomial, Position, Term
@@ -41,7 +42,11 @@ PAIRS_MAX: Final = 200_000
 """How many pairs of conjunctions are compared for one answer."""
 SUBTRACTED_MAX: Final = 50_000
 """How many extents the subtractions for one answer may touch before `covers` gives up and says no."""
+LITERALS_MAX: Final = 64
+"""Up to this many literals of a conjunction are compared with each other."""
 _REMEMBERED: Final = 4096
+_REMEMBERED_SIZE: Final = 256
+"""Normal forms of more conjunctions are made anew when they are needed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class Algebra:
     envelope: bool = True
     universe: Universe = field(init=False)
     _normals: OrderedDict[Filter, Normal] = field(init=False, repr=False, default_factory=OrderedDict)
+    _generation: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         self.universe = Universe(self.schema, self.envelope)
@@ -88,13 +94,17 @@ class Algebra:
         """The normal form of a filter; the latest are remembered."""
         if isinstance(filter, Normal):
             return filter
+        if self._generation != generation():  # operators mean something else now
+            self._generation = generation()
+            self._normals.clear()
         known = self._normals.get(filter)
         if known is None:
             try:
                 known = Normal(filter, self._live(Normaliser(self.universe).conjunctions(filter)))
             except Undecided:
                 known = Normal(filter, None)
-            self._normals[filter] = known
+            if len(known.conjunctions or ()) <= _REMEMBERED_SIZE:
+                self._normals[filter] = known
             if len(self._normals) > _REMEMBERED:
                 self._normals.popitem(last=False)
         return known
@@ -162,7 +172,7 @@ class Algebra:
         if closed is None:
             return True
         literals = conjunction.literals
-        if not literals:
+        if not literals or len(literals) > LITERALS_MAX:
             return False
         return any(
             self._disjoint(literals[i], literals[j]) for i in range(len(literals)) for j in range(i)
@@ -181,10 +191,15 @@ class Algebra:
 
     def covers_one(self, one: Conjunction, given: Conjunction) -> bool:
         """One conjunction covers another by itself."""
-        return all(self._extent_covers(term, extent, given) for term, extent in one.extents.items()) and all(
+        if not all(self._extent_covers(term, extent, given) for term, extent in one.extents.items()):
+            return False
+        missing = [literal for literal in one.literals if literal not in given.literals]
+        if len(missing) * len(given.literals) > LITERALS_MAX**2:
+            return False
+        return all(
             any(self._literal_covers(literal, known) for known in given.literals)
             or self._holds_on_all_values(literal, given)
-            for literal in one.literals
+            for literal in missing
         )
 
     def absorbed(self, conjunctions: Iterable[Conjunction]) -> list[Conjunction]:
@@ -288,7 +303,7 @@ class Algebra:
             case Constraint(op=Op.EXTENDED), Constraint(op=Op.EXTENDED) if one.term == other.term:
                 return constraint_covers(one, other)
             case Tested(), Tested() if one.name == other.name:
-                return bool(one.test.covers(other.test))
+                return bool(answer(False, one.test.covers, other.test))
         return False
 
     def _leaf_overlaps(self, one: Filter, other: Filter) -> bool:
@@ -299,7 +314,10 @@ class Algebra:
                 return constraint_overlaps(one, other)
             case Tested(), Tested() if one.name == other.name:
                 pairs = ((one.test, other.test), (other.test, one.test))
-                return all(not hasattr(asked, "overlaps") or asked.overlaps(given) for asked, given in pairs)
+                return all(
+                    not hasattr(asked, "overlaps") or answer(True, asked.overlaps, given)
+                    for asked, given in pairs
+                )
         return True
 
     # -- witnesses -----------------------------------------------------------------------------------------
@@ -342,7 +360,10 @@ class Algebra:
             return None
         if not all(isinstance(term, Attribute | Position | Length) for term in closed):
             return None
-        return _notification(self.choose(closed, _simplest))
+        try:
+            return _notification(self.choose(closed, _simplest))
+        except ValueRefused:  # at the ends of what values can be, such as more digits than a number may have
+            return None
 
     def choose(self, closed: dict[Term, Extent], pick: Callable[[Extent], Value]) -> dict[Term, Value]:
         """A value for each term, such that a notification could give all of them.
@@ -357,12 +378,11 @@ class Algebra:
             if (depends(term) or term in holders) and not isinstance(term, Polynomial)
         }
         values = {term: pick(extent) for term, extent in closed.items() if term not in related}
+        closure = Closure(related, self.universe)
         for term in sorted(related, key=_by_depth):
-            value = values[term] = pick(related[term])
-            only = single(value, discrete=self.universe.discrete(term))
-            narrowed = Conjunction({**related, term: only}).closed(self.universe)
-            assert narrowed is not None, "a value of a closed extent leaves values for the others"
-            related = narrowed
+            value = values[term] = pick(closure.extents[term])
+            left = closure.narrow(term, single(value, discrete=self.universe.discrete(term)))
+            assert left, "a value of a closed extent leaves values for the others"
         return values
 
 

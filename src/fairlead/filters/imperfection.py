@@ -31,8 +31,46 @@ _SINGLE: Final = 0.001
 _FAR: Final = 10**100
 
 
+class _Whole:
+    """What a merger asks of one term, measured once for all of its parts."""
+
+    __slots__ = ("_sizes", "extent")
+
+    def __init__(self, extent: Extent) -> None:
+        self.extent = extent
+        self._sizes: dict[Any, tuple[int | None, float, float]] = {}
+
+    def share(self, part: Extent) -> float:
+        weights = [
+            self._within(kind, part.pieces.get(kind), piece) for kind, piece in self.extent.pieces.items()
+        ]
+        return sum(weights) / len(weights) if weights else 0.0
+
+    def _within(self, kind: Any, part: Any, whole: Any) -> float:
+        if part is None:
+            return 0.0
+        if part is whole:
+            return 1.0
+        if isinstance(whole, NumberExtent) and isinstance(part, NumberExtent):
+            return self._of_numbers(kind, part, whole)
+        return min(1.0, _weight(part) / _weight(whole))
+
+    def _of_numbers(self, kind: Any, part: NumberExtent, whole: NumberExtent) -> float:
+        if kind not in self._sizes:
+            spans, scale = whole.intervals, _scale(whole)
+            bounded = spans[0].lo is not None and spans[-1].hi is not None
+            self._sizes[kind] = whole.size(), scale, _length(spans) if bounded else -_squeezed(whole, scale)
+        size, scale, total = self._sizes[kind]
+        if size is not None:
+            return (part.size() or 0) / size
+        if total < 0:  # without end
+            return min(1.0, _squeezed(part, scale) / -total)
+        return _length(part.intervals) / total if total else 1.0
+
+
 def estimated(merged: Conjunction, parts: Sequence[Conjunction]) -> float:
     """One minus the share of the merger that the union of the parts fills."""
+    wholes = {term: _Whole(extent) for term, extent in merged.extents.items()}
 
     def share(some: Sequence[Conjunction]) -> float:
         common = some[0]
@@ -40,7 +78,10 @@ def estimated(merged: Conjunction, parts: Sequence[Conjunction]) -> float:
             common = common & part
         literals = len(set(common.literals) - set(merged.literals))
         return prod(
-            (_share(extent, merged.extents.get(term)) for term, extent in common.extents.items()),
+            (
+                wholes[term].share(extent) if term in wholes else _share_of_all(extent)
+                for term, extent in common.extents.items()
+            ),
             start=float(0.5**literals),
         )
 
@@ -55,35 +96,10 @@ def estimated(merged: Conjunction, parts: Sequence[Conjunction]) -> float:
     return 1.0 - min(1.0, max(wanted, *single))
 
 
-def _share(part: Extent, whole: Extent | None) -> float:
-    """The share that a part has of the merger's extent, or of all values where the merger asks for nothing."""
-    if whole is None:
-        weights = [_weight(piece) for piece in part.pieces.values()]
-    else:
-        weights = [_within(part.pieces.get(kind), piece) for kind, piece in whole.pieces.items()]
+def _share_of_all(part: Extent) -> float:
+    """The share that a part has of all values, where the merger asks for nothing."""
+    weights = [_weight(piece) for piece in part.pieces.values()]
     return sum(weights) / len(weights) if weights else 0.0
-
-
-def _within(part: Any, whole: Any) -> float:
-    if part is None:
-        return 0.0
-    if part == whole:
-        return 1.0
-    if isinstance(whole, NumberExtent) and isinstance(part, NumberExtent):
-        return _of_numbers(part, whole)
-    return min(1.0, _weight(part) / _weight(whole))
-
-
-def _of_numbers(part: NumberExtent, whole: NumberExtent) -> float:
-    every, some = whole.size(), part.size()
-    if every is not None:
-        return (some or 0) / every
-    spans = whole.intervals
-    if spans[0].lo is None or spans[-1].hi is None:
-        scale = _scale(whole)
-        return min(1.0, _squeezed(part, scale) / _squeezed(whole, scale))
-    total = _length(spans)
-    return _length(part.intervals) / total if total else 1.0
 
 
 def _length(spans: Sequence[Span]) -> float:

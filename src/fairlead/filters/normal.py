@@ -21,16 +21,25 @@ from typing import Any, Final
 
 from fairlead.errors import Undecided
 from fairlead.filters.constraint import Constraint, Op
-from fairlead.filters.extents.extent import PRESENT, Extent, extent_of, union
+from fairlead.filters.extents.extent import PRESENT, Extent, extent_of, meet, union
 from fairlead.filters.extents.numbers import NumberExtent
 from fairlead.filters.extents.strings import StringExtent
 from fairlead.filters.filter import And, Filter, Not, Or, Tested
 from fairlead.filters.paths import Selection
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position, Term
-from fairlead.model import Kind
+from fairlead.model import TUPLE_MAX, Kind
 
-__all__ = ["CONJUNCTIONS_MAX", "Conjunction", "Literal", "Normaliser", "Universe", "depends", "holders_of"]
+__all__ = [
+    "CONJUNCTIONS_MAX",
+    "Closure",
+    "Conjunction",
+    "Literal",
+    "Normaliser",
+    "Universe",
+    "depends",
+    "holders_of",
+]
 
 CONJUNCTIONS_MAX: Final = 4096
 """A filter that breaks up into more conjunctions than this is compared by its structure only."""
@@ -69,7 +78,7 @@ class Literal:
         return self.leaf if self.positive else Not(self.leaf)
 
 
-def _lengths(low: int, high: int | None = None) -> Extent:
+def _lengths(low: int, high: int = TUPLE_MAX) -> Extent:
     return Extent.of_piece(Kind.NUMBER, NumberExtent.interval(low, high, discrete=True))
 
 
@@ -86,7 +95,9 @@ class Universe:
         """Every value, or ABSENT, that a notification can give to the term."""
         known = self._known.get(term)
         if known is None:
-            known = self._known[term] = self._make(term)
+            known = self._make(term)
+            if known is not _EVERYTHING:  # of names that nothing is known about there is no end
+                self._known[term] = known
         return known
 
     def bounded(self, term: Term, extent: Extent) -> Extent:
@@ -119,6 +130,8 @@ class Universe:
                 return found
             case Length():
                 return _ABSENT | _lengths(0)
+            case Position(index) if index >= TUPLE_MAX:
+                return _ABSENT
             case Polynomial():
                 # Names that cannot all be numbers, such as a and a.b, have no sum.
                 names = map(Attribute, term.names)
@@ -248,74 +261,96 @@ def _kin(one: str, other: str) -> bool:
 
 
 def _close(stated: Mapping[Term, Extent], universe: Universe) -> dict[Term, Extent] | None:
-    """Propagate along the forest of terms until nothing changes, or a term has no value left."""
-    extents = dict(stated)
-    pending: list[Term] = []
-    if any(map(depends, extents)):  # else, in the common case, plain names have nothing to do with each other
+    """The extents with what follows from them, or None where a term has no value left."""
+    if not any(map(depends, stated)):  # the common case: plain names have nothing to do with each other
+        return None if any(extent.is_empty() for extent in stated.values()) else dict(stated)
+    closure = Closure(stated, universe)
+    return closure.extents if closure.settle(list(closure.extents)) else None
+
+
+class Closure:
+    """Extents whose consequences are drawn along the forest of terms, and that can be narrowed further."""
+
+    __slots__ = ("_below", "_universe", "extents")
+
+    def __init__(self, stated: Mapping[Term, Extent], universe: Universe) -> None:
+        self._universe = universe
+        self.extents = dict(stated)
         for holder in {holder for term in stated for holder in holders_of(term)}:
-            extents.setdefault(
-                holder, universe.extent(holder)
-            )  # what is said of a reaches a.b.c by way of a.b
-        pending.extend(extents)
-    while pending:
-        term = pending.pop()
-        if extents[term].is_empty():
-            return None
-        for other, bound in _consequences(term, extents, universe):
-            known = extents.get(other)
-            before = universe.extent(other) if known is None else known
-            if bound.covers(before):
-                continue
-            extents[other] = before & bound
-            pending.append(other)
-    return None if any(extent.is_empty() for extent in extents.values()) else extents
+            # What is said of a reaches a.b.c by way of a.b.
+            self.extents.setdefault(holder, universe.extent(holder))
+        self._below: dict[Term, list[Term]] = {}
+        for term in self.extents:
+            self._index(term)
+
+    def narrow(self, term: Term, extent: Extent) -> bool:
+        """Take away what is not in the extent, and what follows from that; False where nothing is left."""
+        self.extents[term] = self.extents[term] & extent
+        return self.settle([term])
+
+    def settle(self, pending: list[Term]) -> bool:
+        """Draw the consequences of the pending terms until nothing changes; False where nothing is left."""
+        while pending:
+            term = pending.pop()
+            if self.extents[term].is_empty():
+                return False
+            for other, bound in self._consequences(term):
+                known = self.extents.get(other)
+                before = self._universe.extent(other) if known is None else known
+                if bound.covers(before):
+                    continue
+                self.extents[other] = before & bound
+                if known is None:
+                    self._index(other)
+                pending.append(other)
+        return True
+
+    def _index(self, term: Term) -> None:
+        held = _holder(term)
+        if held is not None:
+            self._below.setdefault(held[0], []).append(term)
+
+    def _consequences(self, term: Term) -> Iterator[tuple[Term, Extent]]:
+        """What the extent of one term says about others."""
+        extent = self.extents[term]
+        present = not extent.allows(Kind.ABSENT)
+        held = _holder(term)
+        if held is not None:
+            holder, kinds = held
+            if present:
+                yield holder, kinds
+            elif (above := self.extents.get(holder)) is not None and (above & kinds).is_empty():
+                yield term, _ABSENT
+        match term:
+            case Attribute():
+                yield from self._of_holder(term, extent)
+            case Polynomial() if present:
+                yield from ((Attribute(name), _NUMBERS) for name in term.names)
+            case Position(index):
+                if present:
+                    yield _LENGTH, _lengths(index + 1)
+                elif extent == _ABSENT:
+                    yield _LENGTH, _ABSENT | _lengths(0, index)
+                yield from _of_lengths(self.extents.get(_LENGTH, self._universe.extent(_LENGTH)), (term,))
+            case Length():
+                below = self._below.get(_TUPLE, ())
+                yield from _of_lengths(extent, [other for other in below if isinstance(other, Position)])
+                if extent == _ABSENT:
+                    yield _TUPLE, ~Extent.of_kinds(Kind.TUPLE)
+
+    def _of_holder(self, term: Attribute, extent: Extent) -> Iterator[tuple[Term, Extent]]:
+        """What is under a name that cannot hold anything is absent; what is a tuple has a length."""
+        for other in list(self._below.get(term, ())):
+            held = _holder(other)
+            if held is not None and (extent & held[1]).is_empty():
+                yield other, _ABSENT
+        if term.name == "tuple" and list(extent.pieces) == [Kind.TUPLE]:
+            yield _LENGTH, _lengths(0)
 
 
 def depends(term: Term) -> bool:
     """Whether the term can have anything to do with other terms."""
     return not isinstance(term, Attribute) or "." in term.name or term.name == "tuple"
-
-
-def _consequences(
-    term: Term, extents: Mapping[Term, Extent], universe: Universe
-) -> Iterator[tuple[Term, Extent]]:
-    """What the extent of one term says about others."""
-    extent = extents[term]
-    present = not extent.allows(Kind.ABSENT)
-    held = _holder(term)
-    if held is not None:
-        holder, kinds = held
-        if present:
-            yield holder, kinds
-        elif (above := extents.get(holder)) is not None and (above & kinds).is_empty():
-            yield term, _ABSENT
-    if isinstance(term, Attribute):
-        yield from _of_holder(term, extent, extents)
-    elif isinstance(term, Polynomial) and present:
-        yield from ((Attribute(name), _NUMBERS) for name in term.names)
-    elif isinstance(term, Position):
-        lengths = extents.get(_LENGTH, universe.extent(_LENGTH))
-        if present:
-            yield _LENGTH, _lengths(term.index + 1)
-        elif extent == _ABSENT:
-            yield _LENGTH, _ABSENT | _lengths(0, term.index)
-        yield from _of_lengths(lengths, (term,))
-    elif isinstance(term, Length):
-        yield from _of_lengths(extent, (other for other in extents if isinstance(other, Position)))
-        if extent == _ABSENT:
-            yield _TUPLE, ~Extent.of_kinds(Kind.TUPLE)
-
-
-def _of_holder(
-    term: Attribute, extent: Extent, extents: Mapping[Term, Extent]
-) -> Iterator[tuple[Term, Extent]]:
-    """What is under a name that cannot hold anything is absent; what is a tuple has a length."""
-    for other in extents:
-        held = _holder(other)
-        if held is not None and held[0] == term and (extent & held[1]).is_empty():
-            yield other, _ABSENT
-    if term.name == "tuple" and list(extent.pieces) == [Kind.TUPLE]:
-        yield _LENGTH, _lengths(0)
 
 
 def _of_lengths(lengths: Extent, positions: Iterable[Position]) -> Iterator[tuple[Term, Extent]]:
@@ -398,12 +433,13 @@ def _any_of(sides: Iterable[list[Conjunction]]) -> list[Conjunction]:
 def _all_of(sides: Iterable[list[Conjunction]]) -> list[Conjunction]:
     """`and`: what has one alternative is met first, so that contradictions cut the product early."""
     listed = list(sides)
-    folded: dict[Term, Extent] = {}
+    stated: dict[Term, list[Extent]] = {}
     literals: list[Literal] = []
     for [only] in (side for side in listed if len(side) == 1):
         literals += only.literals
         for term, extent in only.extents.items():
-            folded[term] = folded[term] & extent if term in folded else extent
+            stated.setdefault(term, []).append(extent)
+    folded = {term: meet(extents) for term, extents in stated.items()}
 
     def product(left: list[Conjunction], right: list[Conjunction]) -> list[Conjunction]:
         _bound(len(left) * len(right))

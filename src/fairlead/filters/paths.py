@@ -24,7 +24,7 @@ from fairlead.errors import FilterError, Undecided, ValueRefused
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.extents.numbers import NumberExtent
 from fairlead.filters.filter import EVERYTHING, NOTHING, Filter, leaves
-from fairlead.filters.terms import Attribute, Inspector, Polynomial, quote_name
+from fairlead.filters.terms import Attribute, Inspector, Polynomial, quote_name, quote_step
 from fairlead.model import Kind, Multi, Notification, Record, check_name, kind_of, number_of
 from fairlead.model.tree import ROOT, Element
 
@@ -216,8 +216,7 @@ def _joint_moves(
 def _quote_step(name: str) -> str:
     if "." not in name:
         return quote_name(name)
-    escaped = name.replace("\\", "\\\\").replace("`", "\\`")
-    return f"`{escaped}`"  # an element's name is one name, dots or not
+    return quote_step(name)  # an element's name is one name, dots or not
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.errors import FilterError, SchemaError, ValueRefused
-from fairlead.filters.terms import quote_name
+from fairlead.filters.terms import quote_name, unquote_step
 from fairlead.model import (
     ABSENT,
     Array,
@@ -428,7 +428,7 @@ def _unquoted(name: str) -> str:
     """A dotted name without its backquotes."""
     steps = []
     for step in re.findall(_STEP, name):
-        plain = re.sub(r"\\(.)", r"\1", step[1:-1]) if step.startswith("`") else step
+        plain = unquote_step(step[1:-1]) if step.startswith("`") else step
         if "." in plain:
             raise SchemaError(f"a step of a name with a dot in it: {step}")
         steps.append(plain)

@@ -23,7 +23,17 @@ from typing import Any, Final, Protocol
 from fairlead.errors import ValueRefused
 from fairlead.model import ABSENT, Kind, Notification, Number, Tuple, kind_of, number_of
 
-__all__ = ["Attribute", "Inspector", "Length", "Polynomial", "Position", "Term", "quote_name"]
+__all__ = [
+    "Attribute",
+    "Inspector",
+    "Length",
+    "Polynomial",
+    "Position",
+    "Term",
+    "quote_name",
+    "quote_step",
+    "unquote_step",
+]
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*", re.UNICODE)
 RESERVED: Final = frozenset(
@@ -43,13 +53,31 @@ class Term(Protocol):
 def quote_name(name: str) -> str:
     """A dotted name as the language spells it, with backquotes around steps that are not plain words."""
     return ".".join(
-        step if _PLAIN.fullmatch(step) and (index or step not in RESERVED) else f"`{_escape(step)}`"
+        step if _PLAIN.fullmatch(step) and (index or step not in RESERVED) else quote_step(step)
         for index, step in enumerate(name.split("."))
     )
 
 
-def _escape(step: str) -> str:
-    return step.replace("\\", "\\\\").replace("`", "\\`")
+def quote_step(step: str) -> str:
+    """A step in backquotes; what cannot be seen is written by its code point."""
+    shown = (f"\\{c}" if c in "\\`" else c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in step)
+    return f"`{''.join(shown)}`"
+
+
+_STEP_ESCAPE: Final = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|(.))", re.DOTALL)
+
+
+def unquote_step(quoted: str) -> str:
+    """The step that stands between backquotes."""
+    return _STEP_ESCAPE.sub(_escaped, quoted)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code, plain = found.groups()
+    if code is None:
+        return str(plain)
+    number = int(code, 16)
+    return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else found[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from fairlead.model.notification import Notification
 from fairlead.model.tree import ROOT, Element, tree_of
 from fairlead.model.values import (
     ABSENT,
+    DEPTH_MAX,
     RANK,
+    TUPLE_MAX,
     Absent,
     Array,
     Instant,
@@ -27,8 +29,10 @@ from fairlead.model.values import (
 
 __all__ = [
     "ABSENT",
+    "DEPTH_MAX",
     "RANK",
     "ROOT",
+    "TUPLE_MAX",
     "Absent",
     "Array",
     "Element",

@@ -28,6 +28,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from hashlib import blake2b
@@ -332,10 +333,6 @@ def _encode_tuple(value: Value) -> Any:
     match value:
         case Tuple():
             return _encode_items(value, 1)
-        case Multi():
-            return {"$set": _encode_items(value, 1)}
-        case Array():
-            return {"$array": _encode_items(value, 1)}
         case _:
             return _encode(value, 1)
 
@@ -390,8 +387,8 @@ def notification_from_json(jsonable: Any) -> Notification:
         if fits is None or not fits(given):
             raise ValueRefused(f"not a part of a notification: {name!r} with {_brief(given)}")
     document = jsonable.get("document")
-    return Notification(
-        attributes=Record(fields_from_json(jsonable["attributes"])),
+    return replace(
+        Notification.of(fields_from_json(jsonable["attributes"])),
         id=value_of(jsonable.get("id")),
         producer=value_of(jsonable.get("producer", "")),
         time=_read_time(jsonable["time"], 0) if "time" in jsonable else None,

@@ -12,7 +12,19 @@ from typing import Any
 
 from fairlead.errors import ValueRefused
 from fairlead.model.tree import Element, tree_of
-from fairlead.model.values import ABSENT, Array, Instant, Kind, Multi, Record, Tuple, kind_of, value_of
+from fairlead.model.values import (
+    ABSENT,
+    TUPLE_MAX,
+    Array,
+    Instant,
+    Kind,
+    Multi,
+    Record,
+    Tuple,
+    kind_of,
+    number_of,
+    value_of,
+)
 
 __all__ = ["Notification"]
 
@@ -35,8 +47,8 @@ class Notification:
         if isinstance(given, Notification):
             return given
         fields: dict[str, Any] = {"tuple": given} if isinstance(given, tuple) else dict(given)
-        if isinstance(fields.get("tuple"), list | tuple | Multi | Array):
-            fields["tuple"] = Tuple(tuple(value_of(item) for item in fields["tuple"]))
+        if "tuple" in fields:
+            fields["tuple"] = _tuple(fields["tuple"])
         if "time" in fields:
             fields["time"] = _instant(fields["time"])
         try:
@@ -64,11 +76,11 @@ class Notification:
         holder = self.attributes.lookup(name)
         if inspector.startswith("_") or kind_of(holder) is not Kind.OBJECT:
             return ABSENT
-        allowed = getattr(holder, "__inspectors__", None)
-        method = getattr(holder, inspector, None)
-        if not callable(method) or (allowed is not None and inspector not in allowed):
-            return ABSENT
         try:
+            allowed = getattr(holder, "__inspectors__", None)
+            method = getattr(holder, inspector, None)
+            if not callable(method) or (allowed is not None and inspector not in allowed):
+                return ABSENT
             return value_of(method())
         except Exception:  # whatever an embedded object does must not stop the others' deliveries
             return ABSENT
@@ -77,6 +89,16 @@ class Notification:
     def tree(self) -> Element:
         """The notification as a tree of elements, which path filters select from."""
         return self.document or tree_of(self.attributes)
+
+
+def _tuple(given: Any) -> Any:
+    """What may stand under `tuple`: whatever lists values lists them by position; other values are as they are."""
+    value = given if isinstance(given, list | tuple) else value_of(given)
+    if isinstance(value, list | tuple | Multi | Array):
+        value = Tuple(tuple(value_of(item) for item in value))
+    if isinstance(value, Tuple) and len(value) > TUPLE_MAX:
+        raise ValueRefused(f"a tuple of more than {TUPLE_MAX:,} values")
+    return value
 
 
 def _instant(given: Any) -> Any:
@@ -101,14 +123,22 @@ def _text(value: Any) -> str | None:
         return None
     if isinstance(value, str):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+    whole = _whole(value)
+    if whole is not None:
+        return str(whole)
     raise ValueRefused(f"'id' and 'producer' are strings or whole numbers, not {value!r}")
 
 
 def _sequence(value: Any) -> int | None:
     if value is ABSENT or value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int):
+    whole = _whole(value)
+    if whole is None:
         raise ValueRefused(f"'sequence' is a whole number, not {value!r}")
-    return value
+    return whole
+
+
+def _whole(value: Any) -> int | None:
+    """The integer that a number is: 20.0 is 20."""
+    number = number_of(value) if kind_of(value) is Kind.NUMBER else None
+    return number if isinstance(number, int) else None

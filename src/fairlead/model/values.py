@@ -66,6 +66,9 @@ Key: TypeAlias = tuple[Any, ...]
 DEPTH_MAX: Final = 100
 """How deep records, arrays, tuples and sets may be nested; each step of a dotted name counts."""
 
+TUPLE_MAX: Final = 10_000
+"""How many values a tuple may have."""
+
 DIGITS_MAX: Final = 4300
 """Numbers with more digits before the point, or zeros behind it, are refused: Python prints no longer int."""
 _INT_BOUND: Final = 10**DIGITS_MAX
@@ -567,5 +570,8 @@ def _member(holder: Any, name: str) -> Any:
     """A public data member of an embedded object, or ABSENT; methods are asked for by `name()`."""
     if name.startswith("_"):
         return ABSENT
-    found = getattr(holder, name, ABSENT)
-    return ABSENT if found is ABSENT or callable(found) else value_of(found)
+    try:
+        found = getattr(holder, name, ABSENT)
+        return ABSENT if found is ABSENT or callable(found) else value_of(found)
+    except Exception:  # whatever an embedded object does must not stop the others' deliveries
+        return ABSENT

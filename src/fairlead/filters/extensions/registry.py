@@ -153,6 +153,7 @@ class _Registry:
     def __init__(self) -> None:
         self._changing = RLock()
         self._contents: _Contents | None = None
+        self.generation = 0
 
     @property
     def contents(self) -> _Contents:
@@ -168,9 +169,15 @@ class _Registry:
     def change(self, step: Callable[[_Contents], _Contents]) -> None:
         with self._changing:
             self._contents = step(self.contents)
+            self.generation += 1
 
 
 _REGISTRY: Final = _Registry()
+
+
+def generation() -> int:
+    """How often the registry has changed: what was computed with an older one may not hold any more."""
+    return _REGISTRY.generation
 
 
 def register(type_: ExtensionType) -> ExtensionType:

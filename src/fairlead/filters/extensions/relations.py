@@ -7,15 +7,18 @@ asked. Sound throughout: covers says yes and overlaps says no only if that is ce
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from fairlead.errors import Undecided
 from fairlead.filters.constraint import Constraint, Extended, Op
 from fairlead.filters.extensions.registry import PRESENT, Operator, operator_named
 from fairlead.model import Kind, Multi, kind_of
 
-__all__ = ["constraint_covers", "constraint_merge", "constraint_overlaps", "kinds_of"]
+log: Final = logging.getLogger(__name__)
+
+__all__ = ["answer", "constraint_covers", "constraint_merge", "constraint_overlaps", "kinds_of"]
 
 
 def constraint_covers(one: Constraint, other: Constraint) -> bool:
@@ -126,8 +129,16 @@ def _disjoint(operator: Operator, one: Constraint, other: Constraint) -> bool:
     return overlaps is not None and not overlaps(one, other)
 
 
-def _certain(question: Any, *arguments: Any) -> bool:
+def answer(unsure: bool, question: Any, *arguments: Any) -> bool:
+    """What an extension answers; one that raises is unsure, and is heard of in the log."""
     try:
         return bool(question(*arguments))
     except Undecided:
-        return False
+        return unsure
+    except Exception:
+        log.exception("an extension failed to compare filters")
+        return unsure
+
+
+def _certain(question: Any, *arguments: Any) -> bool:
+    return answer(False, question, *arguments)

@@ -45,7 +45,18 @@ from fairlead.model import (
     number_of,
 )
 
-__all__ = ["ALL", "PRESENT", "All", "BooleanExtent", "Extent", "element_of", "extent_of", "single", "union"]
+__all__ = [
+    "ALL",
+    "PRESENT",
+    "All",
+    "BooleanExtent",
+    "Extent",
+    "element_of",
+    "extent_of",
+    "meet",
+    "single",
+    "union",
+]
 
 
 class All(Enum):
@@ -227,11 +238,21 @@ def single(value: Value, *, discrete: bool = False) -> Extent:
 
 
 def union(extents: Iterable[Extent]) -> Extent:
-    """The join of many extents, pairwise in rounds: the cost of n small ones is n log n, not n squared."""
+    """The join of many extents, or nothing."""
+    return _in_rounds(Extent.__or__, extents, Extent({}))
+
+
+def meet(extents: Iterable[Extent]) -> Extent:
+    """What many extents have in common, or everything."""
+    return _in_rounds(Extent.__and__, extents, ~Extent({}))
+
+
+def _in_rounds(join: Callable[[Extent, Extent], Extent], extents: Iterable[Extent], none: Extent) -> Extent:
+    """Joined pairwise in rounds: the cost of n small extents is n log n, not n squared."""
     left = list(extents)
     while len(left) > 1:
-        left = [reduce(Extent.__or__, left[i : i + 2]) for i in range(0, len(left), 2)]
-    return left[0] if left else Extent({})
+        left = [reduce(join, left[i : i + 2]) for i in range(0, len(left), 2)]
+    return left[0] if left else none
 
 
 def _settled(piece: Part) -> Part | None:

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from fairlead.errors import FilterSyntaxError
+from fairlead.filters.terms import unquote_step
 
 __all__ = [
     "BAD",
@@ -37,7 +38,7 @@ OTHER: Final = "other"
 """A character that means nothing here, though an operator of an extension may be spelled with it."""
 END: Final = "end"
 
-_STEP = r"(?:[^\W\d]\w*|`[^`\\]*(?:\\[\\`][^`\\]*)*`)"
+_STEP = r"(?:[^\W\d]\w*|`[^`\\]*(?:\\(?:[\\`]|u\{[0-9a-fA-F]{1,6}\})[^`\\]*)*`)"
 _TOKEN: Final = re.compile(
     rf"""\s*(?:
       ( [tx]? "[^"\\\n]*(?:\\.[^"\\\n]*)*" )
@@ -81,7 +82,7 @@ def name_in(token: str) -> str:
     """The dotted name that a token of kind NAME spells."""
     if "`" not in token:
         return token
-    return QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1]), token)
+    return QUOTED.sub(lambda found: unquote_step(found[1]), token)
 
 
 _ESCAPE: Final = re.compile(

@@ -32,7 +32,7 @@ from fairlead.filters.language.reader import A_VALUE, CONSTANTS, NOT_NUMBERS, SH
 from fairlead.filters.paths import Path, Selection
 from fairlead.filters.patterns import RegularExpression, SubjectPattern
 from fairlead.filters.terms import RESERVED, Attribute, Inspector, Length, Position, Term
-from fairlead.model import Multi
+from fairlead.model import TUPLE_MAX, Multi
 
 if TYPE_CHECKING:
     from fairlead.filters.schema import Schema
@@ -261,6 +261,8 @@ class _Parser(Reader):
         kind, digits = self.kinds[self.at], self.texts[self.at]
         if kind != "#" and not (kind == NUMBER and digits.isdecimal() and len(digits) < 10):
             raise self.unexpected(("a position such as 0", "#"))
+        if kind == NUMBER and int(digits) >= TUPLE_MAX:
+            raise self.problem(f"a tuple has at most {TUPLE_MAX:,} positions", self.starts[self.at])
         self.at += 1
         self.expect("]")
         return Length() if kind == "#" else Position(int(digits))
@@ -277,6 +279,8 @@ class _Parser(Reader):
         self.expect(")", ",")
         if not items:
             raise self.problem("a template without positions", start)
+        if len(items) > TUPLE_MAX:
+            raise self.problem(f"a tuple has at most {TUPLE_MAX:,} positions", start)
         return self.placed(start, And.of, [Constraint(Length(), Op.EQ, len(items)), *items])
 
     def item(self, position: Position) -> Filter:

@@ -26,6 +26,7 @@ from fairlead.filters.language.lexer import (
     tokens,
 )
 from fairlead.filters.terms import RESERVED
+from fairlead.model import DEPTH_MAX as STEPS_MAX
 from fairlead.model import Instant, Interval, Multi, Number, Point, Rectangle, check_name, number_of
 
 __all__ = ["Reader", "shape"]
@@ -145,7 +146,7 @@ class Reader:
             raise self.unexpected(("a name",))
         spelled = self.texts[self.at]
         self.at += 1
-        if "`" not in spelled:
+        if "`" not in spelled and spelled.count(".") < STEPS_MAX:
             return spelled
         if any("." in step for step in QUOTED.findall(spelled)):
             raise self.problem("a step of a name has no dots", self.starts[self.at - 1], hint="write a.b")

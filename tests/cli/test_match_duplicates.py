@@ -1,0 +1,26 @@
+"""The same producer and id again is a duplicate, at the prompt as on the bus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.cli import main
+
+
+def test_a_duplicate_is_dropped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s").write_text("price > 10\n")
+    (tmp_path / "e").write_text(
+        '{"id": 1, "price": 11}\n{"id": 1, "price": 12}\n{"id": 1, "producer": "b", "price": 13}\n'
+        '{"price": 14}\n{"price": 14}\n'
+    )
+    assert main(["match", "--subscriptions", str(tmp_path / "s"), "--events", str(tmp_path / "e")]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        '{"event":1,"subscription":1}',
+        '{"event":1,"subscription":1}',
+        '{"event":4,"subscription":1}',
+        '{"event":5,"subscription":1}',
+    ]
+    assert "1 duplicates dropped" in err
