@@ -47,11 +47,12 @@ if TYPE_CHECKING:
         simplify,
     )
     from fairlead.filters.explain import Explanation, explain
-    from fairlead.model import Instant, Interval, Multi, Notification, Point, Record, Rectangle
+    from fairlead.model import ABSENT, Instant, Interval, Multi, Notification, Point, Record, Rectangle
 
     __version__: str
 
 __all__ = [
+    "ABSENT",
     "Advertisement",
     "Bus",
     "BusClosed",
@@ -101,7 +102,16 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         *("Filter", "Schema", "covers", "identical", "merge", "overlaps", "parse", "relate", "simplify"),
     ),
     "fairlead.filters.explain": ("Explanation", "explain"),
-    "fairlead.model": ("Instant", "Interval", "Multi", "Notification", "Point", "Record", "Rectangle"),
+    "fairlead.model": (
+        "ABSENT",
+        "Instant",
+        "Interval",
+        "Multi",
+        "Notification",
+        "Point",
+        "Record",
+        "Rectangle",
+    ),
 }
 _HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -234,6 +234,8 @@ class Bus:
         `unsubscribe` ends it (book 2.5.2). `maxsize` bounds the queue; when it is full, the handing over
         either waits (`block`) or pushes out the oldest one, which is counted (`drop_oldest`).
         """
+        if callback is not None and not callable(callback):
+            raise SubscriptionRefused(f"the callback cannot be called: {callback!r}")
         parsed = self._parsed(filter)
         with self._lock:
             self._check_open()

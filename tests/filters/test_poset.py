@@ -149,3 +149,10 @@ def test_terms_that_are_only_tested_are_asked_for_as_well() -> None:
 def test_a_polynomial_over_an_attribute_and_its_parent_can_be_filed() -> None:
     poset = poset_of([parse("not a + a.b = 0")])
     assert poset.matching(Notification.of({"a": {"b": 1}})) == [0]
+
+
+def test_positions_that_a_longer_tuple_has_are_seen() -> None:
+    poset = poset_of([parse("exists tuple[0]"), parse("tuple[1] = 5"), parse("tuple[#] = 3")])
+    assert poset.roots() == [0]
+    assert poset.covering(parse("tuple[1] = 5")) == [0, 1]
+    assert poset.covered_by(parse("exists tuple[0]")) == [0, 1, 2]

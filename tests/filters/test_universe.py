@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fairlead.errors import FilterError, FilterSyntaxError, ValueRefused
@@ -200,3 +202,47 @@ def test_whole_floats_are_whole_in_the_envelope_too() -> None:
     n = Notification.of({"id": 20.0, "sequence": 1.0})
     assert (n.id, n.sequence) == ("20", 1)
     assert parse("id = 20 and sequence = 1").matches(n)
+
+
+@pytest.mark.parametrize("word", ["nubmer", "strng", "Set"])
+def test_a_misspelled_kind_is_an_error_that_names_the_kind(word: str) -> None:
+    with pytest.raises(FilterError, match="did you mean"):
+        parse(f"x is {word}")
+    assert parse(f"type is {word}").matches(Notification.of({"type": word}))
+
+
+def test_an_operator_may_answer_with_anything_that_is_true_or_false() -> None:
+    class Rx(ExtensionBase):
+        name = "rx"
+        kinds = frozenset({Kind.STRING})
+
+        def holds(self, value: object, literal: object) -> object:
+            return re.fullmatch(str(literal), str(value))
+
+    register(Rx())
+    try:
+        assert relate(parse('x rx "a+"'), parse('x = "aa"')).name == "covers"
+        assert parse('x rx "a+"').matches(Notification.of({"x": "aa"})) is True
+        assert simplify(parse('x rx "a+" and x = "aa"')) != NOTHING
+    finally:
+        unregister("rx")
+
+
+@pytest.mark.parametrize("given", [5, None, "abc", [1], [("a", 1)]])
+def test_what_is_no_mapping_and_no_tuple_is_no_notification(given: object) -> None:
+    with pytest.raises(ValueRefused, match="not a notification"):
+        Notification.of(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a = 1 or b = 2) and (c = 3 or d = 4)",
+        'x not in {1, "a"}',
+        "not (x > 3 and y > 3)",
+        'x < t"2024-05-01T10:00:00Z"',
+    ],
+)
+def test_what_has_no_shorter_spelling_stays_as_written(text: str) -> None:
+    one = parse(text)
+    assert simplify(one) == one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -94,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.subscriptions == arguments.events == "-":
         raise BadInput("subscriptions and events cannot both come from standard input")
+    _check_rejected(arguments)
     engine = engine_named(arguments.engine)
     schema = language(arguments)
     count = _subscribe(engine, arguments.subscriptions, schema)
@@ -151,6 +153,19 @@ def _summarise(tally: _Tally, subscriptions: int, elapsed_s: float, arguments: a
         f"{tally.events:,} events, {subscriptions:,} subscriptions, {tally.matches:,} matches, "
         f"{again}{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
     )
+
+
+def _check_rejected(arguments: argparse.Namespace) -> None:
+    """The rejected lines go to a file of their own."""
+    if arguments.rejected == "-":
+        raise BadInput("--rejected takes a file", hint="standard output is for the matches")
+    for path in (arguments.subscriptions, arguments.events):
+        if arguments.rejected and path != "-" and _same_file(arguments.rejected, path):
+            raise BadInput(f"--rejected would overwrite {path}, which is read", hint="name another file")
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ compared as numbers (10 and 10.0) and booleans are no numbers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -31,6 +32,8 @@ from fairlead.model import (
     number_of,
     value_of,
 )
+
+log: Final = logging.getLogger(__name__)
 
 __all__ = ["Constraint", "Extended", "Op", "Range", "TypeName"]
 
@@ -298,7 +301,13 @@ def _extended(value: Any, operand: Extended) -> bool:
     from fairlead.filters.extensions import operator_named
 
     operator = operator_named(operand.operator)
-    return kind_of(value) in operator.kinds and operator.holds(value, operand.literal)
+    if kind_of(value) not in operator.kinds:
+        return False
+    try:
+        return bool(operator.holds(value, operand.literal))
+    except Exception:  # an operator that fails on a value is not true of it; the others go on
+        log.exception("the operator %s failed on a value", operand.operator)
+        return False
 
 
 HOLDS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
@@ -398,7 +407,8 @@ def _checked_range(given: Any) -> Range:
             f"{kind_of(high).value}"
         )
     if low > high or (low == high and not (given.low_closed and given.high_closed)):
-        raise FilterError("a range that holds nothing: its bounds are not in order", hint="use false")
+        hint = "a set is written {...}" if kind in TEXTUAL else "use false"
+        raise FilterError("a range that holds nothing: its bounds are not in order", hint=hint)
     return Range(low, high, given.low_closed, given.high_closed)
 
 

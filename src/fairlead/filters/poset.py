@@ -36,13 +36,14 @@ from fairlead.filters.filter import Filter
 from fairlead.filters.merging import all_but
 from fairlead.filters.normal import Conjunction
 from fairlead.filters.schema import Schema
-from fairlead.filters.terms import Term
+from fairlead.filters.terms import Length, Position, Term
 from fairlead.model import ABSENT, RANK, Kind, Notification, Value, key_of, kind_of, number_of
 
 __all__ = ["Poset", "PosetStatistics"]
 
 Id = TypeVar("Id", bound=Hashable)
 _VALUES_MAX: Final = 256
+_POSITIONS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +280,7 @@ class Poset(Generic[Id]):
             assert closed is not None, "a normal form has no contradictions"
             first = self._algebra.choose(closed, lambda extent: extent.ends()[0])
             last = self._algebra.choose(closed, lambda extent: extent.ends()[1])
-            found.append((_present(first), _present(last)))
+            found.append((_filled(_present(first)), _filled(_present(last))))
         return found
 
     def _file(self, node: _Node) -> None:
@@ -321,6 +322,12 @@ def _merge_keys(node: _Node) -> list[Any]:
 
 def _present(values: dict[Term, Value]) -> dict[Term, Value]:
     return {term: value for term, value in values.items() if value is not ABSENT}
+
+
+def _filled(values: dict[Term, Value]) -> dict[Term, Value]:
+    """With values at the first positions of a tuple that has them, whatever they are."""
+    length = min(values.get(Length(), 0), _POSITIONS_MAX)
+    return {**{Position(index): None for index in range(length)}, **values}
 
 
 def _by_number(nodes: Iterable[_Node]) -> list[_Node]:

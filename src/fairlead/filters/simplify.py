@@ -20,7 +20,7 @@ from fairlead.filters.extents.extent import ALL, PRESENT, BooleanExtent, Extent,
 from fairlead.filters.extents.numbers import NumberExtent, Span
 from fairlead.filters.extents.sets import SetExtent
 from fairlead.filters.extents.strings import BytesExtent, StringExtent
-from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or
+from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or, leaves
 from fairlead.filters.normal import Conjunction
 from fairlead.filters.patterns import RegularExpression, SubjectPattern
 from fairlead.filters.schema import Schema
@@ -43,9 +43,15 @@ def simplify(filter: Filter, schema: Schema | None = None) -> Filter:
         return filter
     try:
         kept = algebra.absorbed(normal.conjunctions)
-        return Or.of(conjunction_filter(conjunction, algebra) for conjunction in kept)
+        folded = Or.of(conjunction_filter(conjunction, algebra) for conjunction in kept)
     except Undecided:
         return filter
+    return min((filter, folded), key=_length)  # of two as long, as it was written
+
+
+def _length(filter: Filter) -> tuple[int, int]:
+    """How many constraints a filter has, and how long it is to read."""
+    return sum(1 for _ in leaves(filter)), len(str(filter))
 
 
 def conjunction_filter(conjunction: Conjunction, algebra: Algebra) -> Filter:

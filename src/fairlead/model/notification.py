@@ -46,6 +46,10 @@ class Notification:
         """A notification from a mapping of names to values, or from a tuple (attribute `tuple`)."""
         if isinstance(given, Notification):
             return given
+        if not isinstance(given, Mapping | tuple):
+            raise ValueRefused(
+                f"not a notification: {given!r:.100}", hint="give a mapping of names to values, or a tuple"
+            )
         fields: dict[str, Any] = {"tuple": given} if isinstance(given, tuple) else dict(given)
         if "tuple" in fields:
             fields["tuple"] = _tuple(fields["tuple"])
@@ -63,9 +67,10 @@ class Notification:
             sequence=_sequence(record.lookup("sequence")),
         )
 
-    def get(self, name: str) -> Any:
-        """The value under a dotted name, or ABSENT."""
-        return self.attributes.lookup(name)
+    def get(self, name: str, default: Any = ABSENT) -> Any:
+        """The value under a dotted name, or the default, which is ABSENT unless given."""
+        found = self.attributes.lookup(name)
+        return default if found is ABSENT else found
 
     def ask(self, name: str, inspector: str) -> Any:
         """What the object under a dotted name answers to `inspector()`, or ABSENT.

@@ -317,6 +317,8 @@ def _found(dotted_name: str) -> Any:
         raise ExtensionError(f"{dotted_name!r} cannot be imported: {problem}") from problem
     except AttributeError as problem:
         raise ExtensionError(f"{dotted_name!r} does not exist: {problem}") from problem
+    except Exception as problem:  # whatever the module does when it is imported
+        raise ExtensionError(f"{dotted_name!r} fails to load: {problem!r}") from problem
     return _instance(found, dotted_name)
 
 

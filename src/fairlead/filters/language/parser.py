@@ -418,7 +418,7 @@ class _Parser(Reader):
         if word in _WITH_REGION:
             return _WITH_REGION[word], self.region()
         if word == "is":
-            return Op.IS, self.type_or_kind()
+            return Op.IS, self.type_or_kind(subject)
         if word == "matches":
             return Op.MATCHES, self.subject_pattern()
         return Op.LIKE, self.regular_expression()
@@ -452,7 +452,7 @@ class _Parser(Reader):
         ends = self.listed("[", "]", self.number)
         return self.placed(start, shape, "interval", ends)
 
-    def type_or_kind(self) -> Any:
+    def type_or_kind(self, subject: Term | Sum) -> Any:
         start, word = self.starts[self.at], self.texts[self.at]
         if word == "null":
             raise self.unexpected(("a type",), hint="write = null")
@@ -464,6 +464,8 @@ class _Parser(Reader):
         if self.schema is None or not self.schema.has_types:
             if name in _NEARLY_KINDS:
                 raise self.refused(f"{name} is no kind of value", start, hint=_NEARLY_KINDS[name])
+            if subject != Attribute("type") and (near := get_close_matches(name.lower(), KIND_NAMES, 1)):
+                raise self.refused(f"{name} is no kind of value", start, hint=f"did you mean {near[0]}?")
             return TypeName(name, frozenset({name}))
         return TypeName(name, self.placed(start, self.schema.type_members, name))
 

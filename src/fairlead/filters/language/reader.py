@@ -149,7 +149,11 @@ class Reader:
         if "`" not in spelled and spelled.count(".") < STEPS_MAX:
             return spelled
         if any("." in step for step in QUOTED.findall(spelled)):
-            raise self.problem("a step of a name has no dots", self.starts[self.at - 1], hint="write a.b")
+            raise self.problem(
+                "a step of a name has no dots",
+                self.starts[self.at - 1],
+                hint="steps are joined by dots outside of the backquotes",
+            )
         return self.placed(self.starts[self.at - 1], check_name, name_in(spelled))
 
     # -- complaints ------------------------------------------------------------------------------------------

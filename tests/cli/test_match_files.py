@@ -24,3 +24,16 @@ def test_a_duplicate_is_dropped_and_counted(tmp_path: Path, capsys: pytest.Captu
         '{"event":5,"subscription":1}',
     ]
     assert "1 duplicates dropped" in err
+
+
+@pytest.mark.parametrize("name", ["s", "e", "-"])
+def test_rejected_lines_never_overwrite_what_is_read(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s").write_text("price > 10\n")
+    (tmp_path / "e").write_text('{"price": 11}\nbad\n')
+    rejected = name if name == "-" else str(tmp_path / name)
+    argv = ["match", "--subscriptions", str(tmp_path / "s"), "--events", str(tmp_path / "e")]
+    assert main([*argv, "--rejected", rejected]) == 2
+    assert "--rejected" in capsys.readouterr().err
+    assert (tmp_path / "e").read_text() == '{"price": 11}\nbad\n'
