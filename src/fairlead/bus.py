@@ -26,7 +26,7 @@ import itertools
 import logging
 import os
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -44,6 +44,7 @@ from fairlead.filters.language import parse
 from fairlead.matching import Engine, Statistics, engine_named
 from fairlead.model import Instant, Notification, Record
 from fairlead.model.encoding import record_hash
+from fairlead.model.order import LatestIdentities
 
 if TYPE_CHECKING:
     from fairlead.audit import Event
@@ -140,7 +141,7 @@ class Bus:
         self._by_filter: dict[tuple[str, Filter], Subscription] = {}
         self._receivers: dict[str, _Receiver] = {}
         self._advertised: dict[str, dict[Filter, Advertisement]] = {}
-        self._identities = _Identities(remembered)
+        self._identities = LatestIdentities(remembered)
         self._objects = itertools.count(1)
         self._ids_made = 0
         self._pending: deque[_Handover | None] = deque()
@@ -668,40 +669,3 @@ def _recorder(trace: str | os.PathLike[str] | Callable[[Event], object]) -> Reco
     from fairlead.audit.recorder import Recorder
 
     return Recorder(trace)
-
-
-class _Identities:
-    """Which (producer, id) were seen, and how many equal records without an id: the latest ones of each.
-
-    A record without an id gets the hash of its canonical encoding and its number among its equals, so that
-    publishing equal records twice makes two notifications, with the same two ids on every run. Both memories
-    have the same size, so the count of a record is forgotten only after the ids that were made with it.
-    """
-
-    __slots__ = ("_counts", "_remembered", "_seen")
-
-    def __init__(self, remembered: int) -> None:
-        if remembered < 1:
-            raise ValueError(f"a bus remembers at least one identity, not {remembered}")
-        self._remembered = remembered
-        self._seen: OrderedDict[tuple[str, str | None], None] = OrderedDict()
-        self._counts: OrderedDict[str, int] = OrderedDict()
-
-    def take(self, notification: Notification, digest: str | None) -> Notification | None:
-        """The notification with an id, which is now remembered; None where it was seen before."""
-        if digest is not None:
-            number = self._counts.get(digest, 0) + 1
-            self._counts[digest] = number
-            self._counts.move_to_end(digest)
-            self._forget_eldest(self._counts)
-            notification = replace(notification, id=f"{digest}-{number}")
-        identity = (notification.producer, notification.id)
-        if identity in self._seen:
-            return None
-        self._seen[identity] = None
-        self._forget_eldest(self._seen)
-        return notification
-
-    def _forget_eldest(self, memory: OrderedDict[Any, Any]) -> None:
-        if len(memory) > self._remembered:
-            memory.popitem(last=False)

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import sys
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from fairlead.ingest import Rejection
     from fairlead.matching import Engine
     from fairlead.model import Notification
+    from fairlead.model.order import LatestIdentities
 
 __all__ = ["configure"]
 
@@ -73,25 +73,12 @@ class _Tally:
     rejected: int = 0
     duplicates: int = 0
     first_rejected: list[str] = field(default_factory=list)
-    _seen: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
-
-    def is_new(self, event: Notification) -> bool:
-        """Whether its producer and id were not seen before, among the latest million; others are counted."""
-        if event.id is None:
-            return True
-        identity = (event.producer, event.id)
-        if identity in self._seen:
-            self.duplicates += 1
-            return False
-        self._seen[identity] = None
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
-        return True
 
 
 def run(arguments: argparse.Namespace) -> int:
     from fairlead.ingest.jsonlines import read
     from fairlead.matching import engine_named
+    from fairlead.model.order import LatestIdentities
 
     if arguments.subscriptions == arguments.events == "-":
         raise BadInput("subscriptions and events cannot both come from standard input")
@@ -99,13 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
     engine = engine_named(arguments.engine)
     schema = language(arguments)
     count = _subscribe(engine, arguments.subscriptions, schema)
-    tally = _Tally()
+    identities, tally = LatestIdentities(REMEMBERED), _Tally()
     write_utf8()
     progress = Progress("events")
     with opened(arguments.events) as stream, _rejections(arguments.rejected) as rejections:
         lines = read(stream, arguments.events, schema, arguments.lift)
         while batch := list(islice(lines, 1 if arguments.events == "-" else BATCH)):
-            _match(engine, batch, tally, rejections)
+            _match(engine, batch, identities, tally, rejections)
             progress.at(tally.events)
     sys.stdout.flush()  # the answers first, then the summary
     progress.done()
@@ -116,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _match(
     engine: Engine[Any],
     batch: list[tuple[int, Notification | Rejection]],
+    identities: LatestIdentities,
     tally: _Tally,
     rejections: TextIO | None,
 ) -> None:
@@ -125,8 +113,10 @@ def _match(
     events: list[tuple[int, Notification]] = []
     for number, event in batch:
         if isinstance(event, Notification):
-            if tally.is_new(event):
+            if event.id is None or identities.take(event) is not None:
                 events.append((number, event))
+            else:
+                tally.duplicates += 1
             continue
         tally.rejected += 1
         if rejections is not None:

@@ -38,7 +38,7 @@ class _Whole:
 
     def __init__(self, extent: Extent) -> None:
         self.extent = extent
-        self._sizes: dict[Any, tuple[int | None, float, float]] = {}
+        self._sizes: dict[Any, tuple[int | None, float | None, float]] = {}
 
     def share(self, part: Extent) -> float:
         weights = [
@@ -59,13 +59,13 @@ class _Whole:
         if kind not in self._sizes:
             spans, scale = whole.intervals, _scale(whole)
             bounded = spans[0].lo is not None and spans[-1].hi is not None
-            self._sizes[kind] = whole.size(), scale, _length(spans) if bounded else -_squeezed(whole, scale)
-        size, scale, total = self._sizes[kind]
+            self._sizes[kind] = whole.size(), _length(spans) if bounded else None, scale
+        size, length, scale = self._sizes[kind]
         if size is not None:
             return (part.size() or 0) / size
-        if total < 0:  # without end
-            return min(1.0, _squeezed(part, scale) / -total)
-        return _length(part.intervals) / total if total else 1.0
+        if length is None:
+            return min(1.0, _squeezed(part, scale) / _squeezed(whole, scale))
+        return _length(part.intervals) / length if length else 1.0
 
 
 def estimated(merged: Conjunction, parts: Sequence[Conjunction]) -> float:

@@ -21,6 +21,7 @@ remembers only what it holds and, per producer, the last number that was establi
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -37,6 +38,7 @@ __all__ = [
     "END",
     "Identities",
     "Identity",
+    "LatestIdentities",
     "OrderKey",
     "Ordering",
     "causes_of",
@@ -425,3 +427,40 @@ class Identities:
     def __len__(self) -> int:
         """How many identities are remembered."""
         return len(self._seen)
+
+
+class LatestIdentities:
+    """`Identities` where there is no watermark: bounded by number, it remembers the latest ones.
+
+    A record without an id gets the hash of its canonical encoding and its number among its equals, so that
+    publishing equal records twice makes two notifications, with the same two ids on every run. Both memories
+    have the same size, so the count of a record is forgotten only after the ids that were made with it.
+    """
+
+    __slots__ = ("_counts", "_remembered", "_seen")
+
+    def __init__(self, remembered: int) -> None:
+        if remembered < 1:
+            raise ValueError(f"at least one identity is remembered, not {remembered}")
+        self._remembered = remembered
+        self._seen: OrderedDict[Identity, None] = OrderedDict()
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def take(self, notification: Notification, digest: str | None = None) -> Notification | None:
+        """The notification with an id, which is now remembered; None where it was seen before."""
+        if digest is not None:
+            number = self._counts.get(digest, 0) + 1
+            self._counts[digest] = number
+            self._counts.move_to_end(digest)
+            self._forget_eldest(self._counts)
+            notification = replace(notification, id=f"{digest}-{number}")
+        identity = identity_of(notification)
+        if identity in self._seen:
+            return None
+        self._seen[identity] = None
+        self._forget_eldest(self._seen)
+        return notification
+
+    def _forget_eldest(self, memory: OrderedDict[Any, Any]) -> None:
+        if len(memory) > self._remembered:
+            memory.popitem(last=False)
