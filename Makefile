@@ -7,13 +7,13 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 # What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.
-RUN_EXTRAS :=
-BENCH_EXTRAS := bench
-DEV_EXTRAS := dev bench
+RUN_EXTRAS := spark
+BENCH_EXTRAS := bench spark
+DEV_EXTRAS := dev bench spark
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
-# Blocks of one page of documentation stay together on a worker (the group), the rest is spread out.
-SPREAD := -n $(WORKERS) --dist loadgroup
+# The tests of Spark share one session, which spreads its own work: they run apart from the others, in one process.
+SPREAD := -n $(WORKERS)
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
 .PHONY: help demo test check fmt bench golden soak clean java found-java run-env bench-env dev-env lint types
@@ -25,7 +25,8 @@ demo: found-java run-env ## Show Fairlead at work on sample data
 	@$(WITH_JAVA) $(BIN)/fairlead demo
 
 test: found-java lint types ## Run the linters and every test
-	@$(WITH_JAVA) $(PYTEST) $(SPREAD)
+	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark
+	@$(WITH_JAVA) $(PYTEST) tests/spark
 
 check: lint types ## Run the quick checks: ruff, mypy, import directions, the documentation's examples
 	@$(PYTEST) tests/arch tests/docs
@@ -41,7 +42,8 @@ golden: found-java dev-env ## Write the golden files anew; read the difference b
 	@$(WITH_JAVA) $(PYTEST) --golden
 
 soak: found-java dev-env ## Run every test with many random examples, the long ones included
-	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) $(SPREAD)
+	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) $(SPREAD) --ignore tests/spark
+	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) tests/spark
 
 clean: ## Remove .venv, caches and build products
 	@rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -15,6 +15,11 @@ It is handed over by the publishing thread, unless some thread is handing over a
 So a callback may publish, subscribe and unsubscribe; what it publishes is delivered to everybody after what
 is being delivered, and no thread waits for another. `flush` waits until all is handed over.
 
+**Ordered.** With `order="ordered"`, notifications are held until the watermark has passed them, and then
+delivered in the one total order of all runtimes (`fairlead.model.order`): the same input gives the same
+deliveries, to the byte, in whatever order it was published, provided that the disorder stays within the
+allowed lateness. What comes later goes to `on_late`. A subscription holds for order keys, from the watermark on.
+
 **Subscribers.** Subscriptions made under one `subscriber` name are one subscriber's: they share a receiver
 (a callback or a queue), and a notification that matches several of them is delivered once, with their ids.
 A subscription without that name is a subscriber of its own.
@@ -32,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
+from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.errors import (
     BusClosed,
     NotAdvertised,
@@ -44,7 +50,7 @@ from fairlead.filters.language import parse
 from fairlead.matching import Engine, Statistics, engine_named
 from fairlead.model import Instant, Notification, Record
 from fairlead.model.encoding import record_hash
-from fairlead.model.order import LatestIdentities
+from fairlead.model.order import LatestIdentities, OrderKey
 
 if TYPE_CHECKING:
     from fairlead.audit import Event
@@ -67,12 +73,14 @@ log: Final = logging.getLogger(__name__)
 
 Callback: TypeAlias = Callable[[Notification], object]
 Overflow: TypeAlias = Literal["block", "drop_oldest"]
+Order: TypeAlias = Literal["live", "ordered"]
 
 REMEMBERED: Final = 1_000_000
 """How many identities a bus remembers unless told otherwise: a duplicate is known among that many."""
 COUNTED: Final = (
-    *("published", "duplicates", "not_advertised", "delivered", "withdrawn", "dropped", "errors"),
+    *("published", "duplicates", "late", "not_advertised", "delivered", "withdrawn", "dropped", "errors"),
 )
+OBJECT: Final = "object"
 ERRORS_KEPT: Final = 100
 """How many of its latest errors a subscriber keeps; all are counted."""
 
@@ -84,6 +92,8 @@ class Delivery:
     subscriber: str
     notification: Notification
     subscriptions: tuple[str, ...]
+    key: OrderKey | None = None
+    """Its place in the total order, where delivery is ordered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,10 @@ class BusStatistics:
 
     published: int
     duplicates: int
+    late: int
+    """Came after the watermark had passed their place in the order."""
+    held: int
+    """Wait for the watermark."""
     not_advertised: int
     delivered: int
     """Handed over to a callback or a queue."""
@@ -108,8 +122,10 @@ class BusStatistics:
 
 
 class Bus:
-    """Publish and subscribe within one process. Thread-safe; delivery in the order of publishing.
+    """Publish and subscribe within one process. Thread-safe.
 
+    `order` is "live" (at once, in the order of publishing) or "ordered" (by the one total order, once the
+    newest event time is `lateness_us` microseconds ahead); `on_late` is called with what comes too late.
     `schema` checks what is published and is what filters are read with. `engine` names the matching engine.
     `clock` stamps notifications that come without a time; without a clock they have none. `on_error` is
     called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
@@ -128,6 +144,9 @@ class Bus:
         *,
         on_error: Callable[[Delivery, Exception], object] | None = None,
         remembered: int = REMEMBERED,
+        order: Order = "live",
+        lateness_us: int = 0,
+        on_late: Callable[[Late], object] | None = None,
         trace: str | os.PathLike[str] | Callable[[Event], object] | None = None,
     ) -> None:
         self._schema = schema
@@ -142,6 +161,9 @@ class Bus:
         self._receivers: dict[str, _Receiver] = {}
         self._advertised: dict[str, dict[Filter, Advertisement]] = {}
         self._identities = LatestIdentities(remembered)
+        self._queue = _queue(order, lateness_us, on_late)
+        self._on_late = on_late
+        self._validity: dict[str, Validity] = {}
         self._objects = itertools.count(1)
         self._ids_made = 0
         self._pending: deque[_Handover | None] = deque()
@@ -166,6 +188,8 @@ class Bus:
         notification = self._stamped(notification)
         if self._trace is not None:
             self._trace.check(notification)
+        if self._queue is not None:
+            return self._publish_ordered(self._queue, notification, digest)
         with self._lock:
             self._check_open()
             self._check_advertised(notification)
@@ -178,10 +202,44 @@ class Bus:
             if self._trace is not None:
                 self._trace.published(identified)
             self._pending.extend(self._handovers(identified, matching))
-        for subscription, error in failures:
-            self._failed(subscription._receiver, Delivery(subscription.subscriber, identified, ()), error)
+        self._report(failures, identified)
         self._hand_over()
         return identified
+
+    def _publish_ordered(
+        self, queue: OrderedQueue, notification: Notification, digest: str | None
+    ) -> Notification | None:
+        if digest is not None and digest.startswith(OBJECT):
+            notification = replace(notification, id=digest)
+        with self._lock:
+            self._check_open()
+            self._check_advertised(notification)
+            arrival, identified = queue.take(notification)
+            self._counts[_COUNTED_AS[arrival]] += 1
+            late = queue.take_late()
+            failures = self._release(queue)
+        for subscriptions, released in failures:
+            self._report(subscriptions, released)
+        for each in late:
+            self._tell_late(each)
+        self._hand_over()
+        return None if arrival is Arrival.DUPLICATE else identified
+
+    def _release(self, queue: OrderedQueue) -> list[tuple[_Failures, Notification]]:
+        """What the watermark has passed is matched now, in the total order."""
+        failed = []
+        for key, notification in queue.release():
+            if not self._is_advertised(notification):  # any more: what held for larger order keys was revoked
+                self._counts["not_advertised"] += 1
+                continue
+            matching, failures = self._matching(notification)
+            valid = [id for id in matching if id not in self._validity or key in self._validity[id]]
+            if self._trace is not None:
+                self._trace.published(notification, key)
+            self._pending.extend(self._handovers(notification, valid, key))
+            if failures:
+                failed.append((failures, notification))
+        return failed
 
     def advertise(self, filter: str | Filter, producer: str = "") -> Advertisement:
         """Announce what a producer will publish; from now on it can publish nothing else (book 2.5.4).
@@ -228,16 +286,24 @@ class Bus:
         subscriber: str | None = None,
         maxsize: int | None = None,
         overflow: Overflow = "block",
+        since: Instant | None = None,
+        until: Instant | None = None,
     ) -> Subscription:
         """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
 
         A subscriber that subscribes to the same filter again gets the same subscription, and one
         `unsubscribe` ends it (book 2.5.2). `maxsize` bounds the queue; when it is full, the handing over
         either waits (`block`) or pushes out the oldest one, which is counted (`drop_oldest`).
+
+        On an ordered bus it holds for order times in [since, until); what the watermark has passed is gone.
         """
         if callback is not None and not callable(callback):
             raise SubscriptionRefused(f"the callback cannot be called: {callback!r}")
         parsed = self._parsed(filter)
+        if self._queue is None and (since is not None or until is not None):
+            raise SubscriptionRefused(
+                "`since` and `until` are places in the total order", hint='make the bus with order="ordered"'
+            )
         with self._lock:
             self._check_open()
             existing = None if subscriber is None else self._by_filter.get((subscriber, parsed))
@@ -259,6 +325,9 @@ class Bus:
             if self._trace is not None:
                 self._trace.check(parsed)
             self._engine.add(identity, parsed)
+            validity = self._admitted(since, until)
+            if validity != Validity():
+                self._validity[identity] = validity
             name = identity if subscriber is None else subscriber
             subscription = Subscription(self, identity, name, parsed, receiver)
             self._subscriptions[identity] = subscription
@@ -267,7 +336,7 @@ class Bus:
                 self._by_filter[subscriber, parsed] = subscription
                 self._receivers[subscriber] = receiver
             if self._trace is not None:
-                self._trace.subscribed(name, identity, parsed)
+                self._trace.subscribed(name, identity, parsed, validity)
             return subscription
 
     def unsubscribe(self, subscription: Subscription | str) -> bool:
@@ -282,6 +351,7 @@ class Bus:
                 return False
             self._engine.remove(identity)
             del self._subscriptions[identity]
+            self._validity.pop(identity, None)
             last = found._receiver.leave(identity)
             if self._trace is not None:  # not before: a delivery may begin up to here
                 self._trace.unsubscribed(found.subscriber, identity)
@@ -318,7 +388,13 @@ class Bus:
             if self._closed:
                 return
             self._closed = True
+            failures = []
+            if self._queue is not None:
+                self._queue.close()  # the final punctuation
+                failures = self._release(self._queue)
             self._pending.append(None)  # stands for the end: behind all that was published
+        for subscriptions, released in failures:
+            self._report(subscriptions, released)
         self._hand_over()
 
     def statistics(self) -> BusStatistics:
@@ -326,6 +402,7 @@ class Bus:
         with self._lock:
             return BusStatistics(
                 **self._counts,
+                held=0 if self._queue is None else len(self._queue),
                 subscribers=len({subscription._receiver for subscription in self._subscriptions.values()}),
                 subscriptions=len(self._subscriptions),
                 advertisements=sum(map(len, self._advertised.values())),
@@ -362,7 +439,7 @@ class Bus:
         try:
             return record_hash(notification.attributes, notification.document)
         except ValueRefused:
-            return f"object{next(self._objects)}"
+            return f"{OBJECT}{next(self._objects)}"
 
     def _stamped(self, notification: Notification) -> Notification:
         if self._clock is None or notification.time is not None:
@@ -372,10 +449,14 @@ class Bus:
             notification, time=now, attributes=Record({**dict(notification.attributes), "time": now})
         )
 
-    def _check_advertised(self, notification: Notification) -> None:
+    def _is_advertised(self, notification: Notification) -> bool:
         active = self._advertised.get(notification.producer)
-        if active is None or any(filter.matches(notification) for filter in active):
+        return active is None or any(filter.matches(notification) for filter in active)
+
+    def _check_advertised(self, notification: Notification) -> None:
+        if self._is_advertised(notification):
             return
+        active = self._advertised[notification.producer]
         self._counts["not_advertised"] += 1
         who = (
             f"producer {notification.producer!r}" if notification.producer else "the producer without a name"
@@ -385,7 +466,28 @@ class Bus:
             hint=f"it advertises {', or '.join(map(str, active))}" if active else "it has revoked everything",
         )
 
-    def _matching(self, notification: Notification) -> tuple[list[str], list[tuple[Subscription, Exception]]]:
+    def _admitted(self, since: Instant | None, until: Instant | None) -> Validity:
+        """For which order keys a subscription that is made now holds."""
+        if self._queue is None:
+            return Validity()
+        bounds = (None if each is None else OrderKey.first_at(each.microseconds) for each in (since, until))
+        return Validity(*bounds).admitted_at(self._queue.watermark)
+
+    def _tell_late(self, late: Late) -> None:
+        if self._on_late is None:
+            return
+        try:
+            self._on_late(late)
+        except Exception:  # what became of it is not the publisher's concern
+            with self._lock:
+                self._counts["errors"] += 1
+            log.exception("the on_late hook failed")
+
+    def _report(self, failures: _Failures, notification: Notification) -> None:
+        for subscription, error in failures:
+            self._failed(subscription._receiver, Delivery(subscription.subscriber, notification, ()), error)
+
+    def _matching(self, notification: Notification) -> tuple[list[str], _Failures]:
         """The ids of the subscriptions that match, and those whose filter failed instead of answering."""
         try:
             return self._engine.match(notification), []
@@ -399,19 +501,20 @@ class Bus:
                     failures.append((subscription, error))
             return matching, failures
 
-    def _handovers(self, notification: Notification, matching: list[str]) -> list[_Handover]:
+    def _handovers(
+        self, notification: Notification, matching: list[str], key: OrderKey | None = None
+    ) -> list[_Handover]:
         """One delivery for each subscriber with a matching subscription."""
         concerned: dict[_Receiver, list[Subscription]] = {}
         for identity in matching:
             subscription = self._subscriptions[identity]
             concerned.setdefault(subscription._receiver, []).append(subscription)
-        return [
-            _Handover(
-                receiver,
-                Delivery(found[0].subscriber, notification, tuple(sorted(each.id for each in found))),
-            )
-            for receiver, found in concerned.items()
+        deliveries = [
+            Delivery(found[0].subscriber, notification, tuple(sorted(each.id for each in found)), key)
+            for found in concerned.values()
         ]
+        handovers = list(map(_Handover, concerned, deliveries))
+        return sorted(handovers, key=lambda each: each.delivery.subscriber) if key else handovers
 
     def _hand_over(self) -> None:
         """Hand over what is pending, unless a thread is at it already: it stays until all is done."""
@@ -663,6 +766,24 @@ class _Receiver:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+_Failures: TypeAlias = list[tuple[Subscription, Exception]]
+_COUNTED_AS: Final = {
+    Arrival.HELD: "published",
+    Arrival.LATE: "late",
+    Arrival.DUPLICATE: "duplicates",
+}
+
+
+def _queue(order: Order, lateness_us: int, on_late: Callable[[Late], object] | None) -> OrderedQueue | None:
+    if order == "ordered":
+        return OrderedQueue(lateness_us)
+    if order != "live":
+        raise ValueError(f"the order is 'live' or 'ordered', not {order!r}")
+    if lateness_us or on_late is not None:
+        raise ValueError('nothing is late on a live bus: lateness and on_late go with order="ordered"')
+    return None
 
 
 def _recorder(trace: str | os.PathLike[str] | Callable[[Event], object]) -> Recorder:

@@ -13,6 +13,8 @@
     ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
     ├── SubscriptionRefused (ValueError) a subscription that contradicts another one
     ├── TraceRefused (ValueError)        a trace that no run can have
+    ├── PipelineError (ValueError)       a pipeline that cannot be run as it is configured, or on that output
+    ├── SparkUnavailable (RuntimeError)  Spark cannot be started or reached
     ├── BadInput                         what a command was given cannot be used; the command line's own
     └── Undecided (RuntimeError)         a relation was not settled within its budget; callers answer soundly
 
@@ -33,7 +35,9 @@ __all__ = [
     "FilterError",
     "FilterSyntaxError",
     "NotAdvertised",
+    "PipelineError",
     "SchemaError",
+    "SparkUnavailable",
     "SubscriptionEnded",
     "SubscriptionRefused",
     "TraceRefused",
@@ -127,6 +131,14 @@ class SubscriptionRefused(FairleadError, ValueError):
 
 class TraceRefused(FairleadError, ValueError):
     """A sequence of events that no run can have."""
+
+
+class PipelineError(FairleadError, ValueError):
+    """A pipeline that cannot be run: its configuration, its input or its output stands against it."""
+
+
+class SparkUnavailable(FairleadError, RuntimeError):
+    """Spark cannot be started or reached: a part is missing, or the address is wrong."""
 
 
 class BadInput(FairleadError):

@@ -230,10 +230,7 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Page]:
 
 @pytest.mark.parametrize(
     "block",
-    [
-        pytest.param(block, id=f"{block.page}:{block.line}", marks=pytest.mark.xdist_group(block.page))
-        for block in EXAMPLES
-    ],
+    [pytest.param(block, id=f"{block.page}:{block.line}") for block in EXAMPLES],
 )
 def test_the_example_runs_and_shows_what_happens(block: Block, page_of: Callable[[str], Page]) -> None:
     page_of(block.page).run_up_to(block)

@@ -19,6 +19,7 @@ from fairlead.audit.trace import (
     Unsubscribed,
     format_event,
 )
+from fairlead.delivery import Validity
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.model import Notification
@@ -57,11 +58,11 @@ class Recorder:
         if self._stream is not None:
             notification_to_json(thing) if isinstance(thing, Notification) else render(thing)
 
-    def published(self, notification: Notification) -> None:
-        self._record(Published(notification, OrderKey.of(notification)))
+    def published(self, notification: Notification, key: OrderKey | None = None) -> None:
+        self._record(Published(notification, key or OrderKey.of(notification)))
 
-    def subscribed(self, subscriber: str, id: str, filter: Filter) -> None:
-        self._record(Subscribed(subscriber, id, filter))
+    def subscribed(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
+        self._record(Subscribed(subscriber, id, filter, validity.since, validity.until))
 
     def unsubscribed(self, subscriber: str, id: str) -> None:
         self._record(Unsubscribed(subscriber, id))

@@ -67,19 +67,20 @@ class OrderedQueue:
 
     def add(self, notification: Notification, source: str = "") -> Arrival:
         """Take a notification in; it gets an id where it has none."""
-        arrival = self._add(notification, source)
-        self._counts[arrival] += 1
-        return arrival
+        return self.take(notification, source)[0]
 
-    def _add(self, notification: Notification, source: str) -> Arrival:
+    def take(self, notification: Notification, source: str = "") -> tuple[Arrival, Notification]:
+        """Take a notification in; what became of it, and the notification with its id."""
         self._watermark.observe(event_time(notification), source)
         identified = self._identities.take(notification)
+        arrival = Arrival.HELD
         if identified is None or identity_of(identified) in self._ordering:
-            return Arrival.DUPLICATE
-        if self._ordering.add(identified):
-            return Arrival.HELD
-        self._late.append(Late(identified, self.watermark))
-        return Arrival.LATE
+            arrival = Arrival.DUPLICATE
+        elif not self._ordering.add(identified):
+            self._late.append(Late(identified, self.watermark))
+            arrival = Arrival.LATE
+        self._counts[arrival] += 1
+        return arrival, identified or notification
 
     def release(self) -> list[tuple[OrderKey, Notification]]:
         """What the watermark has passed, in the total order."""
