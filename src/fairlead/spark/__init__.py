@@ -1,0 +1,52 @@
+"""Fairlead on Spark: stages from DataFrame to DataFrame, in batch, streaming and replay.
+
+    raw ─▶ ingest ─▶ order ─▶ match ─▶ deliver ─▶ audit
+           read it   its      whom it  in order,  what
+                     place    concerns once       happened
+
+Each stage stands in a module of its name and can be used alone; `pipeline` is the flow of all of them. A batch
+run is one micro-batch with a final punctuation, a stream is many: the same input gives the same deliveries,
+however it is split, shuffled, repeated or interrupted.
+
+Names are loaded when they are first used: reading a pipeline's file needs no Spark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fairlead.errors import PipelineError, SparkUnavailable
+    from fairlead.spark.delivery import deliver
+    from fairlead.spark.output import Output
+    from fairlead.spark.session import session
+
+__all__ = [
+    "Output",
+    "PipelineError",
+    "SparkUnavailable",
+    "deliver",
+    "session",
+]
+
+_HOMES: Final[dict[str, tuple[str, ...]]] = {
+    "fairlead.errors": ("PipelineError", "SparkUnavailable"),
+    "fairlead.spark.delivery": ("deliver",),
+    "fairlead.spark.output": ("Output",),
+    "fairlead.spark.session": ("session",),
+}
+_HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded when it is first used (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,125 @@
+"""Deliver: one row per subscriber and notification, per subscriber in the one total order.
+
+All deliveries of a subscriber are in one bucket, and in order within a batch's files; batches follow one
+another in the order. So whoever reads a bucket batch by batch reads every subscriber's deliveries in order.
+
+| sink       | where                                    | after a crash                      |
+| ---------- | ---------------------------------------- | ---------------------------------- |
+| `parquet`  | files, by batch and bucket               | each once                          |
+| `json`     | the same as JSON lines                   | each once                          |
+| `table`    | a table of Spark's, by batch             | each once: a batch replaces itself |
+| `callback` | a Python function, with rows and batch   | at least once, the batch told      |
+| any other  | `df.write.format(…)`, appended           | at least once, the batch told      |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import functions as F
+
+from fairlead.delivery import Delivery
+from fairlead.errors import PipelineError
+from fairlead.model.order import OrderKey
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, RECORD, bucket_of, records_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["FILES", "Callback", "callback_named", "deliver", "lines", "send", "write_files"]
+
+FILES: Final = ("json", "parquet")
+"""The sinks that are files below the output."""
+
+Callback = Callable[["DataFrame", int], object]
+
+
+def deliver(matches: DataFrame, buckets: int = 16) -> DataFrame:
+    """The matches as they are delivered: in buckets by subscriber, each subscriber's in the total order."""
+    bucketed = matches.withColumn("bucket", bucket_of(F.col("subscriber"), buckets))
+    return bucketed.repartition("bucket").sortWithinPartitions("bucket", "subscriber", *KEY)
+
+
+def write_files(deliveries: DataFrame, format: str, path: str) -> None:
+    """Write deliveries into files, by bucket."""
+    if format == "json":
+        lines(deliveries).write.partitionBy("bucket").text(path)
+    else:
+        deliveries.write.partitionBy("bucket").parquet(path)
+
+
+def send(
+    deliveries: DataFrame,
+    batch: int,
+    format: str,
+    *,
+    table: str | None = None,
+    callback: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Hand deliveries over to what is not ours: a table, a function, or any sink that Spark knows."""
+    numbered = deliveries.withColumn("batch", F.lit(batch))
+    if format == "callback":
+        assert callback is not None
+        callback_named(callback)(deliveries, batch)
+    elif format == "table":
+        assert table is not None
+        _replace_partition(numbered, table, options or {})
+    else:
+        numbered.write.format(format).options(**(options or {})).mode("append").save()
+
+
+def _replace_partition(deliveries: DataFrame, table: str, options: Mapping[str, str]) -> None:
+    """Only the partition that is written is replaced: that of this batch, should it be repeated."""
+    spark = deliveries.sparkSession
+    if not spark.catalog.tableExists(table):
+        deliveries.limit(0).write.options(**options).partitionBy("batch").saveAsTable(table)
+    columns = spark.table(table).columns
+    if sorted(columns) != sorted(deliveries.columns):
+        raise PipelineError(
+            f"the table {table} has other columns than deliveries: {', '.join(columns)}",
+            hint=f"name a table that does not exist yet, or one with {', '.join(deliveries.columns)}",
+        )
+    writer = deliveries.select(*columns).write.option("partitionOverwriteMode", "dynamic")
+    writer.insertInto(table, overwrite=True)
+
+
+def callback_named(name: str) -> Callback:
+    """The function that `module:function` names."""
+    module, colon, function = name.partition(":")
+    try:
+        found = getattr(import_module(module), function) if colon else None
+    except (ImportError, AttributeError) as error:
+        raise PipelineError(f"no function can be loaded as {name!r}: {error}") from error
+    if not callable(found):
+        raise PipelineError(f"{name!r} names no function", hint='write "module:function"')
+    called: Callback = found
+    return called
+
+
+# -- as text -----------------------------------------------------------------------------------------------
+
+
+def lines(deliveries: DataFrame) -> DataFrame:
+    """Deliveries as JSON text in `value`, in the byte form of all runtimes; `bucket` stays where there is one."""
+    kept = "bucket int, " if "bucket" in deliveries.columns else ""
+    return deliveries.mapInArrow(_lines, f"{kept}value string")
+
+
+def _lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in DELIVERY]
+        texts = [
+            Delivery(subscriber, OrderKey(*key), tuple(subscriptions)).line().decode().rstrip("\n")
+            for subscriber, *key, subscriptions in zip(*columns, strict=True)
+        ]
+        if RECORD in batch.schema.names or ATTRIBUTES in batch.schema.names:
+            texts = [
+                f'{text[:-1]},"notification":{record}}}'
+                for text, record in zip(texts, records_in(batch), strict=True)
+            ]
+        made: dict[str, Any] = {"bucket": batch.column("bucket")} if "bucket" in batch.schema.names else {}
+        yield pa.RecordBatch.from_pydict({**made, "value": pa.array(texts, pa.string())})

@@ -1,0 +1,154 @@
+"""The tables that flow between the stages: their columns, and how a row becomes a notification again.
+
+    rows            one per input record, read or not                     ingest
+    notifications   those that were read                                  notifications
+    ordered         each with an id, once, at its place in the order      order
+    deliveries      one per subscriber and notification                   match, deliver
+
+The order key is the same four columns everywhere, and Spark's ascending order of them is the total order:
+strings compare by code point, and a missing sequence number comes first.
+
+A notification's content is carried in one of two forms, told apart by the column's name. `attributes` is a
+struct of the user's own typed columns, in which null means absent: it never becomes a Python object. `record` is
+JSON text: an object with the attributes in typed form, or, where there is an XML document, an array with the
+whole notification. The envelope stands beside it in columns of its own, and these win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from fairlead.errors import PipelineError
+from fairlead.model import Instant, Notification
+from fairlead.model.encoding import (
+    fields_from_json,
+    fields_to_json,
+    format_json,
+    notification_from_json,
+    notification_to_json,
+    parse_json,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = [
+    "ATTRIBUTES",
+    "CAUSES",
+    "DELIVERY",
+    "ENVELOPE",
+    "ENVELOPE_TYPES",
+    "KEY",
+    "RECORD",
+    "bucket_of",
+    "decode",
+    "encode",
+    "notifications_in",
+    "payload_of",
+    "records_in",
+]
+
+KEY: Final = ("time", "producer", "sequence", "id")
+"""The order key; `time` is the order time, `event_time` what the notification itself says."""
+DELIVERY: Final = ("subscriber", *KEY, "subscriptions")
+RECORD: Final = "record"
+ATTRIBUTES: Final = "attributes"
+
+CAUSES: Final = "array<struct<producer:string,id:string>>"
+ENVELOPE_TYPES: Final = {
+    "source": "string",
+    "producer": "string",
+    "id": "string",
+    "digest": "string",
+    "event_time": "bigint",
+    "sequence": "bigint",
+    "causes": CAUSES,
+}
+ENVELOPE: Final = tuple(ENVELOPE_TYPES)
+"""What a notification has beside its content. `digest` stands in for an id until equal records are numbered."""
+
+
+def payload_of(frame: DataFrame) -> str:
+    """Which of the two columns holds the content."""
+    for name in (RECORD, ATTRIBUTES):
+        if name in frame.columns:
+            return name
+    raise PipelineError(
+        f"no notifications: neither {RECORD!r} nor {ATTRIBUTES!r} is among the columns {', '.join(frame.columns)}",
+        hint="`ingest` makes notifications of any DataFrame",
+    )
+
+
+def bucket_of(subscriber: Column, buckets: int) -> Column:
+    """In which of the output's buckets a subscriber's deliveries are, for good."""
+    from pyspark.sql import functions as F
+
+    return F.pmod(F.crc32(F.encode(subscriber, "UTF-8")), F.lit(buckets)).cast("int")
+
+
+# -- one notification --------------------------------------------------------------------------------------
+
+
+def encode(notification: Notification) -> str:
+    """The content of a notification as a `record`."""
+    if notification.document is None:
+        return format_json(fields_to_json(notification.attributes))
+    return format_json([notification_to_json(notification)])
+
+
+def decode(
+    record: str, producer: str, id: str | None, event_time: int | None, sequence: int | None
+) -> Notification:
+    """The notification of a `record` and the envelope beside it."""
+    content = parse_json(record)
+    if isinstance(content, list):
+        notification = notification_from_json(content[0])
+    else:
+        notification = Notification.of(fields_from_json(content))
+    time = None if event_time is None else Instant(event_time)
+    return replace(notification, id=id, producer=producer, time=time, sequence=sequence)
+
+
+# -- record batches ----------------------------------------------------------------------------------------
+
+
+def notifications_in(batch: pa.RecordBatch) -> list[Notification]:
+    """The notifications in the rows of a batch that has the envelope and a content, in either form."""
+    envelope = [batch.column(name).to_pylist() for name in ("producer", "id", "event_time", "sequence")]
+    if RECORD in batch.schema.names:
+        records: Sequence[str] = batch.column(RECORD).to_pylist()
+        return [decode(*row) for row in zip(records, *envelope, strict=True)]
+    from fairlead.matching.columnar.arrow import notification_at
+
+    attributes = pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES))
+    return [
+        _enveloped(notification_at(attributes, row), *given)
+        for row, given in enumerate(zip(*envelope, strict=True))
+    ]
+
+
+def records_in(batch: pa.RecordBatch) -> list[str]:
+    """The content of each row of a batch as a `record`, whichever form it has."""
+    if RECORD in batch.schema.names:
+        records: list[str] = batch.column(RECORD).to_pylist()
+        return records
+    from fairlead.matching.columnar.arrow import notification_at
+
+    attributes = pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES))
+    return [encode(notification_at(attributes, row)) for row in range(attributes.num_rows)]
+
+
+def _enveloped(
+    notification: Notification, producer: str, id: str | None, time: Any, sequence: Any
+) -> Notification:
+    return replace(
+        notification,
+        producer=producer,
+        id=id,
+        time=None if time is None else Instant(time),
+        sequence=sequence,
+    )

@@ -1,0 +1,279 @@
+"""What a pipeline has written: batches, each there as a whole or not at all.
+
+    OUT/_fairlead/run.json                  whose output it is: version, fingerprint, configuration
+    OUT/_fairlead/manifests/00000000.json   the commit of a batch, and all that the next one has to know
+    OUT/_fairlead/state/00000000/…          what is held back after a batch
+    OUT/_fairlead/aside/…                   what is being written
+    OUT/deliveries/batch=00000000/…         late, rejected and trace likewise
+
+A batch is written aside, moved to its place, and committed by its manifest, which is one file and is made in
+one step. What lies at a batch's place without a manifest is what an interrupted attempt has left: nobody
+reads it, and the next attempt removes it. So a batch that is repeated after a crash replaces itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from fairlead.errors import PipelineError
+from fairlead.model.order import BEGINNING
+from fairlead.spark.storage import Directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["CHANNELS", "VERSION", "Attempt", "Counts", "Manifest", "Output"]
+
+VERSION: Final = 1
+CHANNELS: Final = ("deliveries", "late", "rejected", "trace")
+KEPT_STATES: Final = 2
+"""The state that the next batch starts from, and the one before: a reader may be looking at it."""
+_OURS: Final = "_fairlead"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the rows of a batch, or of a run."""
+
+    read: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    late: int = 0
+    released: int = 0
+    held: int = 0
+    """How many are held back after it."""
+    deliveries: int = 0
+
+    def then(self, later: Counts) -> Counts:
+        """The counts of both, one after the other."""
+        sums = {each.name: getattr(self, each.name) + getattr(later, each.name) for each in fields(self)}
+        return Counts(**{**sums, "held": later.held})
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The commit of a batch."""
+
+    batch: int
+    counts: Counts = Counts()
+    watermark: int = BEGINNING
+    newest: Mapping[str, int] = field(default_factory=dict)
+    """Per input the newest event time that it has shown."""
+    final: bool = False
+    """Whether this was the end of the input: nothing is held back, and no batch follows."""
+    subscriptions: Mapping[str, Any] = field(default_factory=dict)
+    taken: Sequence[str] = ()
+    """The files of subscriptions that have been taken in, up to here."""
+    claims: Sequence[Any] = ()
+    """Causes that count for nothing, because they lead back to themselves."""
+    channels: Sequence[str] = ()
+    """Which channels have files in this batch."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why rows were rejected, the most frequent reasons."""
+    seconds: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    finished_at: str = ""
+
+    def dump(self) -> bytes:
+        return json.dumps({"version": VERSION, **asdict(self)}, ensure_ascii=False, indent=1).encode()
+
+    @classmethod
+    def load(cls, content: bytes, where: str) -> Manifest:
+        """The manifest that a file holds; PipelineError where it is damaged or of another version."""
+        given = _loaded(content, where)
+        try:
+            return cls(**{**given, "counts": Counts(**given["counts"])})
+        except (KeyError, TypeError) as error:
+            raise PipelineError(f"{where} is damaged: {error}") from error
+
+
+class Output:
+    """The output directory of a pipeline. Readers see committed batches only."""
+
+    def __init__(self, path: str) -> None:
+        self.root: Final = Directory(path)
+
+    # -- whose it is ---------------------------------------------------------------------------------------
+
+    def run(self) -> Mapping[str, Any] | None:
+        """What the directory says about the run that it belongs to; None where it is new."""
+        name = f"{_OURS}/run.json"
+        if self.root.exists(name):
+            return _loaded(self.root.read(name), self.root.path(name))
+        if found := [each for each in self.root.names() if each != _OURS]:
+            raise PipelineError(
+                f"{self.root.uri} exists, holds {found[0]!r} and is not the output of a pipeline",
+                hint="name a directory that is new or empty",
+            )
+        return None
+
+    def check(self, fingerprint: str) -> bool:
+        """Whether a run with this configuration goes on here; False where it would be the first."""
+        run = self.run()
+        if run is None:
+            return False
+        if run["fingerprint"] != fingerprint:
+            raise PipelineError(
+                f"{self.root.uri} is the output of another configuration",
+                hint="name another output, remove that one, or go back to the configuration in "
+                f"{self.root.path(_OURS)}/run.json",
+            )
+        return True
+
+    @contextmanager
+    def claimed(self, fingerprint: str, configuration: Mapping[str, Any]) -> Iterator[bool]:
+        """Write here, alone; gives whether an earlier run goes on."""
+        with self._lock():
+            resumed = self.check(fingerprint)
+            if not resumed:
+                about = {"version": VERSION, "fingerprint": fingerprint, "configuration": dict(configuration)}
+                self.root.write(f"{_OURS}/run.json", json.dumps(about, ensure_ascii=False, indent=1).encode())
+            self.root.delete(f"{_OURS}/aside")
+            yield resumed
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """One writer at a time. A lock of the operating system goes with the process, however that ends."""
+        local = self.root.local()
+        if (
+            local is None
+        ):  # other file systems have none: the manifests still keep two writers apart, batch by batch
+            yield
+            return
+        import fcntl
+
+        self.run()  # a directory that is not ours stays untouched
+        (local / _OURS).mkdir(parents=True, exist_ok=True)
+        handle = os.open(local / _OURS / "lock", os.O_CREAT | os.O_RDWR)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise PipelineError(
+                    f"another run is writing to {self.root.uri}", hint="wait for it, or end it"
+                ) from None
+            yield
+        finally:
+            os.close(handle)
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark remembers what it has read of a stream."""
+        return self.root.path(f"{_OURS}/checkpoint")
+
+    @property
+    def index(self) -> Directory:
+        """Where compiled subscriptions are."""
+        return self.root / f"{_OURS}/index"
+
+    # -- batches -------------------------------------------------------------------------------------------
+
+    def batches(self) -> list[int]:
+        """The committed batches, in order."""
+        return [int(name.removesuffix(".json")) for name in self.root.names(f"{_OURS}/manifests")]
+
+    def manifest(self, batch: int) -> Manifest:
+        """The commit of a batch."""
+        name = f"{_OURS}/manifests/{batch:08}.json"
+        return Manifest.load(self.root.read(name), self.root.path(name))
+
+    def manifests(self) -> list[Manifest]:
+        """All commits, in order."""
+        return [self.manifest(batch) for batch in self.batches()]
+
+    def last(self) -> Manifest | None:
+        """The last commit."""
+        batches = self.batches()
+        return self.manifest(batches[-1]) if batches else None
+
+    def state(self, batch: int, name: str) -> str:
+        """Where a table of the state after a batch is."""
+        return self.root.path(f"{_OURS}/state/{batch:08}/{name}")
+
+    def has_state(self, batch: int, name: str) -> bool:
+        return self.root.exists(f"{_OURS}/state/{batch:08}/{name}")
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def read(self, spark: SparkSession, channel: str = "deliveries") -> DataFrame | None:
+        """The rows of a channel in all committed batches; None where there are none.
+
+        `batch` and `bucket` are columns of it.
+        """
+        paths = [
+            self.root.path(f"{channel}/batch={manifest.batch:08}")
+            for manifest in self.manifests()
+            if channel in manifest.channels
+        ]
+        if not paths:
+            return None
+        reader = spark.read.option("basePath", self.root.path(channel))
+        return reader.parquet(*paths)
+
+
+class Attempt:
+    """One attempt at a batch: tables are written aside, then `commit` puts all of them in place."""
+
+    def __init__(self, output: Output, batch: int) -> None:
+        self._root = output.root
+        self.batch: Final = batch
+        # Under a name of its own: the Spark of a killed run may live on for seconds, and write.
+        self._aside: Final = f"{_OURS}/aside/{batch:08}-{uuid4().hex[:12]}"
+        self._channels: list[str] = []
+
+    def channel(self, name: str) -> str:
+        """Where to write the rows of a channel."""
+        assert name in CHANNELS, name
+        self._channels.append(name)
+        return self._root.path(f"{self._aside}/{name}")
+
+    def state(self, name: str) -> str:
+        """Where to write a table of the state."""
+        return self._root.path(f"{self._aside}/state/{name}")
+
+    def rows(self, name: str) -> int:
+        """How many rows were written, told by the files themselves."""
+        from pyarrow import parquet  # type: ignore[import-untyped]
+
+        return sum(
+            parquet.read_metadata(self._root.open(file)).num_rows
+            for file, _ in self._root.files(f"{self._aside}/{name}")
+            if file.endswith(".parquet")
+        )
+
+    def commit(self, manifest: Manifest) -> None:
+        """Put everything in its place; with the manifest it is there."""
+        assert manifest.batch == self.batch
+        for name in CHANNELS:
+            self._root.delete(f"{name}/batch={self.batch:08}")
+        for name in self._channels:
+            self._root.move(f"{self._aside}/{name}", f"{name}/batch={self.batch:08}")
+        state = f"{_OURS}/state/{self.batch:08}"
+        self._root.delete(state)
+        if self._root.exists(f"{self._aside}/state"):
+            self._root.move(f"{self._aside}/state", state)
+        self._root.write(f"{_OURS}/manifests/{self.batch:08}.json", manifest.dump())
+        self._root.delete(self._aside)
+        for old in self._root.names(f"{_OURS}/state")[:-KEPT_STATES]:
+            self._root.delete(f"{_OURS}/state/{old}")
+
+
+def _loaded(content: bytes, where: str) -> dict[str, Any]:
+    try:
+        given = json.loads(content)
+        version = given.pop("version")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PipelineError(f"{where} is damaged: {error}") from error
+    if version != VERSION:
+        raise PipelineError(
+            f"{where} is of version {version}, and this Fairlead reads version {VERSION}",
+            hint="go on with the Fairlead that wrote it, or name another output",
+        )
+    assert isinstance(given, dict)
+    return given

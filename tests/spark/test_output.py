@@ -1,0 +1,132 @@
+"""The output of a pipeline: a batch is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fairlead.errors import PipelineError
+from fairlead.spark.output import Attempt, Counts, Manifest, Output
+from fairlead.spark.storage import Directory
+
+
+def write(path: str, text: str) -> None:
+    Path(path).mkdir(parents=True)
+    Path(path, "part.txt").write_text(text)
+
+
+def commit(output: Output, batch: int, text: str) -> None:
+    attempt = Attempt(output, batch)
+    write(attempt.channel("deliveries"), text)
+    write(attempt.state("held"), text)
+    attempt.commit(Manifest(batch, counts=Counts(read=batch), channels=("deliveries",)))
+
+
+def texts(output: Output) -> list[str]:
+    return [output.root.read(f"deliveries/batch={batch:08}/part.txt").decode() for batch in output.batches()]
+
+
+def test_a_batch_is_there_once_it_is_committed(tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out"))
+    with output.claimed("f", {}) as resumed:
+        assert not resumed
+        commit(output, 0, "zero")
+        commit(output, 1, "one")
+    assert texts(output) == ["zero", "one"]
+    assert [manifest.counts.read for manifest in output.manifests()] == [0, 1]
+    assert output.last() == output.manifest(1)
+
+
+def test_what_an_interrupted_attempt_has_left_is_replaced(tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out"))
+    with output.claimed("f", {}):
+        commit(output, 0, "zero")
+        # Killed after the move and before the manifest, with something of another channel beside it.
+        write(output.root.path("deliveries/batch=00000001"), "half")
+        write(output.root.path("late/batch=00000001"), "half")
+        write(output.root.path("_fairlead/aside/00000001-abc/deliveries"), "half")
+    assert texts(output) == ["zero"]
+    with output.claimed("f", {}) as resumed:
+        assert resumed
+        assert not output.root.exists("_fairlead/aside")
+        commit(output, 1, "one")
+    assert texts(output) == ["zero", "one"]
+    assert not output.root.exists("late/batch=00000001")
+
+
+def test_states_of_the_past_are_removed_but_the_last_two(tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out"))
+    with output.claimed("f", {}):
+        for batch in range(4):
+            commit(output, batch, "")
+    assert output.root.names("_fairlead/state") == ["00000002", "00000003"]
+    assert output.has_state(3, "held")
+
+
+def test_another_configuration_is_refused_and_nothing_is_touched(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    with output.claimed("f", {"name": "one"}):
+        commit(output, 0, "zero")
+    with pytest.raises(PipelineError, match="another configuration"), output.claimed("g", {}):
+        pass
+    assert texts(output) == ["zero"]
+    assert output.run() == {"fingerprint": "f", "configuration": {"name": "one"}}
+
+
+def test_a_directory_with_something_else_in_it_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(PipelineError, match=r"thesis\.txt"), Output(str(tmp_path)).claimed("f", {}):
+        pass
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_two_runs_do_not_write_to_one_output_at_the_same_time(tmp_path: Path) -> None:
+    with (
+        Output(str(tmp_path)).claimed("f", {}),
+        pytest.raises(PipelineError, match="another run"),
+        Output(str(tmp_path)).claimed("f", {}),
+    ):
+        pass
+    with Output(str(tmp_path)).claimed("f", {}) as resumed:
+        assert resumed
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 1, "batch": 0}', b'{"batch": 0}'])
+def test_a_damaged_manifest_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
+    output = Output(str(tmp_path))
+    output.root.write("_fairlead/manifests/00000000.json", content)
+    with pytest.raises(PipelineError, match=r"00000000\.json is damaged"):
+        output.last()
+
+
+def test_a_manifest_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    with output.claimed("f", {}):
+        commit(output, 0, "zero")
+    path = tmp_path / "_fairlead/manifests/00000000.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
+    with pytest.raises(PipelineError, match=r"00000000\.json is of version 99"):
+        output.last()
+
+
+def test_counts_of_batches_add_up_and_what_is_held_is_what_the_last_one_holds() -> None:
+    one, two = Counts(read=5, held=3, deliveries=2), Counts(read=1, held=1, late=4)
+    assert one.then(two) == Counts(read=6, held=1, deliveries=2, late=4)
+
+
+def test_a_file_is_there_with_all_its_bytes_or_not_at_all(tmp_path: Path) -> None:
+    directory = Directory(str(tmp_path))
+    directory.write("below/a.txt", b"one")
+    directory.write("below/a.txt", b"two")
+    assert directory.read("below/a.txt") == b"two"
+    assert list(directory.files()) == [("below/a.txt", 3)]
+    (tmp_path / "below" / "b.txt.part").write_bytes(b"half")
+    assert directory.names("below") == ["a.txt"]
+
+
+def test_an_address_that_no_file_system_has_is_an_error_that_names_it() -> None:
+    with pytest.raises(PipelineError, match="nosuch://here"):
+        Directory("nosuch://here/out")
