@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -468,3 +471,120 @@ def test_documents_tell_records_apart() -> None:
     assert record_hash(Record(), Element("notification", {"a": 1})) == record_hash(
         Record(), Element("notification", {"a": 1.0})
     )
+
+
+# -- the short ways: the bytes and the values of the long ones ----------------------------------------------
+
+
+def nested_in(names: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+        max_leaves=10,
+    )
+
+
+jsonables = nested_in(texts)
+
+
+@given(jsonables, st.booleans())
+@settings(max_examples=200)
+def test_what_is_written_is_what_the_standard_library_writes(jsonable: Any, sort_names: bool) -> None:
+    expected = json.dumps(jsonable, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_names)
+    assert format_json(jsonable, sort_names=sort_names) == expected
+
+
+class Name(str):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+def the_long_way(jsonable: Any) -> Any:
+    """The same, in types that are told by their classes."""
+    match jsonable:
+        case dict():
+            return OrderedDict((Name(name), the_long_way(item)) for name, item in jsonable.items())
+        case list():
+            return tuple(map(the_long_way, jsonable))
+        case str():
+            return Name(jsonable)
+        case int() if not isinstance(jsonable, bool):
+            return Whole(jsonable)
+        case float():
+            return Real(jsonable)
+        case _:
+            return jsonable
+
+
+@given(jsonables, st.booleans())
+def test_what_is_written_depends_on_no_subclass(jsonable: Any, sort_names: bool) -> None:
+    written = format_json(the_long_way(jsonable), sort_names=sort_names)
+    assert written == format_json(jsonable, sort_names=sort_names)
+
+
+def test_a_name_that_is_no_string_is_not_written() -> None:
+    with pytest.raises(TypeError):
+        format_json({"a": {1: 2}})
+
+
+@given(st.floats() | st.floats(1e-6, 1e-3) | st.floats(2.0**52, 2.0**54) | st.floats(-1e6, 1e6))
+@settings(max_examples=400)
+def test_the_canonical_bytes_of_a_float_are_those_of_its_shortest_decimal(number: float) -> None:
+    assert canonical(number) == canonical(Decimal(repr(number)))
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr)
+    | st.from_regex(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+)
+@settings(max_examples=400)
+def test_a_fraction_is_a_float_iff_the_float_stands_for_it(text: str) -> None:
+    near, exact = float(text), Decimal(text)
+    stands = Decimal(repr(near)) == exact
+    found = parse_json(text)
+    assert (type(found), repr(found)) == ((float, repr(near)) if stands else (Decimal, repr(exact)))
+
+
+@pytest.fixture
+def no_limit_of_digits() -> Iterator[None]:
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    yield
+    sys.set_int_max_str_digits(limit)
+
+
+@pytest.mark.usefixtures("no_limit_of_digits")
+@pytest.mark.parametrize("frame", ["{}", "[{}]", "-{}", '{{"a": {}}}'])
+def test_long_integers_are_refused_whatever_the_interpreter_allows(frame: str) -> None:
+    assert parse_json(frame.format("9" * 4300))
+    with pytest.raises(ValueRefused, match="more than 4300 digits"):
+        parse_json(frame.format("1" * 4301))
+    with pytest.raises(ValueRefused, match="more than 4300 digits"):
+        format_json([10**4300])
+
+
+untagged = st.sampled_from(["a", "b", "c", "c.d", "tags", "tuple", "é", ""])
+clock_times = st.just("2024-05-01T10:00:00Z") | st.integers(0, 2**50) | st.none()
+
+
+@given(st.dictionaries(untagged, nested_in(untagged), max_size=4), clock_times)
+@settings(max_examples=200)
+def test_a_plain_record_is_the_same_notification_as_json_and_as_a_mapping(
+    fields: dict[str, Any], time: Any
+) -> None:
+    fields = {**fields, "time": time}
+    try:
+        expected = repr(Notification.of(fields))
+    except ValueRefused:  # of two faults the one or the other is named first
+        with pytest.raises(ValueRefused):
+            Notification.of(fields_from_json(fields))
+    else:
+        assert repr(Notification.of(fields_from_json(fields))) == expected
+        assert repr(Notification.of(fields_from_json(parse_json(json.dumps(fields))))) == expected

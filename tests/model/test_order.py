@@ -202,6 +202,55 @@ def test_a_circle_stays_one_when_its_first_members_have_been_released() -> None:
     assert [key.time for key, _ in released] == [10, 90, 100]
 
 
+def test_what_a_fixed_one_follows_is_fixed_with_it_and_not_raised_to_it() -> None:
+    every = [
+        note(id="6", producer="p", sequence=6, time=3),
+        note(id="7", producer="p", sequence=7, time=1, cause="q/c"),
+        note(id="c", producer="q", time=8),
+    ]
+    ordering = Ordering()
+    assert all(map(ordering.add, every))
+    released = ordering.advance(2) + ordering.advance(4) + ordering.close()
+    assert [key for key, _ in released] == sorted(order_keys(every))
+    assert [(key.id, key.time) for key, _ in released] == [("6", 3), ("c", 8), ("7", 9)]
+
+
+def test_numbers_that_come_too_late_between_held_ones_do_not_overtake() -> None:
+    ordering = Ordering()
+    assert all(ordering.add(note(id=str(n), sequence=n, time=time)) for n, time in ((6, 60), (8, 100)))
+    assert ordering.advance(50) == []
+    assert all(ordering.add(note(id=str(n), sequence=n, time=time)) for n, time in ((7, 10), (9, 20)))
+    released = ordering.advance(65) + ordering.close()
+    assert [(key.sequence, key.time) for key, _ in released] == [(6, 60), (7, 60), (8, 100), (9, 100)]
+
+
+def test_a_cause_that_comes_after_a_key_was_fixed_does_not_raise_it_over_its_followers() -> None:
+    ordering = Ordering()
+    assert ordering.add(note(id="6", sequence=6, time=60, cause="x"))
+    assert ordering.add(note(id="7", sequence=7, time=10))
+    assert ordering.advance(50) == []
+    assert ordering.add(note(id="x", time=90))
+    assert [key.id for key, _ in ordering.close()] == ["6", "7", "x"]
+
+
+@given(sets(size=9), st.randoms(use_true_random=False))
+def test_an_ordering_restored_from_what_it_holds_goes_on_as_if_nothing_had_happened(
+    every: list[Notification], random: Random
+) -> None:
+    whole, restored = Ordering(), Ordering()
+    for one in random.sample(every, len(every)):
+        assert restored.add(one) is whole.add(one)
+        bound = random.randrange(12)
+        assert restored.advance(bound) == whole.advance(bound)
+        held = list(restored.held)
+        restored = Ordering.restore(
+            restored.bound, random.sample(held, len(held)), random.sample(restored.last, len(restored.last))
+        )
+        assert len(restored) == len(whole)
+    assert restored.close() == whole.close()
+    assert {key.producer: key for key in restored.last} == {key.producer: key for key in whole.last}
+
+
 @pytest.mark.parametrize(
     ("cause", "named"),
     [

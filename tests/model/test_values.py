@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+from collections import OrderedDict
 from collections.abc import Callable
 from decimal import Decimal
 from enum import IntEnum
@@ -292,3 +293,161 @@ def test_public_members_of_objects_are_reached_by_dotted_names() -> None:
 )
 def test_values_travel_between_processes(value: Any) -> None:
     assert pickle.loads(pickle.dumps(value)) == value
+
+
+# -- the short ways: what is done quickly for the usual types and spellings is what is done for all ---------
+
+
+class Name(str):
+    """A string whose type is not `str`: it is told by its class, the long way."""
+
+
+class Whole(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+class Row(list[Any]):
+    pass
+
+
+def outcome(make: Callable[[], Any]) -> Any:
+    """What comes out, down to types, order and levels, or the reason of the refusal."""
+    try:
+        return shape(make())
+    except ValueRefused as error:
+        return str(error)
+
+
+def shape(value: Any) -> Any:
+    match value:
+        case Record():
+            return "record", value.levels, [(type(name), name, shape(item)) for name, item in value.items()]
+        case Array() | Tuple():
+            return type(value), value.levels, list(map(shape, value))
+        case Multi():
+            return Multi, list(map(shape, value))
+        case _:
+            return type(value), repr(value)
+
+
+def the_long_way(written: Any) -> Any:
+    """The same, in subclasses of the types that users write most."""
+    match written:
+        case dict():
+            return OrderedDict((Name(name), the_long_way(item)) for name, item in written.items())
+        case list():
+            return Row(map(the_long_way, written))
+        case str():
+            return Name(written)
+        case int() if not isinstance(written, bool):
+            return Whole(written)
+        case float():
+            return Real(written)
+        case _:
+            return written
+
+
+steps = st.sampled_from(["a", "b", "c", "é", "a.b", "a.c", "b.a.c", "", ".a", "a..b", "\ud800"])
+written = st.recursive(
+    simple
+    | st.sampled_from([4299, 4300]).map(lambda digits: 10**digits)
+    | st.sampled_from(["é", "\ud800", ABSENT, Decimal("1E+5000"), float("nan")]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(steps, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(written)
+@settings(max_examples=300)
+def test_the_type_of_what_users_write_changes_only_how_soon_it_is_a_value(given_by_user: Any) -> None:
+    assert outcome(lambda: value_of(given_by_user)) == outcome(lambda: value_of(the_long_way(given_by_user)))
+
+
+def depth(value: Any) -> int:
+    """The oracle of `levels`: a simple value has none, what holds values one more than the deepest of them."""
+    match value:
+        case Record():
+            return 1 + max(map(depth, value.values()), default=0)
+        case Array() | Tuple() | Multi():
+            return 1 + max(map(depth, value), default=0)
+        case _:
+            return 0
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b.c", "b.d"]), written, min_size=1))
+def test_the_levels_of_a_record_are_counted_as_it_is_made(fields: dict[str, Any]) -> None:
+    try:
+        record = Record(fields)
+    except ValueRefused:
+        return
+    assert record.levels == depth(record)
+
+
+@given(st.lists(simple | st.just(Decimal("NaN"))))
+def test_a_list_of_simple_values_is_the_set_of_them(items: list[Any]) -> None:
+    assert outcome(lambda: value_of(items)) == outcome(lambda: Multi(items))
+
+
+@given(numbers | st.floats(1e-8, 1e-2) | st.floats(2.0**52, 2.0**54))
+@settings(max_examples=300)
+def test_the_number_of_a_float_is_that_of_its_shortest_decimal(number: Any) -> None:
+    decimal = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    assert str(number_of(number)) == str(number_of(decimal))
+
+
+clocks = st.builds(
+    "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}".format,
+    st.sampled_from([0, 1, 1969, 1970, 2023, 2024, 9999]),
+    st.integers(0, 13),
+    st.sampled_from([0, 1, 28, 29, 30, 31, 32]),
+    st.sampled_from([0, 1, 23, 24, 25, 99]),
+    st.sampled_from([0, 59, 60]),
+    st.sampled_from([0, 59, 60]),
+    st.sampled_from(["", ".000", ".123", ".123456", ".1", ".1234567", ".1234560", "."]),
+)
+
+
+@given(clocks)
+@settings(max_examples=400)
+def test_the_usual_spelling_of_an_instant_means_what_every_other_does(clock: str) -> None:
+    usual = outcome(lambda: Instant.parse(f"{clock}Z"))
+    for zone in ("z", "+00:00", "-00:00"):
+        other = outcome(lambda zone=zone: Instant.parse(f"{clock}{zone}"))  # type: ignore[misc]
+        assert usual == (other.replace(f"{clock}{zone}", f"{clock}Z") if isinstance(other, str) else other)
+
+
+@given(st.integers(-(10**17), 3 * 10**17).map(Instant))
+def test_an_instant_is_written_as_its_datetime_is(instant: Instant) -> None:
+    if instant < Instant.parse("0001-01-01T00:00:00Z") or instant > Instant.parse(
+        "9999-12-31T23:59:59.999999Z"
+    ):
+        assert str(instant) == f"{instant.microseconds}us"
+    else:
+        assert str(instant) == instant.datetime().isoformat().replace("+00:00", "Z")
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c.d", "c.e"]), simple))
+def test_the_views_of_a_record_are_what_its_names_lead_to(fields: dict[str, Any]) -> None:
+    record = Record(fields)
+    assert list(record.items()) == [(name, record[name]) for name in record]
+    assert list(record.values()) == [record[name] for name in record]
+
+
+def test_a_dotted_name_after_many_levels_costs_no_more_than_one_look_at_each() -> None:
+    looked = 0
+
+    class Counted(dict[str, Any]):
+        def items(self) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().items()
+
+    nested: Any = 1
+    for _ in range(50):
+        nested = Counted({"a": nested, "x.y": 1})
+    Record(nested)
+    assert looked == 50

@@ -41,7 +41,7 @@ class Fields:
 
     def mapped(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         """The record with the envelope's names in it."""
-        if self == STANDARD:
+        if self is STANDARD or self == STANDARD:
             return record
         found = Record(record)
         added: dict[str, Any] = {}

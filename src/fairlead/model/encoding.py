@@ -28,7 +28,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from hashlib import blake2b
@@ -42,7 +41,6 @@ from fairlead.model.values import (
     ABSENT,
     DEPTH_MAX,
     DIGITS_MAX,
-    SIMPLE,
     Array,
     Instant,
     Interval,
@@ -54,8 +52,11 @@ from fairlead.model.values import (
     Rectangle,
     Tuple,
     Value,
+    is_simple,
     kind_of,
     number_of,
+    rfc3339,
+    set_or_array,
     value_of,
 )
 
@@ -76,10 +77,6 @@ __all__ = [
 
 TEXT_DEPTH_MAX: Final = 2 * DEPTH_MAX + 8
 """How deep JSON text may be nested: tags double the levels at worst, and envelopes add a few."""
-
-
-_YEARS: Final = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
-"""The instants of the years 1 to 9999, which RFC 3339 can write; offsets can carry an instant outside."""
 
 
 # -- values to JSON ----------------------------------------------------------------------------------------
@@ -108,52 +105,42 @@ def _below(depth: int) -> int:
 
 
 def _encode(value: Value, depth: int) -> Any:
-    match kind_of(value):
-        case Kind.NULL | Kind.BOOLEAN | Kind.STRING:
-            return value
-        case Kind.NUMBER:
-            return _encode_number(value)
-        case Kind.NAN:
-            return {"$number": "nan"}
-        case Kind.BYTES:
-            return {"$bytes": base64.b64encode(value).decode("ascii")}
-        case Kind.TIME:
-            return {"$time": _encode_instant(value)}
-        case Kind.SET:
-            return _encode_items(value, depth)
-        case Kind.ARRAY:
-            items = _encode_items(value, depth)
-            return {"$array": items} if all(map(_reads_as_simple, value)) else items
-        case Kind.TUPLE:
-            return {"$tuple": _encode_items(value, depth)}
-        case Kind.POINT:
-            return {"$point": _coordinates(value.x, value.y)}
-        case Kind.INTERVAL:
-            return {"$interval": _coordinates(value.low, value.high)}
-        case Kind.RECTANGLE:
-            return {"$rectangle": _coordinates(value.left, value.bottom, value.right, value.top)}
-        case Kind.RECORD:
-            fields = _encode_fields(value, depth)
-            return {"$record": fields} if _looks_like_tag(fields) else fields
-        case kind:
-            raise ValueRefused(
-                f"a Python object has no JSON form: {type(value).__qualname__}"
-                if kind is Kind.OBJECT
-                else "what is absent has no JSON form"
-            )
+    return _FORMS[kind_of(value)](value, depth)
 
 
 def _encode_items(items: Iterable[Value], depth: int) -> list[Any]:
     below = _below(depth)
-    return [_encode(item, below) for item in items]
+    return [item if type(item) in _PLAIN else _encode(item, below) for item in items]
 
 
 def _encode_fields(record: Record, depth: int) -> dict[str, Any]:
     below = _below(depth)
-    return {name: _encode(item, below) for name, item in record.items()}
+    return {name: item if type(item) in _PLAIN else _encode(item, below) for name, item in record.items()}
 
 
-def _encode_number(value: float | Decimal) -> Any:
+def _encode_array(value: Array, depth: int) -> Any:
+    items = _encode_items(value, depth)
+    return {"$array": items} if all(map(is_simple, value)) else items
+
+
+def _encode_record(value: Record, depth: int) -> dict[str, Any]:
+    return _told_apart(_encode_fields(value, depth))
+
+
+def _told_apart(fields: dict[str, Any]) -> dict[str, Any]:
+    """The form of a record, which is not to read as a tag."""
+    return {"$record": fields} if len(fields) == 1 and next(iter(fields)).startswith("$") else fields
+
+
+def _refuse_object(value: Any, _: int) -> Any:
+    raise ValueRefused(f"a Python object has no JSON form: {type(value).__qualname__}")
+
+
+def _refuse_absent(_: Any, __: int) -> Any:
+    raise ValueRefused("what is absent has no JSON form")
+
+
+def _encode_number(value: float | Decimal, _: int = 0) -> Any:
     if isinstance(value, int):
         return value
     if not _is_finite(value):
@@ -163,13 +150,13 @@ def _encode_number(value: float | Decimal) -> Any:
 
 def _is_finite(value: float | Decimal) -> bool:
     """`math.isfinite` would make a float of its argument first, and a large decimal infinite."""
-    if isinstance(value, Decimal):
-        return value.is_finite()
-    return isinstance(value, int) or math.isfinite(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) or value.is_finite()
 
 
 def _encode_instant(instant: Instant) -> str | int:
-    return str(instant) if instant.microseconds in _YEARS else instant.microseconds
+    return rfc3339(instant.microseconds) or instant.microseconds
 
 
 def _coordinates(*numbers: Number) -> list[Any]:
@@ -188,12 +175,33 @@ def _stands_for(near: float, exact: Decimal) -> bool:
     return math.isfinite(near) and Decimal(repr(near)) == exact
 
 
-def _reads_as_simple(item: Value) -> bool:
-    return kind_of(item) in SIMPLE
+def _as_it_is(value: Value, _: int) -> Any:
+    return value
 
 
-def _looks_like_tag(fields: Mapping[str, Any]) -> bool:
-    return len(fields) == 1 and next(iter(fields)).startswith("$")
+_PLAIN: Final = frozenset({type(None), bool, int, str})
+"""The types whose values are their own form."""
+
+_FORMS: Final[dict[Kind, Callable[[Any, int], Any]]] = {
+    Kind.NULL: _as_it_is,
+    Kind.BOOLEAN: _as_it_is,
+    Kind.NUMBER: _encode_number,
+    Kind.NAN: lambda _, __: {"$number": "nan"},
+    Kind.STRING: _as_it_is,
+    Kind.BYTES: lambda value, _: {"$bytes": base64.b64encode(value).decode("ascii")},
+    Kind.TIME: lambda value, _: {"$time": _encode_instant(value)},
+    Kind.SET: _encode_items,
+    Kind.ARRAY: _encode_array,
+    Kind.TUPLE: lambda value, depth: {"$tuple": _encode_items(value, depth)},
+    Kind.POINT: lambda value, _: {"$point": _coordinates(value.x, value.y)},
+    Kind.INTERVAL: lambda value, _: {"$interval": _coordinates(value.low, value.high)},
+    Kind.RECTANGLE: lambda value, _: {
+        "$rectangle": _coordinates(value.left, value.bottom, value.right, value.top)
+    },
+    Kind.RECORD: _encode_record,
+    Kind.OBJECT: _refuse_object,
+    Kind.ABSENT: _refuse_absent,
+}
 
 
 # -- JSON to values ----------------------------------------------------------------------------------------
@@ -213,31 +221,37 @@ def _decode(given: Any, depth: int) -> Value:
                 return reader(content, depth)
         return _decode_record(given, depth)
     if isinstance(given, list):
-        items = _decode_items(given, depth)
-        return Multi(items) if all(map(_reads_as_simple, items)) else Array(items)
-    if given is None or isinstance(given, str | int | float | Decimal):
+        return set_or_array(_decode_items(given, depth))
+    if type(given) in _SCALARS or isinstance(given, str | int | float | Decimal):
         return value_of(given)
     raise ValueRefused(f"not JSON: {type(given).__qualname__}")
+
+
+_SCALARS: Final = frozenset({type(None), bool, int, float, Decimal, str})
+"""The types of what JSON does not nest."""
 
 
 def _decode_record(given: dict[str, Any], depth: int) -> Record:
     return Record(_decode_fields(given, depth))
 
 
-def _decode_fields(given: Mapping[str, Any], depth: int) -> dict[str, Value]:
-    fields: dict[str, Value] = {}
+def _decode_fields(given: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """What a record is made of; the record itself checks names and scalars."""
+    fields: dict[str, Any] = {}
     below = _below(depth)
     for name, item in given.items():
-        parents = name.count(".")
-        if below + parents > DEPTH_MAX:
-            raise _too_deep()
-        fields[name] = _decode(item, below + parents)
+        level = below
+        if "." in name:
+            level += name.count(".")
+            if level > DEPTH_MAX:
+                raise _too_deep()
+        fields[name] = item if type(item) in _SCALARS else _decode(item, level)
     return fields
 
 
-def _decode_items(given: Any, depth: int) -> tuple[Value, ...]:
+def _decode_items(given: Any, depth: int) -> list[Value]:
     below = _below(depth)
-    return tuple([_decode(item, below) for item in given])
+    return [value_of(item) if type(item) in _SCALARS else _decode(item, below) for item in given]
 
 
 def _read_number(content: Any, _: int) -> Value:
@@ -278,7 +292,7 @@ def _read_record(content: Any, depth: int) -> Value:
 def _read_items(content: Any, depth: int, *, tag: str, made: Callable[[tuple[Value, ...]], Value]) -> Value:
     if not isinstance(content, list):
         raise ValueRefused(f'"{tag}" is an array, not {_brief(content)}')
-    return made(_decode_items(content, depth))
+    return made(tuple(_decode_items(content, depth)))
 
 
 def _read_shape(content: Any, depth: int, *, tag: str, made: Callable[..., Value], count: int) -> Value:
@@ -322,7 +336,7 @@ def fields_to_json(record: Record) -> dict[str, Any]:
     if "tuple" in fields:
         fields["tuple"] = _encode_tuple(record["tuple"])
     if isinstance(time := record.lookup("time"), Instant):
-        fields["time"] = _encode_instant(time)
+        fields["time"] = fields["time"]["$time"]
     elif time is not ABSENT and kind_of(time) in (Kind.STRING, Kind.NUMBER):
         raise ValueRefused(f"the attribute 'time' is an instant, not {_brief(time)}")
     return fields
@@ -337,13 +351,13 @@ def _encode_tuple(value: Value) -> Any:
             return _encode(value, 1)
 
 
-def fields_from_json(jsonable: Any) -> dict[str, Value]:
+def fields_from_json(jsonable: Any) -> dict[str, Any]:
     """The attributes of a flat JSON record, ready for `Notification.of`."""
     if not isinstance(jsonable, dict):
         raise ValueRefused(f"a notification is a JSON object, not {_json_kind(jsonable)}")
     fields = _decode_fields(jsonable, 0)
     if isinstance(given := jsonable.get("tuple"), list):
-        fields["tuple"] = Tuple(_decode_items(given, 1))
+        fields["tuple"] = Tuple(tuple(_decode_items(given, 1)))
     if isinstance(time := fields.get("time"), str):
         fields["time"] = Instant.parse(time)
     elif isinstance(time, int) and not isinstance(time, bool):
@@ -368,13 +382,13 @@ def notification_to_json(notification: Notification) -> dict[str, Any]:
     return jsonable
 
 
-_ENVELOPE: Final[dict[str, Callable[[Any], bool]]] = {
-    "id": lambda given: isinstance(given, str),
-    "producer": lambda given: isinstance(given, str),
-    "time": lambda given: isinstance(given, str | int) and not isinstance(given, bool),
-    "sequence": lambda given: isinstance(given, int) and not isinstance(given, bool),
-    "attributes": lambda given: isinstance(given, dict),
-    "document": lambda given: isinstance(given, list),
+_ENVELOPE: Final[dict[str, type | tuple[type, ...]]] = {
+    "id": str,
+    "producer": str,
+    "time": (str, int),
+    "sequence": int,
+    "attributes": dict,
+    "document": list,
 }
 
 
@@ -383,12 +397,11 @@ def notification_from_json(jsonable: Any) -> Notification:
     if not isinstance(jsonable, dict) or "attributes" not in jsonable:
         raise ValueRefused(f"not a notification with its envelope: {_brief(jsonable)}")
     for name, given in jsonable.items():
-        fits = _ENVELOPE.get(name)
-        if fits is None or not fits(given):
+        if not isinstance(given, _ENVELOPE.get(name, ())) or isinstance(given, bool):
             raise ValueRefused(f"not a part of a notification: {name!r} with {_brief(given)}")
     document = jsonable.get("document")
-    return replace(
-        Notification.of(fields_from_json(jsonable["attributes"])),
+    return Notification(
+        Notification.of(fields_from_json(jsonable["attributes"])).attributes,
         id=value_of(jsonable.get("id")),
         producer=value_of(jsonable.get("producer", "")),
         time=_read_time(jsonable["time"], 0) if "time" in jsonable else None,
@@ -453,7 +466,7 @@ def parse_json(text: bytes | str) -> Any:
         except UnicodeDecodeError as error:
             raise ValueRefused(f"not UTF-8: {error.reason} at byte {error.start + 1}") from None
     try:
-        parsed = _DECODER.decode(text)
+        parsed = (_DECODER_OF_SHORT if len(text) <= DIGITS_MAX else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         problem = error.msg[:1].lower() + error.msg[1:]
         raise ValueRefused(f"not JSON: {problem}, line {error.lineno} column {error.colno}") from None
@@ -491,6 +504,8 @@ def _fractional(text: str) -> float | Decimal:
     near = float(text)
     if len(text) <= _SURE_LENGTH and "e" not in text and "E" not in text:
         return near
+    if float.__repr__(near) == text:  # spelled as it is written: what most programs send
+        return near
     exact = _decimal(text)
     return near if _stands_for(near, exact) else exact
 
@@ -517,9 +532,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_fractional, parse_int=_whole, parse_constant=_no_constant
+_decoder: Final = partial(
+    json.JSONDecoder, object_pairs_hook=_object, parse_float=_fractional, parse_constant=_no_constant
 )
+_DECODER_OF_SHORT: Final = _decoder()
+"""For texts of at most DIGITS_MAX characters, whose integers need no look at their length."""
+_DECODER: Final = _decoder(parse_int=_whole)
 
 
 def _encodable(text: str) -> bool:
@@ -550,46 +568,66 @@ def _inspect(parsed: Any) -> None:
 
 def format_json(jsonable: Any, *, sort_names: bool = False) -> str:
     """Compact JSON text: names in the order given or sorted by code point, other letters than ASCII kept."""
-    parts: list[str] = []
     try:
-        _write(jsonable, parts.append, sort_names)
+        return (_text_sorted if sort_names else _text)(jsonable)
     except RecursionError:
         raise ValueRefused("nested too deeply to be written") from None
-    return "".join(parts)
+
+
+def _text_of_float(number: float) -> str:
+    if not math.isfinite(number):
+        raise _not_json(number)
+    return float.__repr__(number)
+
+
+def _text_of_decimal(number: Decimal) -> str:
+    if not number.is_finite():
+        raise _not_json(number)
+    return str(number)
+
+
+def _not_json(number: float | Decimal) -> ValueRefused:
+    return ValueRefused(f"{number} is not JSON", hint="encode values first")
+
+
+def _writer(*, sort_names: bool) -> Callable[[Any], str]:
+    """What writes JSON; the type of an item finds its row, the first of its classes if it has none."""
+
+    def text_by_class(item: Any) -> str:
+        for known, text in text_of.items():
+            if isinstance(item, known):
+                return text(item)
+        raise ValueRefused(f"not JSON: {type(item).__qualname__}", hint="encode values first")
+
+    def text_of_object(fields: Mapping[str, Any]) -> str:
+        pairs = sorted(fields.items()) if sort_names else fields.items()
+        members = [
+            f"{encode_basestring(name)}:{text_of.get(type(item), text_by_class)(item)}"
+            for name, item in pairs
+        ]
+        return f"{{{','.join(members)}}}"
+
+    def text_of_array(items: Iterable[Any]) -> str:
+        return f"[{','.join([text_of.get(type(item), text_by_class)(item) for item in items])}]"
+
+    text_of: dict[type, Callable[[Any], str]] = {
+        str: encode_basestring,
+        type(None): _CONSTANTS.__getitem__,
+        bool: _CONSTANTS.__getitem__,
+        int: lambda whole: int.__repr__(value_of(whole)),
+        float: _text_of_float,
+        Decimal: _text_of_decimal,
+        dict: text_of_object,
+        Mapping: text_of_object,
+        list: text_of_array,
+        tuple: text_of_array,
+    }
+    return text_by_class
 
 
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
-
-
-def _write(item: Any, put: Callable[[str], None], sort_names: bool) -> None:
-    if isinstance(item, str):
-        put(encode_basestring(item))
-    elif item is None or isinstance(item, bool):
-        put(_CONSTANTS[item])
-    elif isinstance(item, int):
-        put(int.__repr__(value_of(item)))
-    elif isinstance(item, float | Decimal):
-        if not _is_finite(item):
-            raise ValueRefused(f"{item} is not JSON", hint="encode values first")
-        put(float.__repr__(item) if isinstance(item, float) else str(item))
-    elif isinstance(item, Mapping):
-        separator = "{"
-        for name in sorted(item) if sort_names else item:
-            put(separator)
-            put(encode_basestring(name))
-            put(":")
-            _write(item[name], put, sort_names)
-            separator = ","
-        put("{}" if separator == "{" else "}")
-    elif isinstance(item, list | tuple):
-        separator = "["
-        for each in item:
-            put(separator)
-            _write(each, put, sort_names)
-            separator = ","
-        put("[]" if separator == "[" else "]")
-    else:
-        raise ValueRefused(f"not JSON: {type(item).__qualname__}", hint="encode values first")
+_text: Final = _writer(sort_names=False)
+_text_sorted: Final = _writer(sort_names=True)
 
 
 def _json_kind(given: Any) -> str:
@@ -619,33 +657,43 @@ def canonical(value: Any) -> bytes:
 
 
 def _normal(value: Value, depth: int) -> Any:
-    match kind_of(value):
-        case Kind.NUMBER:
-            number = number_of(value)
-            return number if _is_finite(number) else _encode_number(number)
-        case Kind.SET:
-            return {"$set": _normal_items(value, depth)}
-        case Kind.ARRAY:
-            return {"$array": _normal_items(value, depth)}
-        case Kind.TUPLE:
-            return {"$tuple": _normal_items(value, depth)}
-        case Kind.POINT:
-            return {"$point": [value.x, value.y]}
-        case Kind.INTERVAL:
-            return {"$interval": [value.low, value.high]}
-        case Kind.RECTANGLE:
-            return {"$rectangle": [value.left, value.bottom, value.right, value.top]}
-        case Kind.RECORD:
-            below = _below(depth)
-            fields = {name: _normal(item, below) for name, item in value.items()}
-            return {"$record": fields} if _looks_like_tag(fields) else fields
-        case _:
-            return _encode(value, depth)
+    return _NORMAL_FORMS[kind_of(value)](value, depth)
 
 
 def _normal_items(items: Iterable[Value], depth: int) -> list[Any]:
     below = _below(depth)
-    return [_normal(item, below) for item in items]
+    return [item if type(item) in _PLAIN else _normal(item, below) for item in items]
+
+
+def _normal_record(value: Record, depth: int) -> dict[str, Any]:
+    below = _below(depth)
+    return _told_apart(
+        {name: item if type(item) in _PLAIN else _normal(item, below) for name, item in value.items()}
+    )
+
+
+def _normal_number(value: float | Decimal, _: int) -> Any:
+    if type(value) is float and _FIXED_FROM <= abs(value) < _FIXED_BELOW and not value.is_integer():
+        return value
+    number = number_of(value)
+    return number if _is_finite(number) else _encode_number(number)
+
+
+_FIXED_FROM: Final = 1e-4
+_FIXED_BELOW: Final = 2.0**53
+"""Between these a float that is not whole is written without an exponent, as the decimal it stands for is."""
+
+_NORMAL_FORMS: Final = {
+    **_FORMS,
+    Kind.NUMBER: _normal_number,
+    Kind.SET: lambda value, depth: {"$set": _normal_items(value, depth)},
+    Kind.ARRAY: lambda value, depth: {"$array": _normal_items(value, depth)},
+    Kind.TUPLE: lambda value, depth: {"$tuple": _normal_items(value, depth)},
+    Kind.POINT: lambda value, _: {"$point": [value.x, value.y]},
+    Kind.INTERVAL: lambda value, _: {"$interval": [value.low, value.high]},
+    Kind.RECTANGLE: lambda value, _: {"$rectangle": [value.left, value.bottom, value.right, value.top]},
+    Kind.RECORD: _normal_record,
+}
 
 
 def record_hash(record: Mapping[str, Any], document: Element | None = None) -> str:

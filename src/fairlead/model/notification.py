@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fairlead.errors import ValueRefused
 from fairlead.model.tree import Element, tree_of
@@ -29,6 +29,10 @@ from fairlead.model.values import (
 __all__ = ["Notification"]
 
 
+# Asking an abstract class takes long, so the usual answer stands before it.
+_GIVEN: Final = (dict, tuple, Mapping)
+
+
 @dataclass(frozen=True, slots=True)
 class Notification:
     """An immutable notification. `Notification.of({...})` makes one from what users write."""
@@ -46,7 +50,7 @@ class Notification:
         """A notification from a mapping of names to values, or from a tuple (attribute `tuple`)."""
         if isinstance(given, Notification):
             return given
-        if not isinstance(given, Mapping | tuple):
+        if not isinstance(given, _GIVEN):
             raise ValueRefused(
                 f"not a notification: {given!r:.100}", hint="give a mapping of names to values, or a tuple"
             )

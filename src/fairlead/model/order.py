@@ -15,14 +15,14 @@ not exist changes nothing; neither do causes that lead back to themselves, for n
 the arrivals were shuffled, as long as this holds: **when the bound passes the time of a notification, it has
 arrived, and so has everything that it follows** (smaller sequence numbers of its producer, its causes, and
 what those follow). What is established lies below the bound and cannot raise what does not, so a stream
-remembers only what it holds and, per producer, the last number that was established.
+remembers only what it holds and, per producer, the last number whose key is fixed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -147,42 +147,24 @@ def _id(given: Any) -> str | None:
 
 def order_keys(notifications: Sequence[Notification]) -> list[OrderKey]:
     """The order keys of notifications with distinct identities, each at the place of its notification."""
-    return _keys(notifications, event_time, frozenset())[0]
+    return _keys(notifications, event_time)
 
 
-class _Claim(NamedTuple):
-    """That one notification names another as its cause."""
-
-    effect: Identity
-    cause: Identity
-
-
-def _keys(
-    notifications: Sequence[Notification], floor: Callable[[Notification], int], void: Container[_Claim]
-) -> tuple[list[OrderKey], set[_Claim]]:
-    """The keys, none below its floor, and the claims that are circular: these and the void ones do not count."""
-    identities = [identity_of(notification) for notification in notifications]
-    places = {identity: place for place, identity in enumerate(identities)}
+def _keys(notifications: Sequence[Notification], floor: Callable[[Notification], int]) -> list[OrderKey]:
+    """The keys, none below its floor. Causes within one component are circular, and do not count."""
+    places = {identity_of(notification): place for place, notification in enumerate(notifications)}
     previous = _previous(notifications)
-    causes = [
-        [places[cause] for cause in causes_of(each) if cause in places and _Claim(own, cause) not in void]
-        for own, each in zip(identities, notifications, strict=True)
-    ]
+    causes = [[places[cause] for cause in causes_of(each) if cause in places] for each in notifications]
     follows = [named + before for named, before in zip(causes, previous, strict=True)]
     keys: dict[int, OrderKey] = {}
-    circular: set[_Claim] = set()
     for component in strong_components(follows):
         members = set(component)
         for place in sorted(component, key=lambda place: _number(notifications[place])):
             notification, times = notifications[place], [floor(notifications[place])]
             times += [keys[before].time for before in previous[place]]
-            for cause in causes[place]:
-                if cause in members:
-                    circular.add(_Claim(identities[place], identities[cause]))
-                else:
-                    times.append(_behind(keys[cause], notification))
+            times += [_behind(keys[cause], notification) for cause in causes[place] if cause not in members]
             keys[place] = OrderKey.of(notification, max(times))
-    return [keys[place] for place in range(len(notifications))], circular
+    return [keys[place] for place in range(len(notifications))]
 
 
 def _behind(key: OrderKey, notification: Notification) -> int:
@@ -190,9 +172,9 @@ def _behind(key: OrderKey, notification: Notification) -> int:
     return key.time if OrderKey.of(notification, key.time) > key else key.time + 1
 
 
-def _number(notification: Notification) -> tuple[int, str]:
+def _number(numbered: Notification | OrderKey) -> tuple[int, str]:
     """Where a notification stands among those of its producer that have sequence numbers."""
-    return notification.sequence or 0, notification.id or ""
+    return numbered.sequence or 0, numbered.id or ""
 
 
 def _previous(notifications: Sequence[Notification]) -> list[list[int]]:
@@ -251,13 +233,16 @@ def strong_components(follows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 class Ordering:
     """Establishes the total order of a stream: what lies below the bound is released, the rest is held.
 
-    The key of a notification is fixed when the bound passes its own time: by then all that it follows has
-    arrived. It is released when the bound passes its order time. Where the condition at the top of this module
-    is broken, a notification that would have to go in front of a fixed one is refused as late, so what comes
-    out is in order whatever comes in.
+    The key of a notification is fixed when the bound passes its own time, together with the keys of all that it
+    follows: by then they have arrived. So no key is fixed before one that it depends on, a circle of causes is
+    fixed as a whole, and of each producer the fixed numbers lie below the others. It is released when the bound
+    passes its order time. Where the condition at the top of this module is broken, a notification that would
+    have to go in front of a fixed one is refused as late, so what comes out is in order whatever comes in.
+
+    `held` and `last`, with the bound, are all that an ordering knows: `restore` makes its equal of them.
     """
 
-    __slots__ = ("_bound", "_due", "_fixed", "_last", "_loose", "_numbered", "_ready", "_void")
+    __slots__ = ("_bound", "_due", "_fixed", "_last", "_loose", "_numbered", "_ready")
 
     def __init__(self, bound: int = BEGINNING) -> None:
         self._bound = bound
@@ -266,9 +251,33 @@ class Ordering:
         self._numbered: dict[str, list[tuple[int, str]]] = {}
         self._fixed: dict[Identity, OrderKey] = {}
         self._ready: list[tuple[tuple[Any, ...], OrderKey, Notification]] = []
-        # Per producer the largest number with a fixed key, and its order time.
-        self._last: dict[str, tuple[tuple[int, str], int]] = {}
-        self._void: set[_Claim] = set()
+        self._last: dict[str, OrderKey] = {}
+
+    @classmethod
+    def restore(
+        cls, bound: int, held: Iterable[tuple[Notification, int | None]], last: Iterable[OrderKey]
+    ) -> Ordering:
+        """The ordering that stood at a bound: what it held, with the order times that were fixed, and `last`."""
+        ordering = cls(bound)
+        ordering._last = {key.producer: key for key in last}
+        for notification, time in held:
+            ordering._hold(notification)
+            if time is None:
+                heappush(ordering._due, (event_time(notification), identity_of(notification)))
+            else:
+                ordering._fix(OrderKey.of(notification, time))
+        return ordering
+
+    @property
+    def held(self) -> Iterator[tuple[Notification, int | None]]:
+        """What is held, with the order times that are fixed; in no particular order."""
+        yield from ((notification, key.time) for _, key, notification in self._ready)
+        yield from ((notification, None) for notification in self._loose.values())
+
+    @property
+    def last(self) -> tuple[OrderKey, ...]:
+        """Of each producer that counts, the key with the largest number that was ever fixed."""
+        return tuple(self._last.values())
 
     @property
     def bound(self) -> int:
@@ -286,17 +295,19 @@ class Ordering:
         """Hold a notification whose identity is not held; False where it is late."""
         identity = identity_of(notification)
         if notification.sequence is not None:
-            if identity.producer in self._last and _number(notification) < self._last[identity.producer][0]:
+            last = self._last.get(identity.producer)
+            if last is not None and _number(notification) < _number(last):
                 return False
-            insort(self._numbered.setdefault(identity.producer, []), _number(notification))
-        self._loose[identity] = notification
+        self._hold(notification)
         if (time := event_time(notification)) >= self._bound:
             heappush(self._due, (time, identity))
-        elif (key := self._keys_of((identity,))[identity]).time >= self._bound:
-            self._fix(key)
-        else:
+            return True
+        keys = self._keys_of((identity,))
+        if keys[identity].time < self._bound:
             self._loosen(identity)
             return False
+        for key in keys.values():
+            self._fix(key)
         return True
 
     def advance(self, bound: int) -> list[tuple[OrderKey, Notification]]:
@@ -306,7 +317,8 @@ class Ordering:
         self._bound = bound
         due: list[Identity] = []
         while self._due and self._due[0][0] < bound:
-            due.append(heappop(self._due)[1])
+            if (identity := heappop(self._due)[1]) in self._loose:
+                due.append(identity)
         return self._release(due, bound)
 
     def close(self) -> list[tuple[OrderKey, Notification]]:
@@ -315,11 +327,8 @@ class Ordering:
         return self._release(list(self._loose), None)
 
     def _release(self, due: list[Identity], bound: int | None) -> list[tuple[OrderKey, Notification]]:
-        keys = self._keys_of(due)
-        for identity in due:
-            self._fix(keys[identity])
-        if self._void:
-            self._void = {claim for claim in self._void if claim.effect in self._loose}
+        for key in self._keys_of(due).values():
+            self._fix(key)
         released: list[tuple[OrderKey, Notification]] = []
         while self._ready and (bound is None or self._ready[0][1].time < bound):
             _, key, notification = heappop(self._ready)
@@ -327,15 +336,18 @@ class Ordering:
             released.append((key, notification))
         return released
 
+    def _hold(self, notification: Notification) -> None:
+        """Put a notification with those whose keys are not fixed."""
+        self._loose[identity_of(notification)] = notification
+        if notification.sequence is not None:
+            insort(self._numbered.setdefault(notification.producer, []), _number(notification))
+
     def _fix(self, key: OrderKey) -> None:
         notification = self._loosen(key.identity)
         self._fixed[key.identity] = key
         heappush(self._ready, (key.rank, key, notification))
-        if key.sequence is not None:
-            number = _number(notification)
-            self._last[key.producer] = max(
-                (number, key.time), self._last.get(key.producer, (number, key.time))
-            )
+        if key.sequence is not None and _number(self._last.get(key.producer, key)) <= _number(key):
+            self._last[key.producer] = key
 
     def _loosen(self, identity: Identity) -> Notification:
         """Take a notification out of those whose keys are not fixed."""
@@ -350,17 +362,15 @@ class Ordering:
     def _keys_of(self, identities: Iterable[Identity]) -> dict[Identity, OrderKey]:
         """The keys of notifications, as things stand, and of what they follow."""
         concerned = [self._loose[identity] for identity in self._followed(identities)]
-        keys, circular = _keys(concerned, self._floor, self._void)
-        self._void |= circular  # a circle stays one when its first members have left
-        return {key.identity: key for key in keys}
+        return {key.identity: key for key in _keys(concerned, self._floor)}
 
     def _floor(self, notification: Notification) -> int:
         """No order time is below it, because of what is fixed."""
-        times, own = [event_time(notification)], identity_of(notification)
-        if notification.sequence is not None and own.producer in self._last:
-            times.append(self._last[own.producer][1])
+        times = [event_time(notification)]
+        if notification.sequence is not None and notification.producer in self._last:
+            times.append(self._last[notification.producer].time)
         for cause in causes_of(notification):
-            if cause in self._fixed and _Claim(own, cause) not in self._void:
+            if cause in self._fixed:
                 times.append(_behind(self._fixed[cause], notification))
         return max(times)
 

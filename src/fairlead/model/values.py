@@ -26,10 +26,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from fairlead.errors import ValueRefused
@@ -123,7 +124,10 @@ ABSENT: Final = Absent()
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
+_USUAL = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{3}|\.\d{6})?Z", re.ASCII)
+"""The spelling that most sources use, all of which `datetime.fromisoformat` reads as RFC 3339 has it."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH_PLAIN = _EPOCH.replace(tzinfo=None)  # what has no zone is written sooner
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -136,6 +140,11 @@ class Instant:
     @classmethod
     def parse(cls, text: str) -> Instant:
         """The instant that an RFC 3339 date-time names; finer than microseconds is refused."""
+        if _USUAL.fullmatch(text) is not None:
+            try:
+                return cls((dt.datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND)
+            except ValueError:
+                pass  # no such day or minute, as is said below
         found = _RFC3339.fullmatch(text)
         if found is None:
             raise ValueRefused(
@@ -171,10 +180,16 @@ class Instant:
         return _EPOCH + dt.timedelta(microseconds=self.microseconds)
 
     def __str__(self) -> str:
-        try:
-            return self.datetime().isoformat().replace("+00:00", "Z")
-        except OverflowError:  # outside the years 1 to 9999: offsets can carry an instant there
-            return f"{self.microseconds}us"
+        return rfc3339(self.microseconds) or f"{self.microseconds}us"
+
+
+@lru_cache(maxsize=256)  # an event's time is written in its envelope and again among its attributes
+def rfc3339(microseconds: int) -> str | None:
+    """The date-time of an instant; None outside the years 1 to 9999, where offsets can carry an instant."""
+    try:
+        return f"{(_EPOCH_PLAIN + dt.timedelta(microseconds=microseconds)).isoformat()}Z"
+    except OverflowError:
+        return None
 
 
 class Multi:
@@ -186,13 +201,14 @@ class Multi:
     __slots__ = ("_by_key",)
 
     def __init__(self, elements: Iterable[Any] = ()) -> None:
-        by_key: dict[Key, Value] = {}
-        for element in elements:
-            value = value_of(element)
-            if kind_of(value) not in SIMPLE:
-                raise ValueRefused(f"not a simple value, so no element of a set: {element!r}")
-            by_key.setdefault(key_of(value), value)
-        self._by_key = dict(sorted(by_key.items()))
+        self._by_key = _by_key(map(_element, elements))
+
+    @classmethod
+    def _of_simple(cls, values: Iterable[Value]) -> Multi:
+        """The set of values that are known to be simple, and in the form of `value_of`."""
+        multi = cls.__new__(cls)
+        multi._by_key = _by_key(values)
+        return multi
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -220,6 +236,21 @@ class Multi:
 
     def __repr__(self) -> str:
         return f"Multi([{', '.join(map(repr, self))}])"
+
+
+def _element(given: Any) -> Value:
+    value = value_of(given)
+    if not is_simple(value):
+        raise ValueRefused(f"not a simple value, so no element of a set: {given!r}")
+    return value
+
+
+def _by_key(values: Iterable[Value]) -> dict[Key, Value]:
+    """The first value with each key, in the order of the keys."""
+    by_key: dict[Key, Value] = {}
+    for value in values:
+        by_key.setdefault(key_of(value), value)
+    return dict(sorted(by_key.items()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,29 +296,32 @@ class Record(Mapping[str, Any]):
 
     def __init__(self, fields: Mapping[str, Any] | None = None) -> None:
         opened: dict[str, Any] = {}
+        dotted = False
         for name, given in (fields or {}).items():
+            if type(name) is str and name and name.isascii() and "." not in name and name not in opened:
+                opened[name] = given if type(given) in _NORMAL else value_of(given)
+                continue
             if not isinstance(name, str):
                 raise ValueRefused(f"an attribute's name is a string, not {name!r}")
             *parents, last = check_name(name).split(".")
             _insert(opened, parents, last, value_of(given), name)
-        self._fields: dict[str, Value] = {
-            name: Record._sealed(value) if isinstance(value, dict) else value
-            for name, value in opened.items()
-        }
+            dotted = True
+        self._fields: dict[str, Value] = _sealed(opened) if dotted else opened
         self.levels = _levels(self._fields.values())
 
     @classmethod
-    def _sealed(cls, fields: dict[str, Any]) -> Record:
+    def _of_opened(cls, opened: dict[str, Any]) -> Record:
         record = cls.__new__(cls)
-        record._fields = {
-            name: cls._sealed(value) if isinstance(value, dict) else value for name, value in fields.items()
-        }
+        record._fields = _sealed(opened)
         record.levels = _levels(record._fields.values())
         return record
 
     def lookup(self, name: str) -> Any:
         """The value under a dotted name, or ABSENT."""
-        here: Any = self
+        here: Any = self._fields.get(name, ABSENT)
+        if here is not ABSENT or "." not in name:
+            return here
+        here = self
         for step in name.split("."):
             if isinstance(here, Record):
                 here = here._fields.get(step, ABSENT)
@@ -308,6 +342,14 @@ class Record(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._fields)
+
+    # The views that `Mapping` would give look up each name again.
+
+    def items(self) -> ItemsView[str, Any]:
+        return self._fields.items()
+
+    def values(self) -> ValuesView[Any]:
+        return self._fields.values()
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.lookup(name) is not ABSENT
@@ -385,6 +427,19 @@ _KIND_BY_TYPE: Final[dict[type, Kind]] = {
 }
 
 
+_NORMAL: Final = frozenset({*_KIND_BY_TYPE, float} - {str, int, Absent})
+"""The types that `value_of` takes as they are, without a look inside."""
+
+_FLAT: Final = frozenset({*_NORMAL, str, int} - {Multi, Tuple, Array, Record})
+"""The types without levels of nesting."""
+
+_SIMPLE: Final = frozenset({*_FLAT, Decimal} - {Point, Interval, Rectangle})
+"""The types of simple values; those of subclasses are found by their kinds."""
+
+_ITSELF: Final = {each: RANK[_KIND_BY_TYPE[each]] for each in (bool, int, str, bytes)}
+"""The types whose values are the content of their own keys."""
+
+
 def kind_of(value: Value) -> Kind:
     """The one kind of a value."""
     kind = _KIND_BY_TYPE.get(type(value))
@@ -400,6 +455,11 @@ def kind_of(value: Value) -> Kind:
     return Kind.OBJECT
 
 
+def is_simple(value: Value) -> bool:
+    """Whether a value may be an element of a set."""
+    return type(value) in _SIMPLE or kind_of(value) in SIMPLE
+
+
 _EXACT_BELOW: Final = 2.0**53
 
 
@@ -408,9 +468,9 @@ def number_of(value: float | Decimal) -> Number:
     if isinstance(value, int):
         return value
     if isinstance(value, float):
-        if -_EXACT_BELOW < value < _EXACT_BELOW and value.is_integer():
-            return int(value)
-        value = Decimal(repr(value))
+        if -_EXACT_BELOW < value < _EXACT_BELOW:  # the shortest decimal has no zeros at its end to strip
+            return int(value) if value.is_integer() else Decimal(float.__repr__(value))
+        value = Decimal(float.__repr__(value))
     if not value.is_finite():
         return value
     if abs(value.adjusted()) >= DIGITS_MAX and value:
@@ -423,6 +483,9 @@ def number_of(value: float | Decimal) -> Number:
 
 def key_of(value: Value) -> Key:
     """The canonical key: equal iff the values are the same."""
+    itself = _ITSELF.get(type(value))
+    if itself is not None:
+        return (itself, value)
     kind = kind_of(value)
     rank = RANK[kind]
     content: Any
@@ -453,27 +516,32 @@ def key_of(value: Value) -> Key:
 
 
 def _checked_whole(whole: int) -> int:
-    if not -_INT_BOUND < whole < _INT_BOUND:
+    if abs(whole) >= _INT_BOUND:
         raise ValueRefused(f"a number of more than {DIGITS_MAX} digits")
     return whole
 
 
+def _checked_string(text: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueRefused(f"a lone surrogate is no character: {text!r}") from None
+    return text
+
+
 def value_of(given: Any) -> Value:
     """A value as users write it, in the form that the rest relies on, or ValueRefused."""
+    kind = type(given)
+    if kind in _NORMAL or (kind is str and given.isascii()):
+        return given
     try:
-        return _value_of(given)
+        return _MADE_BY_TYPE.get(kind, _made_by_class)(given)
     except RecursionError:
         raise ValueRefused(f"nested more than {DEPTH_MAX} levels deep") from None
 
 
-def _value_of(given: Any) -> Value:
-    kind = _KIND_BY_TYPE.get(type(given))
-    if kind is Kind.STRING:
-        return _checked_string(given)
-    if kind is Kind.NUMBER:
-        return _checked_whole(given)
-    if kind is not None and kind is not Kind.ABSENT:
-        return given
+def _made_by_class(given: Any) -> Value:
     match given:
         case Absent():
             raise ValueRefused("an attribute that is absent is left out, not given a value")
@@ -496,23 +564,46 @@ def _value_of(given: Any) -> Value:
         case set() | frozenset():
             return Multi(given)
         case list() | tuple():
-            items = tuple(value_of(item) for item in given)
-            simple = all(kind_of(item) in SIMPLE for item in items)
-            return Multi(items) if simple else Array(items)
+            return _list_of(given)
         case _:
             if type(given).__module__ == "numpy" and hasattr(given, "tolist"):
                 return value_of(given.tolist())
             return given
 
 
+def _list_of(given: list[Any] | tuple[Any, ...]) -> Multi | Array:
+    return set_or_array([item if type(item) in _NORMAL else value_of(item) for item in given])
+
+
+def set_or_array(values: list[Value]) -> Multi | Array:
+    """A list of values in the form of `value_of` is a set where all are simple, and an array elsewhere."""
+    simple = _SIMPLE.issuperset(map(type, values)) or all(map(is_simple, values))
+    return Multi._of_simple(values) if simple else Array(tuple(values))
+
+
+_MADE_BY_TYPE: Final[dict[type, Callable[[Any], Value]]] = {
+    str: _checked_string,
+    int: _checked_whole,
+    dict: Record,
+    list: _list_of,
+    tuple: _list_of,
+}
+"""What makes values of what users write most; the rest, subclasses of these included, goes by class."""
+
+
+_NESTED: Final = (Record, _Listed)
+
+
 def _levels(values: Iterable[Value]) -> int:
     """The levels of nesting of what holds these values, or ValueRefused."""
     levels = 1
     for value in values:
-        if isinstance(value, Record | _Listed):
-            levels = max(levels, value.levels + 1)
-        elif isinstance(value, Multi):
+        if type(value) in _FLAT:
+            continue
+        if isinstance(value, Multi):
             levels = max(levels, 2)
+        elif isinstance(value, _NESTED):
+            levels = max(levels, value.levels + 1)
     if levels > DEPTH_MAX:
         raise ValueRefused(f"nested more than {DEPTH_MAX} levels deep")
     return levels
@@ -525,15 +616,6 @@ def check_name(name: str) -> str:
     if name.count(".") >= DEPTH_MAX:
         raise ValueRefused(f"nested more than {DEPTH_MAX} levels deep: a name of {name.count('.') + 1} steps")
     return _checked_string(name)
-
-
-def _checked_string(text: str) -> str:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueRefused(f"a lone surrogate is no character: {text!r}") from None
-    return text
 
 
 def _insert(into: dict[str, Any], parents: list[str], last: str, value: Value, name: str) -> None:
@@ -554,6 +636,13 @@ def _insert(into: dict[str, Any], parents: list[str], last: str, value: Value, n
             _insert(into, [*parents, last], inner, item, f"{name}.{inner}")
     else:
         raise ValueRefused(f"{name!r} is given twice")
+
+
+def _sealed(opened: dict[str, Any]) -> dict[str, Value]:
+    """What `_insert` has put together, with records for its dictionaries."""
+    return {
+        name: Record._of_opened(value) if isinstance(value, dict) else value for name, value in opened.items()
+    }
 
 
 def _coordinates(value: Any, *names: str) -> None:
