@@ -128,6 +128,50 @@ def test_texts_are_found_by_prefix_suffix_and_substring(
     agree(filters, [Notification.of({"x": text}) for text in texts], small=0 if arrays else 100)
 
 
+# Bounds that are values, that begin others, that part within a character of UTF-8; and values of other kinds.
+ORDERED = st.text("ab\u00e9\uffff\U0001f600", max_size=3) | st.binary(max_size=2)
+ANY_KIND = ORDERED | st.sampled_from([0, 1.5, 10**23, True, None, nan, ["a"], {"a": "b"}, Instant(0)])
+
+
+@st.composite
+def orderings(draw: st.DrawFn) -> Filter:
+    op = draw(st.sampled_from([Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN_RANGE, Op.NOT_IN_RANGE]))
+    bound = draw(ORDERED | st.integers(0, 2))
+    if op not in (Op.IN_RANGE, Op.NOT_IN_RANGE):
+        return Constraint(X, op, bound)
+    other = draw(
+        ORDERED.filter(lambda each: type(each) is type(bound)) if type(bound) is not int else st.just(9)
+    )
+    low, high = sorted((bound, other))
+    closed = [low == high or draw(st.booleans()) for _ in range(2)]
+    return Constraint(X, op, Range(low, high, *closed))
+
+
+@given(
+    st.lists(orderings(), min_size=1, max_size=10),
+    st.lists(orderings(), max_size=4),
+    st.lists(ANY_KIND, min_size=1, max_size=6),
+    st.sampled_from([0, 2, 100]),
+)
+@settings(max_examples=200)
+def test_strings_and_bytes_are_compared_with_their_own_kind_in_the_order_of_code_points(
+    filters: list[Filter], later: list[Filter], values: list[Any], small: int
+) -> None:
+    joined = [And.of(filters), Or.of(filters), Not(And.of(filters)), And.of(filters[:2])]
+    notifications = [Notification.of({"x": value}) for value in values]
+    columnar, brute = both(filters + joined, small=small)
+    for number, filter in enumerate(later, len(filters) + len(joined)):
+        columnar.add(number, filter)
+        brute.add(number, filter)
+    columnar.remove(0)
+    brute.remove(0)
+    for _ in range(2):
+        expected = brute.match_batch(notifications)
+        assert [columnar.match(notification) for notification in notifications] == expected
+        assert columnar.match_batch(notifications) == expected
+        columnar.compact()
+
+
 @pytest.mark.parametrize("small", [0, 1000])
 @pytest.mark.parametrize(
     "value",

@@ -27,12 +27,14 @@ from fairlead.matching.columnar.building import (
 )
 from fairlead.matching.columnar.compile import (
     ANY,
+    BYTES,
     EQ,
     KIND,
     MEMBER,
     NUMBER,
     OPAQUE,
     RANGE,
+    STRING,
     SYMBOL,
     TIME,
     Sort,
@@ -49,9 +51,19 @@ DEPTH_MAX: Final = 5
 OBSERVED_MIN: Final = 256
 """From so many notifications on, what they have counts for more than what filters ask for."""
 
-# Codes of shapes: a column and how it is asked.
+# Codes of shapes: a column and how it is asked; for cells the line (see `_lines`) and the grid's level.
 _CELLS: Final = 1 << 31
-_LEVELS: Final = 4096
+_LEVELS: Final = 2048
+_LINES: Final = (NUMBER, TIME, STRING, BYTES)
+"""The kinds whose values lie on a line."""
+
+
+def _lines(heads: Ints) -> NDArray[np.int64]:
+    """For the heads of ranges, the numbers of the lines they are on: a column and a kind."""
+    kind = np.zeros(32, np.int64)
+    kind[list(_LINES)] = np.arange(len(_LINES))
+    lines: NDArray[np.int64] = (heads >> 10).astype(np.int64) * len(_LINES) + kind[heads >> 3 & 31]
+    return lines
 
 
 @dataclass(slots=True)
@@ -64,8 +76,7 @@ class Observed:
 
 def chances(table: Table, observed: Observed | None = None) -> Reals:
     """How often each predicate is likely to be true, between 0 and 1."""
-    sort, column = table.predicate_head & 7, table.predicate_head >> 10
-    argument = table.predicate_argument
+    sort, argument = table.predicate_head & 7, table.predicate_argument
     uses = np.bincount(table.filter_literal >> 1, minlength=len(sort)).astype(np.float64)
     symbol = _symbol_chances(table, sort, argument, uses)
     if observed is not None and observed.rows >= OBSERVED_MIN:
@@ -83,9 +94,10 @@ def chances(table: Table, observed: Observed | None = None) -> Reals:
         chance[grouped] = totals[argument[grouped]]
     ranged = np.flatnonzero(sort == RANGE)
     if len(ranged):
-        places = column[ranged] * 2 + ((table.predicate_head[ranged] >> 3 & 31) == TIME)
         chance[ranged] = _range_chances(
-            places, table.range_low[argument[ranged]], table.range_high[argument[ranged]]
+            _lines(table.predicate_head[ranged]),
+            table.range_low[argument[ranged]],
+            table.range_high[argument[ranged]],
         )
     np.clip(chance, 1e-9, 1.0, out=chance)
     return chance
@@ -110,15 +122,15 @@ def _symbol_chances(table: Table, sort: Ints, argument: Ints, uses: Reals) -> Re
     return share
 
 
-def _range_chances(places: Ints, low: Reals, high: Reals) -> Reals:
-    """The share of an interval in the stretch that all bounds on the column span."""
-    size = int(places.max()) + 1
+def _range_chances(line: NDArray[np.int64], low: Reals, high: Reals) -> Reals:
+    """The share of an interval in the stretch that all bounds on the line span."""
+    size = int(line.max()) + 1
     least, most = np.full(size, np.inf), np.full(size, -np.inf)
     for bound in (low, high):
         finite = np.isfinite(bound)
-        np.minimum.at(least, places[finite], bound[finite])
-        np.maximum.at(most, places[finite], bound[finite])
-    first, last = least[places], most[places]
+        np.minimum.at(least, line[finite], bound[finite])
+        np.maximum.at(most, line[finite], bound[finite])
+    first, last = least[line], most[line]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         share = (np.minimum(high, last) - np.maximum(low, first)) / (last - first)
     share = np.where(np.isfinite(share), share, 0.5)
@@ -209,19 +221,17 @@ class _Shapes:
 
     @classmethod
     def of(cls, table: Table, chance: Reals) -> _Shapes:
-        sort, column = table.predicate_head & 7, (table.predicate_head >> 10).astype(np.int64)
+        sort, code = table.predicate_head & 7, (table.predicate_head >> 10).astype(np.int64)
         size = len(sort)
         low, high = np.full(size, -np.inf), np.full(size, np.inf)
         ranged = np.flatnonzero(sort == RANGE)
         low[ranged] = table.range_low[table.predicate_argument[ranged]]
         high[ranged] = table.range_high[table.predicate_argument[ranged]]
         bounded = (sort == RANGE) & np.isfinite(low) & np.isfinite(high)
-        level, scale = np.zeros(size, np.int32), np.ones(size)
-        level[bounded] = levels(low[bounded], high[bounded])
-        scale[bounded] = np.ldexp(1.0, -level[bounded])
-        time = (table.predicate_head >> 3 & 31) == TIME
-        grids = _CELLS + (column * 2 + time) * _LEVELS + level + _LEVELS // 2
-        return cls(sort, chance, bounded, np.where(bounded, grids, column), scale, low, high)
+        level, scale = levels(low[bounded], high[bounded]), np.ones(size)
+        scale[bounded] = np.ldexp(1.0, -level)
+        code[bounded] = _CELLS + _lines(table.predicate_head[bounded]) * _LEVELS + level + _LEVELS // 2
+        return cls(sort, chance, bounded, code, scale, low, high)
 
 
 def _chosen(table: Table, shapes: _Shapes) -> tuple[Ints, Ints]:
@@ -358,7 +368,7 @@ class _Growth:
         holder = np.concatenate(self._holders)
         cells = shape_code >= _CELLS
         grid = (shape_code - _CELLS) // _LEVELS
-        shape_column = np.where(cells, grid >> 1, shape_code)
+        shape_column = np.where(cells, grid // len(_LINES), shape_code)
         level = np.where(cells, (shape_code - _CELLS) % _LEVELS - _LEVELS // 2, 0)
         roots = len(codes)
         node_shapes = np.searchsorted(holder[roots:], np.arange(self._nodes + 1)) + roots
@@ -375,7 +385,7 @@ class _Growth:
             node_filter=node_filter,
             shape_column=shape_column.astype(np.int32),
             shape_sort=np.where(cells, BY_CELL, BY_VALUE).astype(np.int32),
-            shape_rank=np.where(cells & (grid & 1 == 1), TIME, NUMBER).astype(np.int32),
+            shape_rank=np.array(_LINES, np.int32)[np.where(cells, grid % len(_LINES), 0)],
             shape_scale=np.ldexp(1.0, -level),
             children=self._child_table(),
             column_shapes=column_shapes.astype(np.int32),
@@ -518,7 +528,7 @@ class _Ruler:
         rank = np.full(width, -2, np.int32)  # no value has this rank
         ranged = np.flatnonzero(table.predicate_head & 7 == RANGE)
         column, ranks = table.predicate_head[ranged] >> 10, table.predicate_head[ranged] >> 3 & 31
-        rank[column] = ranks  # where a column has numbers and instants, the last one met is sketched
+        rank[column] = ranks  # where a column has several kinds, the last one met is sketched
         sketched = rank[column] == ranks
         for bounds in (table.range_low, table.range_high):
             bound = bounds[table.predicate_argument[ranged]]

@@ -19,7 +19,7 @@ from fairlead.filters.terms import Attribute
 from fairlead.matching.columnar import kernels
 from fairlead.matching.columnar.columns import Column, Reader, Rows, put_elements
 from fairlead.matching.columnar.compile import BYTES, NUMBER, SET, STRING, TIME, Sort
-from fairlead.matching.columnar.layout import HAS_ELEMENTS, HAS_RANGES, HAS_VALUES
+from fairlead.matching.columnar.layout import HAS_BOUNDS, HAS_ELEMENTS, HAS_RANGES, HAS_VALUES
 from fairlead.model import ABSENT, Kind, Notification
 from fairlead.model.values import RANK
 
@@ -152,6 +152,13 @@ class _Reading:
         valid = _valid(array)
         symbols = self._symbols(column, rank, starts, letters, valid) if column.flags & HAS_VALUES else None
         self._put(column, rank, valid, symbols)
+        if column.flags & HAS_BOUNDS:
+            index, places = self._reader.index, np.empty(len(array))
+            line = 2 * column.number + (rank == BYTES)
+            kernels.place_strings(
+                index.directory, index.ints, index.pool, line, starts, letters, valid, places
+            )
+            self._rows.places[:, column.number] = places
         if column.slot >= 0:
             self._texts[column.slot] = starts, letters, valid
 

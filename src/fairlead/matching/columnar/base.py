@@ -233,34 +233,51 @@ class Base:
     ) -> list[int]:
         """The candidates that match after all; where a value is exotic, all who ask about it are asked."""
         index = self.index
-        asked = set(ordinals)
-        for _, column in exotic:
-            if column not in self._asking:
-                self._asking[column] = frozenset(index.asking(column))
-            asked.update(self._asking[column])
         return [
             ordinal
-            for ordinal in sorted(asked)
+            for ordinal in self._candidates(ordinals, exotic)
             if self.lives(ordinal, stamp)
             and ((settled and not index.opaque[ordinal]) or accepts(index.program(ordinal), notification))
         ]
 
+    def _candidates(self, ordinals: list[int], exotic: list[tuple[int, int]]) -> list[int]:
+        """What was found, and all that ask about an exotic value."""
+        asked = set(ordinals)
+        for _, column in exotic:
+            if column not in self._asking:
+                self._asking[column] = frozenset(self.index.asking(column))
+            asked.update(self._asking[column])
+        return sorted(asked)
+
     # -- destinations and scores ---------------------------------------------------------------------------
 
     def match_destinations(self, notification: Notification, stamp: int) -> list[Any]:
-        """The destinations that some matching filter has; a destination is not asked about twice."""
-        desk = self._desks.pop() if self._desks else Desk(self.reader, len(self._names))
-        settled = self.reader.read(notification, desk)
-        if not settled or self.index.has_opaque:
-            count = self._run(desk, desk.rows, stamp, _NO_DESTINATIONS)
-            ordinals = self._settle(desk.out[:count].tolist(), notification, stamp, settled, desk.exotic)
-        else:
-            count = self._run(desk, desk.rows, stamp, self._by_ordinal)
-            ordinals = desk.out[:count].tolist()
-        self._desks.append(desk)
+        """The destinations that some matching filter has; who leads to a settled one is not asked any more."""
         if self.destinations is None:
             return []
-        return [self.destinations[ordinal] for ordinal in ordinals]
+        desk = self._desks.pop() if self._desks else Desk(self.reader, len(self._names))
+        settled = self.reader.read(notification, desk)
+        # Where the kernel is in doubt, it must not take a destination for settled.
+        count = self._run(desk, desk.rows, stamp, self._by_ordinal if settled else _NO_DESTINATIONS)
+        ordinals = desk.out[:count].tolist()
+        if not settled:
+            ordinals = self._candidates(ordinals, desk.exotic)
+        doubtful = settled and desk.counters[1] > 0
+        self._desks.append(desk)
+        if settled and not doubtful:
+            return [self.destinations[ordinal] for ordinal in ordinals]
+        opaque, destinations = self.index.opaque, self.destinations
+        found = {None: None}  # who gave no destination is not asked
+        if settled:
+            found.update((destinations[ordinal], None) for ordinal in ordinals if not opaque[ordinal])
+        for ordinal in sorted(ordinals, key=opaque.__getitem__):  # what is opaque costs most, and comes last
+            if (
+                destinations[ordinal] not in found
+                and self.lives(ordinal, stamp)
+                and accepts(self.index.program(ordinal), notification)
+            ):
+                found[destinations[ordinal]] = None
+        return list(found)
 
     def scores(self, notification: Notification, least: float, stamp: int) -> list[tuple[int, float]]:
         """The ordinals of the filters that reach a score, and the scores they reach.
@@ -277,7 +294,7 @@ class Base:
         kernels.score_slots(
             index.directory,
             index.ints,
-            index.reals,
+            *index.range_places,
             rows.states,
             rows.places,
             rows.extras,

@@ -126,6 +126,37 @@ def post(
 
 
 @kernel()
+def number_predicates(literals, prints, heads, arguments, low, high, table, number, kept, renumbered):
+    """Number the predicates as literals first refer to them, equal ones alike; how many there are.
+
+    `kept` gets the predicate of each number, `renumbered` the literals with the new numbers.
+    """
+    mask = len(table) - 1
+    count = 0
+    for at in range(len(literals)):
+        predicate = literals[at] >> 1
+        if number[predicate] < 0:
+            place = np.int64(prints[predicate] & np.uint64(mask))
+            while number[predicate] < 0:
+                other = table[place]
+                if other < 0:
+                    table[place] = predicate
+                    number[predicate] = count
+                    kept[count] = predicate
+                    count += 1
+                elif (
+                    heads[other] == heads[predicate]
+                    and arguments[other] == arguments[predicate]
+                    and low[other] == low[predicate]
+                    and high[other] == high[predicate]
+                ):
+                    number[predicate] = number[other]
+                place = (place + 1) & mask
+        renumbered[at] = number[predicate] << 1 | literals[at] & 1
+    return count
+
+
+@kernel()
 def first_seen(owner, slot_of):
     """Number the filters in the order in which they are first met; the rest behind them."""
     count = 0

@@ -9,11 +9,12 @@ column by column, record batches of Arrow without a Python object per row.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from math import isnan
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -104,6 +105,12 @@ class Reader:
                 column.element_strings[data.decode()] = symbol
             elif Sort.ELEMENT <= sort < Sort.BINARY:
                 column.elements[sort, content_of(sort, data)] = symbol
+        for symbol in index.section("bound_symbol").tolist():
+            sort, data = sorts[symbol], pool[starts[symbol] : starts[symbol + 1]]
+            if sort == Sort.BOUND + STRING:
+                self.columns[columns[symbol]].string_bounds.append(data.decode())
+            else:
+                self.columns[columns[symbol]].bytes_bounds.append(data)
 
     # -- one notification ----------------------------------------------------------------------------------
 
@@ -125,6 +132,8 @@ class Reader:
                 states[number] = STRING
                 if column.strings:
                     states[width + number] = column.strings.get(value, -1)
+                if column.string_bounds:
+                    places[number] = _place(column.string_bounds, value)
                 if column.slot >= 0:
                     desk.pieces[column.slot] = value.encode()
                     desk.busy = True
@@ -207,6 +216,10 @@ class Reader:
             if column.strings:
                 found = map(column.strings.get, values, repeat(-1))
                 rows.states[:, width + number] = np.fromiter(found, np.int32, size)
+            if column.string_bounds:
+                below = map(bisect_left, repeat(column.string_bounds), values)
+                up_to = map(bisect_right, repeat(column.string_bounds), values)
+                rows.places[:, number] = np.fromiter(map(add, below, up_to), np.float64, size)
         elif sorts == {float} or (sorts == {int} and min(values) >= -_EXACT and max(values) <= _EXACT):
             places = np.fromiter(values, np.float64, size)
             rows.places[:, number] = places
@@ -295,11 +308,18 @@ def put_elements(rows: Rows, elements: NDArray[np.int32]) -> None:
     rows.extras = np.ascontiguousarray(elements[:, 1:])
 
 
+def _place(bounds: list[Any], value: Any) -> int:
+    """The place of a string among bounds (see `placed`)."""
+    below = bisect_left(bounds, value)
+    return 2 * below + (below < len(bounds) and bounds[below] == value)
+
+
 class Column:
     """One column: what filters ask about it, and the symbols that they mention."""
 
     __slots__ = (
         "_sorted",
+        "bytes_bounds",
         "element_strings",
         "elements",
         "flags",
@@ -307,6 +327,7 @@ class Column:
         "numbers",
         "others",
         "slot",
+        "string_bounds",
         "strings",
         "term",
     )
@@ -314,6 +335,8 @@ class Column:
     def __init__(self, number: int, term: Any, flags: int, slot: int) -> None:
         self.number, self.term, self.flags, self.slot = number, term, flags, slot
         self.strings: dict[str, int] = {}
+        self.string_bounds: list[str] = []
+        self.bytes_bounds: list[bytes] = []
         self.numbers: dict[float, int] = {}
         self.others: dict[tuple[int, Any], int] = {}
         self._sorted: tuple[NDArray[np.float64], NDArray[np.int32]] | None = None
@@ -324,7 +347,7 @@ class Column:
         """The rank, the symbol and the place of a value."""
         rank = RANK[kind_of(value)]
         if rank == STRING:
-            return rank, self.strings.get(value, -1), 0.0
+            return rank, self.strings.get(value, -1), _place(self.string_bounds, value)
         if rank == NUMBER:
             return self._read_number(value)
         if rank == TIME:
@@ -332,10 +355,11 @@ class Column:
             exact = exact_float(value.microseconds)
             found = self.others.get((rank, exact if exact is not None else str(value.microseconds)), -1)
             return rank, found, place
+        place = _place(self.bytes_bounds, value) if rank == BYTES else 0.0
         if self.flags & HAS_VALUES and self.others:
             symbol = symbol_of(value)
-            return rank, -1 if symbol is None else self.others.get(symbol, -1), 0.0
-        return rank, -1, 0.0
+            return rank, -1 if symbol is None else self.others.get(symbol, -1), place
+        return rank, -1, place
 
     def _read_number(self, value: Any) -> tuple[int, int, float]:
         exact = value if type(value) is float else exact_float(number_of(value))

@@ -4,12 +4,13 @@ Law: `program_of(F)` accepts a notification iff F matches it.
 
 A column is an attribute (or a position of the tuple). Every constraint of the language comes down to eight
 sorts of predicates on one column, most of which a kernel can decide from three numbers per column: the rank
-of the value's kind, the number of its value among those that filters mention, and its place on the line.
+of the value's kind, the number of its value among those that filters mention, and its place on the line. The
+line of strings is made by the bounds that filters mention: their places are numbered, and so are the gaps.
 
     KIND     the kind of the value is one of these                 exists, absent, is, and half of != and lacks
     EQ       it is this value                                      =
     MEMBER   it is one of these values                             in, is (a type)
-    RANGE    it lies between two numbers or two instants           < <= > >=, in [a, b]
+    RANGE    it lies between two numbers, instants or strings      < <= > >=, in [a, b]
     SYMBOL   it has this prefix, suffix, substring or element      prefix, suffix, substring, contains, superset
     ANY      it has one of these elements                          overlaps
     SUBSET   it has no other elements than these                   subset
@@ -52,6 +53,9 @@ STRING: Final = RANK[Kind.STRING]
 BYTES: Final = RANK[Kind.BYTES]
 TIME: Final = RANK[Kind.TIME]
 SET: Final = RANK[Kind.SET]
+TEXTUAL: Final = (STRING, BYTES)
+"""The kinds whose ranges are bounded by symbols: strings are compared by code point, which is how UTF-8 is ordered
+by byte."""
 INEXACT: Final = len(Kind)
 """A number that no float stands for: ranges are decided by exact arithmetic, never by the kernel."""
 
@@ -69,6 +73,8 @@ class Sort:
     """Added to the rank of a kind: the symbol is an element of a set."""
     BINARY: Final = 128
     """Added to PREFIX, SUFFIX and SUBSTRING of byte strings."""
+    BOUND: Final = 192
+    """Added to the rank of a kind: the symbol is a bound of ranges."""
 
 
 Symbol: TypeAlias = tuple[int, Any]
@@ -81,7 +87,8 @@ class Predicate(NamedTuple):
     KIND      a mask of ranks
     EQ        a symbol; SYMBOL likewise
     MEMBER    a frozen set of symbols; ANY and SUBSET likewise
-    RANGE     (rank, low, high): a closed interval of floats; (low open, high open) says what it stood for
+    RANGE     (rank, low, high): a closed interval of floats; (low open, high open) says what it stood for.
+              For strings and bytes, the bounds themselves or None, and which of them are open
     OPAQUE    the filter
     """
 
@@ -193,6 +200,12 @@ def _range(kind: Kind, constraint: Constraint) -> _Node:
     return _interval(constraint.term, RANK[kind], at_low, at_high, (low_open, high_open)), False
 
 
+def _between(kind: Kind, constraint: Constraint) -> _Node:
+    """A comparison of strings or bytes, by its bounds."""
+    low, high, low_open, high_open = _bounds(constraint)
+    return Predicate(RANGE, constraint.term, (RANK[kind], low, high), (low_open, high_open)), False
+
+
 def _interval(term: Term, rank: int, low: float, high: float, opened: tuple[bool, bool]) -> Predicate:
     closed_low = nextafter(low, inf) if opened[0] else low
     closed_high = nextafter(high, -inf) if opened[1] else high
@@ -274,17 +287,20 @@ def _unequal(constraint: Constraint, term: Term, operand: Any) -> _Node:
 
 
 def _compared(constraint: Constraint, term: Term, operand: Any) -> _Node:
-    kind = kind_of(operand)
-    if kind is Kind.NUMBER or kind is Kind.TIME:
-        return _range(kind, constraint)
-    return _opaque(constraint, _kinds(term, kind))
+    return _LINES[kind_of(operand)](kind_of(operand), constraint)
 
 
 def _in_range(constraint: Constraint, term: Term, operand: Range) -> _Node:
-    kind = kind_of(operand.low)
-    if kind is not Kind.NUMBER and kind is not Kind.TIME:
-        return _opaque(constraint, _kinds(term, kind))
-    return _range(kind, constraint)
+    return _compared(constraint, term, operand.low)
+
+
+_LINES: Final[dict[Kind, Callable[[Kind, Constraint], _Node]]] = {
+    Kind.NUMBER: _range,
+    Kind.TIME: _range,
+    Kind.STRING: _between,
+    Kind.BYTES: _between,
+}
+"""The kinds whose values lie on a line."""
 
 
 def _not_in_range(constraint: Constraint, term: Term, operand: Range) -> _Node:
@@ -501,6 +517,8 @@ def _folded(parts: list[_Node]) -> list[_Node] | None:
 
 def _intersection(one: Predicate, other: Predicate) -> Predicate | None:
     rank, low, high = one.content
+    if rank in TEXTUAL:
+        return _common(one, other)
     low_open, high_open = one.opened
     _, other_low, other_high = other.content
     # At equal closed floats the open bound stood for a lower number: the closed one is the tighter.
@@ -511,6 +529,20 @@ def _intersection(one: Predicate, other: Predicate) -> Predicate | None:
     exact_low = nextafter(low, -inf) if low_open else low
     exact_high = nextafter(high, inf) if high_open else high
     if exact_low > exact_high or (exact_low == exact_high and (low_open or high_open)):
+        return None
+    return Predicate(RANGE, one.term, (rank, low, high), (low_open, high_open))
+
+
+def _common(one: Predicate, other: Predicate) -> Predicate | None:
+    """The intersection of two ranges of strings or bytes."""
+    rank, low, high = one.content
+    low_open, high_open = one.opened
+    _, other_low, other_high = other.content
+    if low is None or (other_low is not None and (other_low, other.opened[0]) > (low, low_open)):
+        low, low_open = other_low, other.opened[0]
+    if high is None or (other_high is not None and (other_high, high_open) < (high, other.opened[1])):
+        high, high_open = other_high, other.opened[1]
+    if low is not None and high is not None and (low > high or (low == high and (low_open or high_open))):
         return None
     return Predicate(RANGE, one.term, (rank, low, high), (low_open, high_open))
 

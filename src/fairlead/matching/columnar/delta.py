@@ -11,7 +11,7 @@ while a writer adds. What a reader must not see yet, or not any more, it knows b
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import floor, frexp, inf, isfinite, ldexp, nextafter
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from fairlead.matching.columnar.compile import (
     RANGE,
     STRING,
     SYMBOL,
+    TEXTUAL,
     TIME,
     Literal,
     Program,
@@ -38,13 +39,16 @@ from fairlead.matching.columnar.compile import (
     program_of,
     symbol_of,
 )
-from fairlead.matching.columnar.meaning import run, test_of
+from fairlead.matching.columnar.meaning import Test, is_exact, run, test_of
 from fairlead.model import ABSENT, Kind, Multi, Notification, kind_of, number_of
 from fairlead.model.values import RANK
 
 __all__ = ["Delta"]
 
-Check = Callable[[list[Any], Notification], bool]
+Check = Callable[[dict[str, Any], Notification], bool]
+"""Whether a filter that was found matches: the fields of the notification, and the notification."""
+_Step = tuple[str | None, Any, Test, bool]
+"""A plain name or none, the term (None for opaque tests), the test, and what it should say."""
 _GRAM: Final = 3
 """Substrings are found by one of their grams of this many characters."""
 
@@ -52,7 +56,7 @@ _GRAM: Final = 3
 class Delta:
     """Filters by number, 0, 1, 2 …, in the order in which they were added."""
 
-    __slots__ = ("_always", "_columns", "_listed", "_names", "checks", "filters", "paths", "programs")
+    __slots__ = ("_always", "_columns", "_deep", "_plain", "checks", "filters", "paths", "programs")
 
     def __init__(self) -> None:
         self.filters: list[Filter] = []
@@ -60,8 +64,9 @@ class Delta:
         self.checks: list[Check] = []
         self.paths: list[str] = []
         self._columns: dict[Any, _Column] = {}
-        self._listed: list[_Column] = []
-        self._names: list[tuple[str | None, Any]] = []
+        # The columns that something hangs on; others are only tested.
+        self._plain: list[tuple[str, _Column]] = []
+        self._deep: list[tuple[Any, _Column]] = []
         self._always: list[int] = []
 
     def __len__(self) -> int:
@@ -72,41 +77,40 @@ class Delta:
         number = len(self.filters)
         program = program or program_of(filter)
         self.programs.append(program)
-        self.checks.append(self._check(program))
-        self.paths.append(self._hang(number, program))
+        best = self._best(program)
+        self.checks.append(_check(program, best))
+        self.paths.append(self._hang(number, program, best))
         self.filters.append(filter)
         return number
 
-    def candidates(self, values: list[Any]) -> Iterator[list[int]]:
-        """Lists of the numbers of the filters that values, one for each column, give a chance."""
-        yield self._always
-        for column, value in zip(self._listed, values, strict=False):
-            yield from column.hits(value)
-
-    def values(self, notification: Notification) -> list[Any]:
-        """The values of the columns in a notification."""
+    def candidates(self, notification: Notification) -> list[list[int]]:
+        """Lists of the numbers of the filters that a notification gives a chance."""
+        found = [self._always] if self._always else []
         fields = notification.attributes._fields
         absent = ABSENT
-        return [
-            fields.get(name, absent) if name is not None else term.value(notification)
-            for name, term in self._names
-        ]
+        for name, column in self._plain:
+            value = fields.get(name, absent)
+            # The usual values of the usual columns, without a call.
+            if type(value) is str and column.bare:
+                hit = column.by_string.get(value)
+                if hit is not None:
+                    found.append(hit)
+            elif value is not absent or column.by_kind:
+                found.extend(column.hits(value))
+        for term, column in self._deep:
+            found.extend(column.hits(term.value(notification)))
+        return found
 
     def _column(self, term: Any) -> _Column:
         column = self._columns.get(term)
         if column is None:
-            column = _Column(len(self._names))
-            plain = isinstance(term, Attribute) and "." not in term.name
-            self._names.append((term.name if plain else None, term))
-            self._columns[term] = column
-            self._listed.append(column)
+            column = self._columns[term] = _Column()
         return column
 
     # -- access --------------------------------------------------------------------------------------------
 
-    def _hang(self, number: int, program: Program) -> str:
-        if program.never:
-            return "never"
+    def _best(self, program: Program) -> tuple[int, ...] | None:
+        """The clause that a program hangs on, as places of literals."""
         clauses = program.clauses
         if clauses is None:
             clauses = tuple(
@@ -115,87 +119,140 @@ class Delta:
                 if not negative and predicate.sort in _COST
             )
         best = min(clauses, key=lambda clause: self._cost(program, clause), default=None)
+        for predicate, _ in program.literals:
+            if predicate.sort in _ASKED:
+                column = self._column(predicate.term)
+                for symbol in _ASKED[predicate.sort](predicate.content):
+                    column.ask(symbol)
+        return best
+
+    def _hang(self, number: int, program: Program, best: tuple[int, ...] | None) -> str:
+        if program.never:
+            return "never"
         if best is None:
             self._always.append(number)
             return "always"
         for place in best:
             predicate, _ = program.literals[place]
-            self._column(predicate.term).add(predicate, number)
+            term, column = predicate.term, self._column(predicate.term)
+            column.add(predicate, number)
+            if not column.listed:
+                column.listed = True
+                plain = _plain_name(term)
+                if plain is None:
+                    self._deep.append((term, column))
+                else:
+                    self._plain.append((plain, column))
         return " or ".join(_PATH[program.literals[place][0].sort] for place in best)
 
     def _cost(self, program: Program, clause: tuple[int, ...]) -> float:
-        """How many candidates a clause is likely to bring: what hangs there already is what is popular."""
+        """How often a clause is likely to be true."""
         return sum(
-            _COST[predicate.sort](self._columns.get(predicate.term), predicate.content)
+            _COST[predicate.sort](self._column(predicate.term), predicate.content)
             for predicate, _ in (program.literals[place] for place in clause)
         )
 
-    # -- verification --------------------------------------------------------------------------------------
 
-    def _check(self, program: Program) -> Check:
-        if program.never:
-            return lambda values, notification: False
-        tests = [self._test(literal) for literal in program.literals]
-        if program.jumps is None:
-            if len(tests) == 1:
-                return tests[0]
-            return lambda values, notification: all(test(values, notification) for test in tests)
-        jumps = program.jumps
-        return lambda values, notification: run(jumps, lambda place: tests[place](values, notification))
+# -- verification ------------------------------------------------------------------------------------------
 
-    def _test(self, literal: Literal) -> Check:
-        predicate, negative = literal
-        test = test_of(predicate)
-        if predicate.sort == OPAQUE:
-            return lambda values, notification: test(notification) is not negative
-        at = self._column(predicate.term).number
-        if negative:
-            return lambda values, notification: not test(values[at])
-        return lambda values, notification: test(values[at])
+
+def _plain_name(term: Any) -> str | None:
+    """The name under which a term is found among the fields of a notification, if it is."""
+    return term.name if isinstance(term, Attribute) and "." not in term.name else None
+
+
+def _check(program: Program, hanging: tuple[int, ...] | None) -> Check:
+    if program.jumps is not None:
+        jumps, asks = program.jumps, [_all([_step(literal)]) for literal in program.literals]
+        return lambda fields, notification: run(jumps, lambda place: asks[place](fields, notification))
+    # Being found proves what it hangs on, if that is a value.
+    proved = hanging[0] if hanging and program.literals[hanging[0]][0].sort in (EQ, MEMBER) else -1
+    steps = [_step(literal) for place, literal in enumerate(program.literals) if place != proved]
+    return _all(sorted(steps, key=lambda step: (step[0] is None, step[1] is None)))
+
+
+def _step(literal: Literal) -> _Step:
+    predicate, negative = literal
+    if predicate.sort == OPAQUE:
+        return None, None, test_of(predicate), not negative
+    return _plain_name(predicate.term), predicate.term, test_of(predicate), not negative
+
+
+def _all(steps: list[_Step]) -> Check:
+    """Whether all tests say what they should, those on plain names first and opaque ones last."""
+    plain = [(name, test, wanted) for name, _, test, wanted in steps if name is not None]
+    rest = [(term, test, wanted) for name, term, test, wanted in steps if name is None]
+    absent = ABSENT
+
+    def check(fields: dict[str, Any], notification: Notification) -> bool:
+        for name, test, wanted in plain:
+            if test(fields.get(name, absent)) is not wanted:
+                return False
+        for term, test, wanted in rest:
+            if test(notification if term is None else term.value(notification)) is not wanted:
+                return False
+        return True
+
+    return check
 
 
 class _Column:
     """What hangs on one column: lists of filters by value, element, text, interval and kind."""
 
     __slots__ = (
+        "_asked",
         "_by_element",
-        "_by_kind",
         "_by_mask",
+        "_by_number",
         "_by_value",
         "_grams",
         "_grids",
         "_highs",
         "_lows",
+        "_stems",
         "_texts",
+        "_total",
         "_wide",
-        "number",
+        "bare",
+        "by_kind",
+        "by_string",
+        "listed",
         "ranges",
     )
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
+        self.listed = False
+        self.bare = True
+        """Of strings, it is only asked which they are."""
         self.ranges = 0
+        self._asked: dict[Any, int] = {}
+        self._total: dict[int, int] = {}
+        self.by_string: dict[str, list[int]] = {}
+        self._by_number: dict[float, list[int]] = {}
         self._by_value: dict[Any, list[int]] = {}
         self._by_element: dict[Any, list[int]] = {}
         self._by_mask: dict[int, list[int]] = {}
-        self._by_kind: list[tuple[int, list[int]]] = []
+        self.by_kind: list[tuple[int, list[int]]] = []
         self._grids: dict[tuple[int, int], dict[int, list[int]]] = {}
-        self._lows: dict[int, list[tuple[float, int]]] = {}
-        self._highs: dict[int, list[tuple[float, int]]] = {}
+        self._lows: dict[int, list[tuple[Any, int]]] = {}
+        self._highs: dict[int, list[tuple[Any, int]]] = {}
+        self._stems: dict[tuple[int, int], dict[Any, list[tuple[Any, Any, int]]]] = {}
         self._wide: dict[int, list[int]] = {}
         self._texts: dict[tuple[int, int], dict[Any, list[int]]] = {}
         self._grams: dict[int, dict[Any, list[tuple[Any, int]]]] = {}
 
     def add(self, predicate: Any, number: int) -> None:
         content = predicate.content
+        if predicate.sort not in (EQ, MEMBER, ANY):
+            self.bare = False
         match predicate.sort:
             case _ if predicate.sort == KIND:
                 self._add_kind(content, number)
             case _ if predicate.sort == EQ:
-                self._by_value.setdefault(content, []).append(number)
+                self._add_value(content, number)
             case _ if predicate.sort == MEMBER:
                 for symbol in content:
-                    self._by_value.setdefault(symbol, []).append(number)
+                    self._add_value(symbol, number)
             case _ if predicate.sort == RANGE:
                 self._add_range(content, number)
             case _ if predicate.sort == ANY:
@@ -204,12 +261,21 @@ class _Column:
             case _:
                 self._add_symbol(content, number)
 
+    def _add_value(self, symbol: tuple[int, Any], number: int) -> None:
+        sort, content = symbol
+        by_value: dict[Any, list[int]] = self._by_value
+        if sort == STRING:
+            by_value = self.by_string
+        elif sort == NUMBER:
+            by_value = self._by_number
+        by_value.setdefault(content if by_value is not self._by_value else symbol, []).append(number)
+
     def _add_kind(self, mask: int, number: int) -> None:
         if mask in self._by_mask:
             self._by_mask[mask].append(number)
         else:
             self._by_mask[mask] = [number]
-            self._by_kind.append((mask, self._by_mask[mask]))
+            self.by_kind.append((mask, self._by_mask[mask]))
 
     def _add_symbol(self, symbol: tuple[int, Any], number: int) -> None:
         sort, content = symbol
@@ -228,13 +294,19 @@ class _Column:
         by_text = self._texts.setdefault((sort, len(content)), {})
         by_text.setdefault(content, []).append(number)
 
-    def _add_range(self, content: tuple[int, float, float], number: int) -> None:
+    def _add_range(self, content: tuple[int, Any, Any], number: int) -> None:
         rank, low, high = content
         self.ranges += 1
-        if low == -inf:
+        if low is None or low == -inf:
             insort(self._highs.setdefault(rank, []), (high, number))
-        elif high == inf:
+        elif high is None or high == inf:
             insort(self._lows.setdefault(rank, []), (low, number))
+        elif rank in TEXTUAL:
+            # What lies between two strings begins as both of them do, and goes on between where they part.
+            stem = _stem(low, high)
+            by_stem = self._stems.setdefault((rank, len(stem)), {})
+            parting = low[len(stem) : len(stem) + 1], high[len(stem) : len(stem) + 1]
+            by_stem.setdefault(stem, []).append((*parting, number))
         elif not isfinite(high - low):
             self._wide.setdefault(rank, []).append(number)
         else:
@@ -250,28 +322,39 @@ class _Column:
     def hits(self, value: Any) -> Iterator[list[int]]:
         kind = kind_of(value)
         rank = RANK[kind]
-        for mask, numbers in self._by_kind:
+        for mask, numbers in self.by_kind:
             if mask >> rank & 1:
                 yield numbers
         if value is ABSENT:
             return
-        if self._by_value:
-            symbol = (STRING, value) if rank == STRING else symbol_of(value)
-            found = self._by_value.get(symbol)
-            if found is not None:
-                yield found
+        found = self._named(rank, value)
+        if found is not None:
+            yield found
         if rank in (NUMBER, TIME):
             if self.ranges:
                 yield from self._range_hits(rank, value)
-        elif rank in (STRING, BYTES):
+        elif rank in TEXTUAL:
+            if self.ranges:
+                yield from self._between_hits(rank, value)
             if self._texts or self._grams:
                 yield from self._text_hits(value, Sort.BINARY if rank == BYTES else 0)
         elif kind is Kind.SET and self._by_element:
             yield from self._element_hits(value)
 
+    def _named(self, rank: int, value: Any) -> list[int] | None:
+        """What hangs on a value itself."""
+        if rank == STRING:
+            return self.by_string.get(value)
+        if rank == NUMBER and is_exact(value):
+            return self._by_number.get(value)
+        symbol = symbol_of(value) if self._by_value or self._by_number else None
+        if symbol is None:
+            return None
+        return self._by_number.get(symbol[1]) if symbol[0] == NUMBER else self._by_value.get(symbol)
+
     def _element_hits(self, value: Multi) -> Iterator[list[int]]:
         for element in value:
-            symbol = symbol_of(element)
+            symbol = (STRING, element) if type(element) is str else symbol_of(element)
             if symbol is not None:
                 found = self._by_element.get((Sort.ELEMENT + symbol[0], symbol[1]))
                 if found is not None:
@@ -287,12 +370,30 @@ class _Column:
                         yield found
         if rank in self._wide:
             yield self._wide[rank]
-        lows = self._lows.get(rank)
-        if lows:
-            yield [number for _, number in lows[: bisect_right(lows, (most, 1 << 62))]]
-        highs = self._highs.get(rank)
-        if highs:
-            yield [number for _, number in highs[bisect_left(highs, (least, -1)) :]]
+        yield from self._bound_hits(rank, least, most)
+
+    def _between_hits(self, rank: int, value: Any) -> Iterator[list[int]]:
+        for (stem_rank, length), by_stem in list(self._stems.items()):
+            if stem_rank == rank:
+                found = by_stem.get(value[:length])
+                if found is not None:
+                    next_one = value[length : length + 1]
+                    yield [number for low, high, number in found if low <= next_one <= high]
+        yield from self._bound_hits(rank, value, value)
+
+    def _bound_hits(self, rank: int, least: Any, most: Any) -> Iterator[list[int]]:
+        """Those with one bound. A run is cut out again if, meanwhile, a writer has put in another bound."""
+        for bounds, upward in ((self._lows.get(rank), True), (self._highs.get(rank), False)):
+            if bounds:
+                size, run = -1, bounds
+                while size != len(bounds):
+                    size = len(bounds)
+                    run = (
+                        bounds[: bisect_right(bounds, (most, 1 << 62))]
+                        if upward
+                        else bounds[bisect_left(bounds, (least, -1)) :]
+                    )
+                yield [number for _, number in run]
 
     def _text_hits(self, text: Any, binary: int) -> Iterator[list[int]]:
         size = len(text)
@@ -310,12 +411,31 @@ class _Column:
                     if found_pairs is not None:
                         yield [number for part, number in found_pairs if part in text]
 
-    def sizes(self, symbol: Any, element: bool) -> int:
-        return len((self._by_element if element else self._by_value).get(symbol, ()))
+    # -- how often something is there ----------------------------------------------------------------------
+
+    def ask(self, symbol: tuple[int, Any]) -> None:
+        """Note that a filter asks for a symbol."""
+        self._asked[symbol] = self._asked.get(symbol, 0) + 1
+        self._total[symbol[0]] = self._total.get(symbol[0], 0) + 1
+
+    def share(self, symbol: tuple[int, Any]) -> float:
+        """Filters ask for what notifications have: a symbol's share among those of its sort.
+
+        A few that nobody has asked for yet are reckoned with as well.
+        """
+        return (self._asked.get(symbol, 0) + 0.5) / (self._total.get(symbol[0], 0) + 5.0)
 
 
 def _grams(text: Any) -> list[Any]:
     return [text[at : at + _GRAM] for at in range(len(text) - _GRAM + 1)]
+
+
+def _stem(one: Any, other: Any) -> Any:
+    """What two strings begin with."""
+    for length, (letter, other_letter) in enumerate(zip(one, other, strict=False)):
+        if letter != other_letter:
+            return one[:length]
+    return min(one, other, key=len)
 
 
 def _around(rank: int, value: Any) -> tuple[float, float]:
@@ -333,27 +453,40 @@ def _around(rank: int, value: Any) -> tuple[float, float]:
     return nextafter(near, -inf), nextafter(near, inf)
 
 
-def _popular(column: _Column | None, symbol: Any, element: bool) -> float:
-    return 1.0 + (column.sizes(symbol, element) if column else 0)
+def _shares(column: _Column, symbols: Iterable[Any]) -> float:
+    return sum(map(column.share, symbols))
 
 
-def _text_or_element(column: _Column | None, symbol: Any) -> float:
-    return _popular(column, symbol, True) if Sort.ELEMENT <= symbol[0] < Sort.BINARY else 1.5
+_TEXT_COST, _ELEMENT_COST = 0.05, 0.02
+"""To look up all that a text begins with or contains, or all elements, costs more than to look up a value."""
 
 
-def _range_cost(column: _Column | None, content: tuple[int, float, float]) -> float:
-    bounded = isfinite(content[1]) and isfinite(content[2])
-    return 8.0 + (0.1 if bounded else 0.5) * (column.ranges if column else 0)
+def _symbol_cost(column: _Column, symbol: Any) -> float:
+    element = Sort.ELEMENT <= symbol[0] < Sort.BINARY
+    return column.share(symbol) + (_ELEMENT_COST if element else _TEXT_COST)
 
 
-_COST: Final[dict[int, Callable[[_Column | None, Any], float]]] = {
-    EQ: lambda column, symbol: _popular(column, symbol, False),
-    MEMBER: lambda column, symbols: sum(_popular(column, symbol, False) for symbol in symbols),
-    SYMBOL: _text_or_element,
-    ANY: lambda column, symbols: sum(_popular(column, symbol, True) for symbol in symbols),
+def _range_cost(column: _Column, content: tuple[int, Any, Any]) -> float:
+    rank, low, high = content
+    bounded = None not in (low, high) if rank in TEXTUAL else isfinite(low) and isfinite(high)
+    return 0.2 if bounded else 0.6
+
+
+_COST: Final[dict[int, Callable[[_Column, Any], float]]] = {
+    EQ: lambda column, symbol: column.share(symbol),
+    MEMBER: _shares,
+    SYMBOL: _symbol_cost,
+    ANY: _shares,
     RANGE: _range_cost,
     KIND: lambda column, mask: 1e6 if mask != ALL_KINDS else 1e7,
 }
+_ASKED: Final[dict[int, Callable[[Any], Iterable[Any]]]] = {
+    EQ: lambda symbol: (symbol,),
+    SYMBOL: lambda symbol: (symbol,),
+    MEMBER: lambda symbols: symbols,
+    ANY: lambda symbols: symbols,
+}
+"""The symbols that a predicate asks for."""
 _PATH: Final = {
     EQ: "value",
     MEMBER: "value",

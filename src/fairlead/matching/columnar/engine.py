@@ -374,8 +374,8 @@ class Columnar(Generic[Id]):
         paths.update(delta.index.paths[number] for number in living)
         tested: Counter[int] = Counter()
         for notification in notifications:
-            values = delta.index.values(notification)
-            tested.update({number for numbers in delta.index.candidates(values) for number in numbers})
+            found = delta.index.candidates(notification)
+            tested.update({number for numbers in found for number in numbers})
         asked += [(tested[number], matched[delta.ids[number]], delta.ids[number]) for number in living]
         asked.sort(key=lambda each: each[1] - each[0])
         return Account(
@@ -388,15 +388,14 @@ class Columnar(Generic[Id]):
 
     def _match_delta(self, version: _Version, notification: Notification) -> list[int]:
         delta, count, stamp = version.delta, version.size, version.stamp
-        index, died = delta.index, delta.died
-        values = index.values(notification)
-        checks = index.checks
+        checks, died = delta.index.checks, delta.died
+        fields = notification.attributes._fields
         found: list[int] = []
         tested = 0
-        for numbers in index.candidates(values):
+        for numbers in delta.index.candidates(notification):
             tested += len(numbers)
             for number in numbers:
-                if number < count and died[number] > stamp and checks[number](values, notification):
+                if number < count and died[number] > stamp and checks[number](fields, notification):
                     found.append(number)
         self._tested += tested
         return sorted(set(found)) if len(found) > 1 else found
@@ -405,12 +404,12 @@ class Columnar(Generic[Id]):
         """Add the destinations of the delta's matching filters to those that are settled already."""
         delta, count, stamp = version.delta, version.size, version.stamp
         index, died, destinations = delta.index, delta.died, delta.destinations
-        values = index.values(notification)
-        for numbers in index.candidates(values):
+        fields = notification.attributes._fields
+        for numbers in index.candidates(notification):
             for number in numbers:
                 if number < count and died[number] > stamp and destinations[number] not in found:
                     self._tested += 1
-                    if index.checks[number](values, notification):
+                    if index.checks[number](fields, notification):
                         found[destinations[number]] = None
 
     def statistics(self) -> Statistics:

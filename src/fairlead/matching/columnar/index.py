@@ -7,7 +7,7 @@ itself: filters with opaque parts, and rows with a number that no float stands f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,10 +18,21 @@ from fairlead.filters.filter import Filter
 from fairlead.filters.terms import Length
 from fairlead.matching.columnar import kernels
 from fairlead.matching.columnar.access import Observed, Tree, hang
-from fairlead.matching.columnar.compile import ANY, EQ, MEMBER, RANGE, SUBSET, SYMBOL, Program, Sort
+from fairlead.matching.columnar.compile import (
+    ANY,
+    EQ,
+    MEMBER,
+    RANGE,
+    SUBSET,
+    SYMBOL,
+    TEXTUAL,
+    Program,
+    Sort,
+)
 from fairlead.matching.columnar.layout import (
     BYTE_SECTIONS,
     GRANTED,
+    HAS_BOUNDS,
     HAS_ELEMENTS,
     HAS_RANGES,
     HAS_TEXTS,
@@ -31,7 +42,17 @@ from fairlead.matching.columnar.layout import (
     REAL_SECTIONS,
     SECTIONS,
 )
-from fairlead.matching.columnar.table import Ints, Ledger, Table, compacted, joined, selected
+from fairlead.matching.columnar.table import (
+    Ints,
+    Ledger,
+    Reals,
+    Table,
+    bound_starts,
+    compacted,
+    joined,
+    placed,
+    selected,
+)
 
 __all__ = ["Index"]
 
@@ -91,6 +112,11 @@ class Index:
         return self.table.program(int(self.slot_of[ordinal]))
 
     @cached_property
+    def range_places(self) -> tuple[Reals, Reals]:
+        """The ends of all ranges on the line."""
+        return placed(self.table)
+
+    @cached_property
     def opaque(self) -> NDArray[np.bool_]:
         """Whether the filter of an ordinal has opaque parts."""
         flags = self.section("filter_flags")[self.slot_of]
@@ -126,11 +152,13 @@ class Index:
 
     @classmethod
     def _built(cls, table: Table, observed: Observed | None) -> Index:
-        tree = hang(table, observed)
-        table = tree.table
-        code_start, code = _code(table, tree.ordinal)
+        low, high = placed(table)
+        tree = hang(replace(table, range_low=low, range_high=high), observed)
+        code_start, code = _code(tree.table, tree.ordinal)
+        table = replace(tree.table, range_low=table.range_low, range_high=table.range_high)
         sections: dict[str, NDArray[Any]] = {
             **{name: getattr(table, name) for name in _FROM_TABLE},
+            "bound_start": bound_starts(table),
             **{name: getattr(tree, name) for name in _FROM_TREE},
             **_texts(table),
             **_symbol_table(table),
@@ -150,7 +178,7 @@ class Index:
         What was observed is by the symbols of this index, and is passed on to the next.
         """
         survivors = selected(self.table, self.slot_of[kept])
-        table = compacted(joined(survivors, newcomers, self._find))
+        table = compacted(joined(survivors, newcomers, self._find, _ranked))
         if observed is not None:
             known = self._find(table)
             hits = np.append(observed.hits, 0)  # the last one for symbols that are new
@@ -170,6 +198,24 @@ class Index:
             found,
         )
         return found
+
+
+def _ranked(table: Table, bounds: Ints, known: Table) -> Ints:
+    ranks = np.empty(len(bounds), np.int32)
+    kernels.rank_bounds(
+        table.symbol_column,
+        table.symbol_sort,
+        table.symbol_start,
+        table.pool,
+        bounds,
+        known.symbol_column,
+        known.symbol_sort,
+        known.symbol_start,
+        known.pool,
+        known.bound_symbol,
+        ranks,
+    )
+    return ranks
 
 
 def _packed(
@@ -240,8 +286,11 @@ def _column_flags(table: Table) -> Ints:
     """What predicates ask about each column, so that a row need not say more than that."""
     flags = np.zeros(max(1, len(table.columns)), np.int32)
     sort, column = table.predicate_head & 7, table.predicate_head >> 10
-    for asked, flag in ((EQ, HAS_VALUES), (MEMBER, HAS_VALUES), (RANGE, HAS_RANGES), (ANY, HAS_ELEMENTS)):
+    for asked, flag in ((EQ, HAS_VALUES), (MEMBER, HAS_VALUES), (ANY, HAS_ELEMENTS)):
         flags[column[sort == asked]] |= flag
+    textual = np.isin(table.predicate_head >> 3 & 31, TEXTUAL)
+    flags[column[(sort == RANGE) & textual]] |= HAS_BOUNDS
+    flags[column[(sort == RANGE) & ~textual]] |= HAS_RANGES
     flags[column[sort == SUBSET]] |= HAS_ELEMENTS
     symbols = table.predicate_argument[sort == SYMBOL]
     element = table.symbol_sort[symbols] & (Sort.ELEMENT | Sort.BINARY) == Sort.ELEMENT

@@ -4,7 +4,7 @@ Signatures are spelled out and the machine code is cached on disk, so only the f
 here waits for the compiler (see `cache`).
 """
 # Kernels have no annotations: numba infers their types, and takes no other hints.
-# ruff: noqa: PLR0915, PLR0917, PLR1714, SIM109, SIM110  (what compiles to good code is flat, and has arrays for arguments)
+# ruff: noqa: PLR0915, PLR0917, SIM110  (what compiles to good code is flat, and has arrays for arguments)
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, disable-error-code="no-untyped-def"
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from fairlead.matching.columnar.compile import (
     STRING,
     SUBSET,
     SYMBOL,
-    TIME,
     Sort,
 )
 from fairlead.matching.columnar.layout import BRANCHING, BY_VALUE, GRANTED, NEVER, OPAQUE_FILTER, SECTIONS
@@ -45,6 +44,8 @@ _AT = {name: 2 * number for number, name in enumerate(SECTIONS)}
     SYMBOL_PRINT,
     SYMBOL_TABLE,
     SYMBOL_NODE,
+    BOUND_SYMBOL,
+    BOUND_START,
     FILTER_START,
     FILTER_LITERAL,
     FILTER_PROGRAM,
@@ -245,6 +246,68 @@ def find_strings(directory, ints, pool, column, sort, starts, data, valid, found
             known_starts,
             pool,
         )
+
+
+@kernel()
+def order_of(data, start, end, pool, pool_start, pool_end):
+    """Negative, zero or positive: how bytes compare with bytes of the pool."""
+    for at in range(min(end - start, pool_end - pool_start)):
+        one, other = data[start + at], pool[pool_start + at]
+        if one != other:
+            return -1 if one < other else 1
+    return (end - start) - (pool_end - pool_start)
+
+
+@kernel()
+def place_strings(directory, ints, pool, line, starts, data, valid, places):
+    """The places of a column of strings, as Arrow keeps them, among the bounds of a line (see `placed`)."""
+    bounds = section(ints, directory, BOUND_SYMBOL)
+    lines = section(ints, directory, BOUND_START)
+    known_starts = section(ints, directory, SYMBOL_START)
+    for row in range(len(starts) - 1):
+        first, last = lines[line], lines[line + 1]
+        place = 0
+        while valid[row] and first < last:
+            middle = (first + last) >> 1
+            symbol = bounds[middle]
+            order = order_of(
+                data, starts[row], starts[row + 1], pool, known_starts[symbol], known_starts[symbol + 1]
+            )
+            if order == 0:
+                first, place = middle, 1
+                break
+            if order < 0:
+                last = middle
+            else:
+                first = middle + 1
+        places[row] = 2 * (first - lines[line]) + place
+
+
+@kernel()
+def rank_bounds(
+    columns, sorts, starts, data, bounds, known_columns, known_sorts, known_starts, pool, known, ranks
+):
+    """Before which of the known bounds each of these belongs, none of which is known."""
+    for each in range(len(bounds)):
+        new = bounds[each]
+        first, last = 0, len(known)
+        while first < last:
+            middle = (first + last) >> 1
+            old = known[middle]
+            order = np.int64(columns[new]) - known_columns[old]
+            if order == 0:
+                order = np.int64(sorts[new]) - known_sorts[old]
+            if order == 0:
+                order = np.int64(
+                    order_of(
+                        data, starts[new], starts[new + 1], pool, known_starts[old], known_starts[old + 1]
+                    )
+                )
+            if order < 0:
+                last = middle
+            else:
+                first = middle + 1
+        ranks[each] = first
 
 
 @kernel()
@@ -630,25 +693,24 @@ def match_rows(
                     if symbol >= 0 and symbol_node[symbol] >= 0:
                         scratch[top] = symbol_node[symbol]
                         top += 1
-                    if rank == NUMBER or rank == TIME or rank == INEXACT:
-                        plain = NUMBER if rank == INEXACT else rank
-                        value = places[row, column]
-                        for shape in range(column_shapes[column], column_shapes[column + 1]):
-                            if shape_rank[shape] != plain:
-                                continue
-                            cell = cell_of(value, shape_scale[shape])
-                            child = find_child(shape, cell, children)
-                            if child >= 0:
-                                scratch[top] = child
-                                top += 1
-                            if rank == INEXACT:
-                                for toward in (-np.inf, np.inf):
-                                    other = cell_of(np.nextafter(value, toward), shape_scale[shape])
-                                    if other != cell:
-                                        child = find_child(shape, other, children)
-                                        if child >= 0:
-                                            scratch[top] = child
-                                            top += 1
+                    plain = NUMBER if rank == INEXACT else rank
+                    value = places[row, column]
+                    for shape in range(column_shapes[column], column_shapes[column + 1]):
+                        if shape_rank[shape] != plain:
+                            continue
+                        cell = cell_of(value, shape_scale[shape])
+                        child = find_child(shape, cell, children)
+                        if child >= 0:
+                            scratch[top] = child
+                            top += 1
+                        if rank == INEXACT:
+                            for toward in (-np.inf, np.inf):
+                                other = cell_of(np.nextafter(value, toward), shape_scale[shape])
+                                if other != cell:
+                                    child = find_child(shape, other, children)
+                                    if child >= 0:
+                                        scratch[top] = child
+                                        top += 1
                 column += 1
             elif source == 1:  # elements and texts
                 if each == found:
@@ -933,8 +995,11 @@ def copy_texts(starts, letters, text_start, text, slot, slots):
 
 
 @kernel()
-def score_slots(directory, ints, reals, states, places, extras, elements, stamps, scores):
-    """The share of literals that are true, for each slot; of a branching program, -1."""
+def score_slots(directory, ints, low, high, states, places, extras, elements, stamps, scores):
+    """The share of literals that are true, for each slot; of a branching program, -1.
+
+    `low` and `high` are the ranges, as places on the line.
+    """
     heads = section(ints, directory, PREDICATE_HEAD)
     arguments = ints[directory[PREDICATE_ARGUMENT] :]
     set_start = ints[directory[SET_START] :]
@@ -943,8 +1008,6 @@ def score_slots(directory, ints, reals, states, places, extras, elements, stamps
     literals = ints[directory[FILTER_LITERAL] :]
     programs = ints[directory[FILTER_PROGRAM] :]
     flags = ints[directory[FILTER_FLAGS] :]
-    low = reals[directory[RANGE_LOW] :]
-    high = reals[directory[RANGE_HIGH] :]
     width = states.shape[1] // 2
     now = stamps[len(stamps) - 1]
     truths = np.zeros(len(heads), np.bool_)

@@ -26,6 +26,9 @@ INT_SECTIONS: Final = (
     "symbol_print",
     "symbol_table",
     "symbol_node",
+    # bounds of ranges of strings and bytes, in order, and where those of each column begin
+    "bound_symbol",
+    "bound_start",
     # filters, by slot: literals are 2 * predicate + negated
     "filter_start",
     "filter_literal",
@@ -98,6 +101,8 @@ HAS_VALUES: Final = 1
 HAS_RANGES: Final = 2
 HAS_ELEMENTS: Final = 4
 HAS_TEXTS: Final = 8
+HAS_BOUNDS: Final = 16
+"""Strings or bytes are compared with bounds; HAS_RANGES is for numbers and instants."""
 
 BY_VALUE: Final = 0
 BY_CELL: Final = 1

@@ -26,6 +26,7 @@ from fairlead.matching.columnar.compile import (
     STRING,
     SUBSET,
     SYMBOL,
+    TEXTUAL,
     TIME,
     TRUE,
     Literal,
@@ -34,14 +35,25 @@ from fairlead.matching.columnar.compile import (
     Sort,
     symbol_of,
 )
-from fairlead.model import Instant, Kind, Multi, Notification, kind_of, number_of
+from fairlead.model import Instant, Kind, Multi, Notification, key_of, kind_of, number_of
 from fairlead.model.values import RANK
 
-__all__ = ["Test", "accepts", "holds", "score_of", "test_of", "value_of_symbol"]
+__all__ = ["Test", "accepts", "holds", "is_exact", "score_of", "test_of", "value_of_symbol"]
 
 Test = Callable[[Any], bool]
+_EXACT: Final = 2**53
 
-_TEXT_OP: Final = {Sort.PREFIX: Op.PREFIX, Sort.SUFFIX: Op.SUFFIX, Sort.SUBSTRING: Op.SUBSTRING}
+
+def is_exact(value: Any) -> bool:
+    """Whether a number is compared with floats as Python compares it."""
+    return type(value) is float or (type(value) is int and -_EXACT <= value <= _EXACT)
+
+
+_TEXT_TEST: Final[dict[int, Callable[[Any, Any], bool]]] = {
+    Sort.PREFIX: lambda text, part: text.startswith(part),
+    Sort.SUFFIX: lambda text, part: text.endswith(part),
+    Sort.SUBSTRING: lambda text, part: part in text,
+}
 
 
 def value_of_symbol(sort: int, content: Any) -> Any:
@@ -77,22 +89,42 @@ def _equal(predicate: Predicate) -> Test:
     if wanted[0] == STRING:
         text = wanted[1]
         return lambda value: type(value) is str and value == text
+    if wanted[0] == NUMBER:
+        number = wanted[1]
+        return lambda value: value == number if is_exact(value) else symbol_of(value) == wanted
     return lambda value: symbol_of(value) == wanted
 
 
 def _member(predicate: Predicate) -> Test:
     wanted = predicate.content
-    return lambda value: symbol_of(value) in wanted
+    return lambda value: ((STRING, value) if type(value) is str else symbol_of(value)) in wanted
+
+
+def _between(predicate: Predicate) -> Test:
+    rank, low, high = predicate.content
+    low_open, high_open = predicate.opened
+    text = str if rank == STRING else bytes
+
+    def test(value: Any) -> bool:
+        return (
+            type(value) is text
+            and (low is None or (low < value if low_open else low <= value))
+            and (high is None or (value < high if high_open else value <= high))
+        )
+
+    return test
 
 
 def _range(predicate: Predicate) -> Test:
     rank, low, high = predicate.content
+    if rank in TEXTUAL:
+        return _between(predicate)
     low_open, high_open = predicate.opened
     least = nextafter(low, -inf) if low_open else low
     most = nextafter(high, inf) if high_open else high
 
     def test(value: Any) -> bool:
-        if type(value) is float:
+        if type(value) is float or is_exact(value):
             return bool(rank == NUMBER and low <= value <= high)
         if RANK[kind_of(value)] != rank:
             return False
@@ -107,8 +139,11 @@ def _range(predicate: Predicate) -> Test:
 def _symbol(predicate: Predicate) -> Test:
     sort, content = predicate.content
     if Sort.ELEMENT <= sort < Sort.BINARY:
-        return Constraint(predicate.term, Op.CONTAINS, value_of_symbol(sort, content)).holds
-    return Constraint(predicate.term, _TEXT_OP[sort % Sort.BINARY], content).holds
+        element = value_of_symbol(sort, content)
+        key, contains = key_of(element), Constraint(predicate.term, Op.CONTAINS, element).holds
+        return lambda value: value.has_key(key) if type(value) is Multi else contains(value)
+    text, test = type(content), _TEXT_TEST[sort % Sort.BINARY]
+    return lambda value: type(value) is text and test(value, content)
 
 
 def _elements(predicate: Predicate) -> Multi:
@@ -125,7 +160,7 @@ def _subset(predicate: Predicate) -> Test:
 
 def _opaque(predicate: Predicate) -> Test:
     filter: Filter = predicate.content
-    return filter.matches
+    return lambda notification: bool(filter.matches(notification))
 
 
 _TESTS: Final[dict[int, Callable[[Predicate], Test]]] = {

@@ -38,7 +38,7 @@ from fairlead.matching.columnar.layout import SECTIONS
 __all__ = ["load", "save"]
 
 MAGIC: Final = b"fairlead index"
-VERSION: Final = 2
+VERSION: Final = 3
 SUFFIX: Final = ".filters"
 _ALIGNED: Final = 64
 _DIGEST: Final = 32

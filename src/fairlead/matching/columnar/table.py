@@ -4,6 +4,9 @@ A `Ledger` writes programs down one by one, in Python; it interns columns, symbo
 what many filters share is there once. Its `Table` is what an index is built from, and what is left of an old
 index when the next one is built: `joined` puts the survivors of the one and the programs of the other together,
 and drops what nobody refers to any more.
+
+A range of strings or bytes has symbols for bounds, kept in order beside the symbols. Which places on the line that
+makes depends on all bounds there are: `placed` says it when an index is built.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ import struct
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.filters.filter import Filter
+from fairlead.matching.columnar.building import number_predicates
 from fairlead.matching.columnar.compile import (
     ANY,
     BYTES,
@@ -29,6 +34,7 @@ from fairlead.matching.columnar.compile import (
     RANGE,
     SUBSET,
     SYMBOL,
+    TEXTUAL,
     TIME,
     Literal,
     Predicate,
@@ -39,7 +45,18 @@ from fairlead.matching.columnar.layout import NEVER, OPAQUE_FILTER
 from fairlead.model import Kind
 from fairlead.model.values import RANK
 
-__all__ = ["Ledger", "Table", "compacted", "content_bytes", "content_of", "joined", "selected", "spread"]
+__all__ = [
+    "Ledger",
+    "Table",
+    "bound_starts",
+    "compacted",
+    "content_bytes",
+    "content_of",
+    "joined",
+    "placed",
+    "selected",
+    "spread",
+]
 
 Ints = NDArray[np.int32]
 Reals = NDArray[np.float64]
@@ -55,12 +72,15 @@ class Table:
     symbol_sort: Ints
     symbol_start: Ints
     pool: NDArray[np.uint8]
+    bound_symbol: Ints
+    """The symbols that are bounds, by column, sort and content."""
     set_start: Ints
     set_symbol: Ints
     predicate_head: Ints
     predicate_argument: Ints
     range_low: Reals
     range_high: Reals
+    """Numbers; for strings and bytes the numbers of symbols, or infinity for none."""
     filter_start: Ints
     filter_literal: Ints
     filter_program: Ints
@@ -89,10 +109,11 @@ class Table:
         if sort in (EQ, SYMBOL):
             return Predicate(sort, term, self.symbol(argument))
         if sort == RANGE:
-            bounds = float(self.range_low[argument]), float(self.range_high[argument])
-            return Predicate(
-                sort, term, (head >> 3 & 31, *bounds), (bool(head >> 8 & 1), bool(head >> 9 & 1))
-            )
+            rank, opened = head >> 3 & 31, (bool(head >> 8 & 1), bool(head >> 9 & 1))
+            bounds: tuple[Any, ...] = float(self.range_low[argument]), float(self.range_high[argument])
+            if rank in TEXTUAL:
+                bounds = tuple(self.symbol(int(bound))[1] if isfinite(bound) else None for bound in bounds)
+            return Predicate(sort, term, (rank, *bounds), opened)
         if sort == OPAQUE:
             return Predicate(sort, None, self.opaques[argument])
         members = self.set_symbol[self.set_start[argument] : self.set_start[argument + 1]]
@@ -126,7 +147,7 @@ def content_bytes(content: Any) -> bytes:
 def content_of(sort: int, data: bytes) -> Any:
     """The content of a symbol of this sort that the pool keeps as these bytes."""
     rank = sort % Sort.ELEMENT
-    if sort >= Sort.BINARY or rank in (BYTES, _NULL):
+    if Sort.BINARY <= sort < Sort.BOUND or rank in (BYTES, _NULL):
         return data
     if len(data) == 8 and rank in (NUMBER, TIME, _BOOLEAN):
         return struct.unpack("<d", data)[0]
@@ -187,6 +208,9 @@ class Ledger:
         column = 0 if sort == OPAQUE else self._columns.setdefault(term, len(self._columns))
         if sort == RANGE:  # mostly distinct: the table finds the equal ones more cheaply
             rank, low, high = content
+            if rank in TEXTUAL:
+                low = -inf if low is None else self._symbol(column, Sort.BOUND + rank, low)
+                high = inf if high is None else self._symbol(column, Sort.BOUND + rank, high)
             self._low.append(low)
             self._high.append(high)
             head = sort | rank << 3 | opened[0] << 8 | opened[1] << 9 | column << 10
@@ -225,6 +249,19 @@ class Ledger:
             self._set_start.append(len(self._set_symbol))
         return found
 
+    def _bounds(self) -> Ints:
+        """The symbols that are bounds, in order; the order of their bytes is that of strings."""
+        column, sort, start = self._symbol_column, self._symbol_sort, self._symbol_start
+        bounds = np.flatnonzero(np.frombuffer(sort, np.int32) >= Sort.BOUND).tolist() if sort else []
+        bounds.sort(
+            key=lambda symbol: (
+                column[symbol],
+                sort[symbol],
+                bytes(self._pool[start[symbol] : start[symbol + 1]]),
+            )
+        )
+        return np.array(bounds, np.int32)
+
     def table(self) -> Table:
         """What was written down. The ledger must not be written on afterwards: the arrays are shared."""
 
@@ -241,6 +278,7 @@ class Ledger:
             symbol_sort=ints(self._symbol_sort),
             symbol_start=ints(self._symbol_start),
             pool=np.frombuffer(self._pool, np.uint8) if self._pool else np.empty(0, np.uint8),
+            bound_symbol=self._bounds(),
             set_start=ints(self._set_start),
             set_symbol=ints(self._set_symbol),
             predicate_head=ints(self._head),
@@ -265,7 +303,11 @@ Find = Callable[[Table], Ints]
 """The numbers that an older table has given to the symbols of a newer one; -1 where it has none."""
 
 
-def joined(old: Table, new: Table, find: Find) -> Table:
+Rank = Callable[[Table, Ints, Table], Ints]
+"""For the bounds with these numbers in a table: before which of another table's bounds they belong."""
+
+
+def joined(old: Table, new: Table, find: Find, rank: Rank) -> Table:
     """The programs of two tables, those of the old one first."""
     columns = {term: number for number, term in enumerate(old.columns)}
     # Opaque predicates are about no column in particular; they count as about the first.
@@ -283,6 +325,8 @@ def joined(old: Table, new: Table, find: Find) -> Table:
     argument[(sort == MEMBER) | (sort == ANY) | (sort == SUBSET)] += len(old.set_start) - 1
     argument[sort == RANGE] += len(old.range_low)
     argument[sort == OPAQUE] += len(old.opaques)
+    textual = textual_ranges(new)
+    low, high = (_renamed(bounds, textual, symbol_of) for bounds in (new.range_low, new.range_high))
     head = (new.predicate_head & 1023) | (_through(column_of, new.predicate_head >> 10) << 10)
     programs = np.where(new.filter_program < 0, -1, new.filter_program + len(old.jump_true))
     return Table(
@@ -292,12 +336,13 @@ def joined(old: Table, new: Table, find: Find) -> Table:
         symbol_sort=_both(old.symbol_sort, new.symbol_sort[fresh]),
         symbol_start=_starts(old.symbol_start, fresh_start),
         pool=np.concatenate((old.pool, new.pool[fresh_bytes])),
+        bound_symbol=_with_bounds(old, renamed, symbol_of, rank),
         set_start=_starts(old.set_start, new.set_start),
         set_symbol=_both(old.set_symbol, _through(symbol_of, new.set_symbol)),
         predicate_head=_both(old.predicate_head, head),
         predicate_argument=_both(old.predicate_argument, argument),
-        range_low=np.concatenate((old.range_low, new.range_low)),
-        range_high=np.concatenate((old.range_high, new.range_high)),
+        range_low=np.concatenate((old.range_low, low)),
+        range_high=np.concatenate((old.range_high, high)),
         filter_start=_starts(old.filter_start, new.filter_start),
         filter_literal=_both(old.filter_literal, new.filter_literal + 2 * len(old.predicate_head)),
         filter_program=_both(old.filter_program, programs),
@@ -308,6 +353,64 @@ def joined(old: Table, new: Table, find: Find) -> Table:
         clause_start=_starts(old.clause_start, new.clause_start),
         clause_literal=_both(old.clause_literal, new.clause_literal),
     )
+
+
+def _with_bounds(old: Table, new: Table, symbol_of: Ints, rank: Rank) -> Ints:
+    """The bounds of both tables in order; the columns of the new one are named as in the old."""
+    bounds = new.bound_symbol[symbol_of[new.bound_symbol] >= len(old.symbol_sort)]
+    if not len(bounds):
+        return old.bound_symbol
+    bounds = bounds[np.lexsort((new.symbol_sort[bounds], new.symbol_column[bounds]))]
+    return np.insert(old.bound_symbol, rank(new, bounds, old), symbol_of[bounds])
+
+
+def textual_ranges(table: Table) -> NDArray[np.bool_]:
+    """Which ranges have symbols for bounds."""
+    found = np.zeros(len(table.range_low), np.bool_)
+    textual = (table.predicate_head & 7 == RANGE) & np.isin(table.predicate_head >> 3 & 31, TEXTUAL)
+    found[table.predicate_argument[textual]] = True
+    return found
+
+
+def _renamed(bounds: Reals, textual: NDArray[np.bool_], symbol_of: NDArray[Any]) -> Reals:
+    """Bounds of ranges where symbols have got other numbers."""
+    named = textual & np.isfinite(bounds)
+    if not named.any():
+        return bounds
+    bounds = bounds.copy()
+    bounds[named] = symbol_of[bounds[named].astype(np.int64)]
+    return bounds
+
+
+def placed(table: Table) -> tuple[Reals, Reals]:
+    """The low and the high ends of all ranges as closed intervals on the line.
+
+    Of strings and bytes, bound k of a column has the place 2k + 1, and what lies between it and the next one has
+    2k + 2: so a value's place is the number of bounds below it plus the number of bounds up to it.
+    """
+    textual = textual_ranges(table)
+    if not textual.any():
+        return table.range_low, table.range_high
+    starts = bound_starts(table)
+    bounds = table.bound_symbol
+    place_of = np.zeros(len(table.symbol_sort))
+    place_of[bounds] = 2 * (np.arange(len(bounds)) - starts[_line(table, bounds)]) + 1
+    low, high = (_renamed(ends, textual, place_of) for ends in (table.range_low, table.range_high))
+    predicate = np.flatnonzero(table.predicate_head & 7 == RANGE)
+    opened = np.zeros(len(low), np.int32)
+    opened[table.predicate_argument[predicate]] = table.predicate_head[predicate] >> 8 & 3
+    return low + (textual & (opened & 1 != 0)), high - (textual & (opened & 2 != 0))
+
+
+def bound_starts(table: Table) -> Ints:
+    """Where the bounds of each column begin: those of strings, then those of bytes."""
+    lines = np.arange(2 * max(1, len(table.columns)) + 1)
+    return np.searchsorted(_line(table, table.bound_symbol), lines).astype(np.int32)
+
+
+def _line(table: Table, bounds: Ints) -> Ints:
+    line: Ints = 2 * table.symbol_column[bounds] + (table.symbol_sort[bounds] == Sort.BOUND + BYTES)
+    return line
 
 
 def selected(table: Table, slots: NDArray[Any]) -> Table:
@@ -345,6 +448,8 @@ def compacted(table: Table) -> Table:
 
     ranges = np.flatnonzero(sort == RANGE)
     range_used = argument[ranges]
+    textual = textual_ranges(table)[range_used]
+    low, high = table.range_low[range_used], table.range_high[range_used]
     argument[ranges] = np.arange(len(ranges), dtype=np.int32)
 
     grouped = np.flatnonzero((sort == MEMBER) | (sort == ANY) | (sort == SUBSET))
@@ -354,9 +459,14 @@ def compacted(table: Table) -> Table:
     set_symbol = table.set_symbol[members]
 
     named = np.flatnonzero((sort == EQ) | (sort == SYMBOL))
-    symbols = np.unique(np.concatenate((argument[named], set_symbol)))
-    argument[named] = np.searchsorted(symbols, argument[named])
-    set_symbol = np.searchsorted(symbols, set_symbol).astype(np.int32)
+    ends = np.concatenate((low[textual], high[textual]))
+    ends = ends[np.isfinite(ends)].astype(np.int64)
+    symbols = np.unique(np.concatenate((argument[named], set_symbol, ends)))
+    number_of = np.full(len(table.symbol_sort), -1, np.int32)
+    number_of[symbols] = np.arange(len(symbols), dtype=np.int32)
+    argument[named] = number_of[argument[named]]
+    set_symbol = number_of[set_symbol]
+    bounds = number_of[table.bound_symbol]
     # The order of the symbols within a set may have changed when tables were joined.
     set_symbol = set_symbol[np.lexsort((set_symbol, np.repeat(np.arange(len(sets)), np.diff(set_start))))]
     symbol_start, letters = gathered(table.symbol_start, symbols)
@@ -375,12 +485,13 @@ def compacted(table: Table) -> Table:
         symbol_sort=table.symbol_sort[symbols],
         symbol_start=symbol_start,
         pool=table.pool[letters],
+        bound_symbol=bounds[bounds >= 0],
         set_start=set_start,
         set_symbol=set_symbol,
         predicate_head=head.astype(np.int32),
         predicate_argument=argument.astype(np.int32),
-        range_low=table.range_low[range_used],
-        range_high=table.range_high[range_used],
+        range_low=_renamed(low, textual, number_of),
+        range_high=_renamed(high, textual, number_of),
         filter_literal=literal_of,
     )
 
@@ -390,35 +501,32 @@ def _distinct_predicates(table: Table) -> tuple[NDArray[Any], Ints]:
     predicate = table.filter_literal >> 1
     if not len(predicate):
         return _NONE, table.filter_literal
-    print_of = _prints(table)
-    # Prints are 64 bits of a hash. Should two different predicates ever share one, they are told apart by
-    # being left alone: then nothing is merged that has this print.
-    _, first, inverse = np.unique(print_of, return_index=True, return_inverse=True)
-    model = first[inverse]
-    unlike = table.predicate_head != table.predicate_head[model]
-    ranged = table.predicate_head & 7 == RANGE
-    argument, other = table.predicate_argument, table.predicate_argument[model]
-    unlike |= ~ranged & (argument != other)
-    at, model_at = argument[ranged], np.where(unlike, argument, other)[ranged]
-    unlike[ranged] |= (table.range_low[at] != table.range_low[model_at]) | (
-        table.range_high[at] != table.range_high[model_at]
+    low, high = np.zeros(len(table.predicate_head)), np.zeros(len(table.predicate_head))
+    ranged = np.flatnonzero(table.predicate_head & 7 == RANGE)
+    low[ranged] = table.range_low[table.predicate_argument[ranged]]
+    high[ranged] = table.range_high[table.predicate_argument[ranged]]
+    argument = table.predicate_argument.copy()
+    argument[ranged] = 0  # a range is what it is by its bounds
+    kept = np.empty(len(argument), np.int64)
+    literal = np.empty(len(predicate), np.int32)
+    count = number_predicates(
+        table.filter_literal,
+        _prints(table.predicate_head, argument, low, high),
+        table.predicate_head,
+        argument,
+        low,
+        high,
+        np.full(2 << len(argument).bit_length(), -1, np.int32),
+        np.full(len(argument), -1, np.int32),
+        kept,
+        literal,
     )
-    model = np.where(unlike, np.arange(len(model)), model)
-    used, at_first, back = np.unique(model[predicate], return_index=True, return_inverse=True)
-    order = np.argsort(at_first, kind="stable")
-    number = np.empty(len(order), np.int32)
-    number[order] = np.arange(len(order), dtype=np.int32)
-    return used[order], (number[back] << 1) | (table.filter_literal & 1)
+    return kept[:count], literal
 
 
-def _prints(table: Table) -> NDArray[np.uint64]:
-    ranged = table.predicate_head & 7 == RANGE
-    argument = table.predicate_argument.astype(np.uint64)
-    if ranged.any():
-        at = table.predicate_argument[ranged]
-        low, high = table.range_low[at].view(np.uint64), table.range_high[at].view(np.uint64)
-        argument[ranged] = _stirred(low) + high * np.uint64(3)
-    return _stirred(argument + _stirred(table.predicate_head.astype(np.uint64)))
+def _prints(head: Ints, argument: Ints, low: Reals, high: Reals) -> NDArray[np.uint64]:
+    bounds = _stirred((low + 0.0).view(np.uint64)) + (high + 0.0).view(np.uint64) * np.uint64(3)
+    return _stirred(bounds + argument.astype(np.uint64) + _stirred(head.astype(np.uint64)))
 
 
 def _stirred(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
