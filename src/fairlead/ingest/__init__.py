@@ -3,6 +3,9 @@
 records      one JSON object: a flat record or a CloudEvents 1.0 event
 jsonlines    a stream of lines, each with a JSON object
 xml          one XML document
+csv          a stream of lines of separated values under a header
+text         a stream of lines, each a notification by itself
+rows         one row of typed columns, as tables hold them
 """
 
 from fairlead.ingest.records import Fields

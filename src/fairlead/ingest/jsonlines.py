@@ -11,7 +11,7 @@ from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.rejection import Rejection
 from fairlead.model import Notification
 
-__all__ = ["read"]
+__all__ = ["content_of", "read"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -25,9 +25,13 @@ def read(
 ) -> Iterator[tuple[int, Notification | Rejection]]:
     """What stands in each line, with the line's number, counted from 1; blank lines are skipped."""
     for number, line in enumerate(stream, start=1):
-        content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
-        if content:
+        if content := content_of(line, number):
             yield (
                 number,
                 records.read(content, source=source, line=number, schema=schema, lift=lift, fields=fields),
             )
+
+
+def content_of(line: bytes, number: int) -> bytes:
+    """What a line holds, without the white space around it and the mark that some editors put before the first."""
+    return (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()

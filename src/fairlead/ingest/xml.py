@@ -13,15 +13,16 @@ gigabytes or name files of this machine.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 from xml.parsers import expat
 
 from fairlead.errors import ValueRefused
-from fairlead.filters.schema import Declared, Schema
+from fairlead.filters.schema import Schema
+from fairlead.ingest.literals import Literals
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.rejection import Rejection
-from fairlead.model import ROOT, Element, Instant, Kind, Notification
-from fairlead.model.encoding import DEPTH_MAX, parse_number
+from fairlead.model import ROOT, Element, Notification
+from fairlead.model.encoding import DEPTH_MAX
 
 __all__ = ["read"]
 
@@ -36,7 +37,7 @@ def read(
 ) -> Notification | Rejection:
     """The notification that an XML document holds, or why there is none."""
     try:
-        document = _parsed(raw, schema, fields)
+        document = _parsed(raw, Literals(schema, fields))
         notification = Notification.of(fields.mapped(document.attributes))
         wrapped = document if document.name == ROOT else Element(ROOT, {}, (document,))
         notification = replace(notification, document=wrapped)
@@ -45,8 +46,8 @@ def read(
         return Rejection.of(error, raw, source=source, line=line)
 
 
-def _parsed(raw: bytes | str, schema: Schema | None, fields: Fields) -> Element:
-    builder = _Builder(schema, fields)
+def _parsed(raw: bytes | str, literals: Literals) -> Element:
+    builder = _Builder(literals)
     parser = expat.ParserCreate()
     parser.ordered_attributes = True
     parser.StartElementHandler = builder.start
@@ -73,10 +74,9 @@ def _refuse_declaration(*_: Any) -> None:
 class _Builder:
     """The tree grows from the leaves: an element is made when its end tag comes."""
 
-    def __init__(self, schema: Schema | None, fields: Fields) -> None:
+    def __init__(self, literals: Literals) -> None:
         self.document: Element | None = None
-        self._schema = schema
-        self._texts = frozenset({fields.id, fields.producer})
+        self._literals = literals
         self._open: list[tuple[str, dict[str, Any], list[Element]]] = []
 
     def start(self, name: str, listed: list[str]) -> None:
@@ -104,23 +104,4 @@ class _Builder:
     def _value(self, path: str, text: str) -> Any:
         if path.count(".") >= DEPTH_MAX:
             raise ValueRefused(f"nested more than {DEPTH_MAX} levels deep: an attribute's name")
-        declared = None if self._schema is None else self._schema.domain(path)
-        value = self._read(path, text, declared)
-        if declared is not None and not declared.admits(value):
-            raise ValueRefused(f"{path!r} is declared as {declared}, which {text[:80]!r} is not")
-        return value
-
-    def _read(self, path: str, text: str, declared: Declared | None) -> Any:
-        if path in self._texts or (declared is not None and declared.kind is Kind.STRING):
-            return text
-        number = parse_number(text)
-        if path == "time" and isinstance(number, int):
-            return Instant(number)
-        if path == "time" or (declared is not None and declared.kind is Kind.TIME):
-            return Instant.parse(text)
-        if declared is not None and declared.kind is Kind.BOOLEAN:
-            return _BOOLEANS.get(text, text)
-        return text if number is None else number
-
-
-_BOOLEANS: Final = {"true": True, "false": False}
+        return self._literals.value(path, text)
