@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cli.inputs import add_language_options, language, opened
 from fairlead.cli.terminal import emit_json, paint, say
@@ -12,12 +15,17 @@ from fairlead.errors import BadInput
 if TYPE_CHECKING:
     from fairlead.audit import Event, Finding, Report
     from fairlead.filters import Schema
+    from fairlead.ingest import Rejection
 
 __all__ = ["configure"]
 
 SPECIFICATIONS = ("simple", "fifo", "causal", "total", "advertisements", "all")
 REJECTED_SHOWN = 5
 VIOLATIONS_SHOWN = 10
+VIOLATIONS_FROM_SPARK = 1_000
+"""So many of each rule are brought together from Spark, to be printed as JSON."""
+PYTHON_BYTES_MAX: Final = 64 * 2**20
+"""A table of up to so many bytes is judged here; Spark, which takes seconds to start, judges larger ones."""
 COLOURS = {"holds": "green", "open": "yellow", "violated": "red"}
 
 
@@ -32,7 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Example: fairlead audit trace.jsonl --spec fifo. "
         "Exit code: 0 when nothing is violated, 1 when something is, 2 when the trace cannot be read."
     )
-    parser.add_argument("trace", metavar="TRACE", help="JSON lines; - is standard input")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="JSON lines (- is standard input), a Parquet file or a directory of them, or a pipeline's output",
+    )
     parser.add_argument(
         "--spec",
         metavar="NAME",
@@ -42,41 +54,168 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "where somebody advertises",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--on",
+        choices=("python", "spark"),
+        help="where to judge it (default: here, and on Spark where Parquet is larger than "
+        f"{PYTHON_BYTES_MAX // 2**20} MB)",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", metavar="M", help="Spark's master; it is judged on Spark then")
+    where.add_argument("--remote", metavar="URL", help="a Spark Connect server; likewise")
     add_language_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fairlead.audit import TraceRefused, Verdict, audit
+    from fairlead.audit import TraceRefused, Verdict
 
-    lines, events = _read(arguments.trace, language(arguments))
-    named = () if arguments.spec == "all" else (arguments.spec,)
+    schema = language(arguments)
+    trace = _trace_at(arguments.trace)
     try:
-        report = audit(events, *named)
+        judged = (_on_spark if _wants_spark(arguments, trace) else _here)(arguments, trace, schema)
     except TraceRefused as error:
         raise BadInput(f"{arguments.trace}: {error}") from None
     if arguments.json:
-        emit_json(_jsonable(report, lines))
+        emit_json(judged.jsonable())
     else:
-        _show(report, lines, len(events))
-    return 1 if report.verdict is Verdict.VIOLATED else 0
+        _show(judged)
+    return 1 if judged.report.verdict is Verdict.VIOLATED else 0
 
 
-def _read(path: str, schema: Schema | None) -> tuple[list[int], list[Event]]:
+# -- where a trace is ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """A trace: a file of JSON lines, or the Parquet files at and below some paths."""
+
+    name: str
+    tables: tuple[str, ...] = ()
+
+    def events(self, schema: Schema | None) -> Iterator[tuple[int, Event | Rejection]]:
+        """Each event, or why there is none, with the number of its line or row."""
+        if self.tables:
+            from fairlead.audit import parquet
+
+            yield from parquet.read(*self.tables, schema=schema)
+            return
+        from fairlead.audit import read
+
+        with opened(self.name) as stream:
+            yield from read(stream, self.name, schema)
+
+
+def _trace_at(path: str) -> _Trace:
+    if path == "-":
+        return _Trace(path)
+    if "://" in path or Path(path).is_dir():
+        return _Trace(path, _tables_below(path))
+    with opened(path) as stream:
+        return _Trace(path, (path,) if stream.read(4) == b"PAR1" else ())
+
+
+def _tables_below(path: str) -> tuple[str, ...]:
+    """The directory itself; of a pipeline's output, the traces of the batches that are committed."""
+    from fairlead.spark.output import Output
+
+    output = Output(path)
+    if not output.batches():
+        return (path,)
+    if not (found := output.paths("trace")):
+        raise BadInput(f"{path}: the pipeline has written no trace", hint="[audit] trace = true lets it")
+    return tuple(found)
+
+
+def _wants_spark(arguments: argparse.Namespace, trace: _Trace) -> bool:
+    if arguments.on is not None:
+        return bool(arguments.on == "spark")
+    if arguments.master or arguments.remote:
+        return True
+    if not trace.tables:
+        return False
+    from fairlead.audit import parquet
+
+    return sum(file.bytes for file in parquet.files(*trace.tables)) > PYTHON_BYTES_MAX
+
+
+# -- judging -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A report about a trace, and where in the file its events stand."""
+
+    report: Report
+    counts: Mapping[tuple[str, str], int]
+    events: int
+    lines: list[int] | None
+    """The line of each event; None where the events are rows, counted from 1."""
+
+    @property
+    def noun(self) -> str:
+        return "rows" if self.lines is None else "lines"
+
+    def where(self, places: tuple[int, ...]) -> list[int]:
+        return [place + 1 if self.lines is None else self.lines[place] for place in places]
+
+    def count(self, finding: Finding) -> int:
+        """How many violations there are, shown or not."""
+        return self.counts[finding.specification, finding.rule]
+
+    def jsonable(self) -> dict[str, Any]:
+        """The report, with lines of the file or rows of the table in place of the places in the trace."""
+        jsonable = self.report.jsonable()
+        for finding, written in zip(self.report, jsonable["findings"], strict=True):
+            written["count"] = self.count(finding)
+            for violation in written["violations"]:
+                violation[self.noun] = self.where(violation.pop("places"))
+        return jsonable
+
+
+def _here(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
+    from fairlead.audit import audit
+
+    lines, events = _read(trace, schema)
+    report = audit(events, *_named(arguments))
+    counts = {(each.specification, each.rule): len(each.violations) for each in report}
+    return _Judged(report, counts, len(events), None if trace.tables else lines)
+
+
+def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
+    from fairlead.spark.auditing import audit
+    from fairlead.spark.sessions import session
+    from fairlead.spark.trace import frame_of, read
+
+    spark = session(master=arguments.master, remote=arguments.remote)
+    lines = None
+    if trace.tables:
+        told = read(spark, *trace.tables)
+    else:
+        lines, events = _read(trace, schema)
+        told = frame_of(spark, events)
+    shown = VIOLATIONS_FROM_SPARK if arguments.json else VIOLATIONS_SHOWN
+    found = audit(told, *_named(arguments), schema=schema, extensions=arguments.extension, shown=shown)
+    return _Judged(found.report, found.counts, found.events, lines)
+
+
+def _named(arguments: argparse.Namespace) -> tuple[str, ...]:
+    return () if arguments.spec == "all" else (arguments.spec,)
+
+
+def _read(trace: _Trace, schema: Schema | None) -> tuple[list[int], list[Event]]:
     """The events of a trace and the lines they stand in; BadInput where a line is no event."""
-    from fairlead.audit import read
     from fairlead.ingest import Rejection
 
     lines: list[int] = []
     events: list[Event] = []
     rejected: list[str] = []
-    with opened(path) as stream:
-        for number, event in read(stream, path, schema):
-            if isinstance(event, Rejection):
-                rejected.append(f"{path}:{number}: {event.reason}")
-            else:
-                lines.append(number)
-                events.append(event)
+    for number, event in trace.events(schema):
+        if isinstance(event, Rejection):
+            rejected.append(f"{trace.name}:{number}: {event.reason}")
+        else:
+            lines.append(number)
+            events.append(event)
     if rejected:
         more = len(rejected) - REJECTED_SHOWN
         shown = rejected[:REJECTED_SHOWN] + ([f"… and {more:,} more lines"] if more > 0 else [])
@@ -84,30 +223,31 @@ def _read(path: str, schema: Schema | None) -> tuple[list[int], list[Event]]:
     return lines, events
 
 
-def _jsonable(report: Report, lines: list[int]) -> dict[str, Any]:
-    """The report, with the lines of the file in place of the places in the trace."""
-    jsonable = report.jsonable()
-    for finding in jsonable["findings"]:
-        for violation in finding["violations"]:
-            violation["lines"] = [lines[place] for place in violation.pop("places")]
-    return jsonable
+# -- telling -------------------------------------------------------------------------------------------------
 
 
-def _show(report: Report, lines: list[int], events: int) -> None:
-    for finding in report:
+def _show(judged: _Judged) -> None:
+    for finding in judged.report:
         verdict = finding.verdict.value
         name = f"{finding.specification}: {finding.rule}"
-        say(f"{name:<28} {paint(verdict, COLOURS[verdict])}{_count(finding)}")
+        say(f"{name:<28} {paint(verdict, COLOURS[verdict])}{_tally(finding, judged.count(finding))}")
         for violation in finding.violations[:VIOLATIONS_SHOWN]:
-            where = ", ".join(str(lines[place]) for place in violation.places)
-            say(f"  {violation.what} (lines {where})")
-        if len(finding.violations) > VIOLATIONS_SHOWN:
-            say(f"  … and {len(finding.violations) - VIOLATIONS_SHOWN:,} more; --json has them all")
-    verdict = report.verdict.value
-    say(f"{events:,} events: {paint(verdict, 'bold', COLOURS[verdict])}")
+            where = ", ".join(map(str, judged.where(violation.places)))
+            say(f"  {violation.what} ({judged.noun} {where})")
+        if (more := judged.count(finding) - VIOLATIONS_SHOWN) > 0:
+            say(f"  … and {more:,} more; --json has {_extent(judged, finding)}")
+    verdict = judged.report.verdict.value
+    say(f"{judged.events:,} events: {paint(verdict, 'bold', COLOURS[verdict])}")
 
 
-def _count(finding: Finding) -> str:
-    if finding.violations:
-        return f", {len(finding.violations):,}"
+def _tally(finding: Finding, count: int) -> str:
+    if count:
+        return f", {count:,}"
     return f", {finding.open:,} not delivered yet" if finding.open else ""
+
+
+def _extent(judged: _Judged, finding: Finding) -> str:
+    """How much of the rest the other format has."""
+    count = judged.count(finding)
+    fits = len(finding.violations) == count or count <= VIOLATIONS_FROM_SPARK
+    return "them all" if fits else f"the first {VIOLATIONS_FROM_SPARK:,}"

@@ -1,0 +1,473 @@
+"""Does a trace of any length keep the specification? The same verdicts and proofs as from `fairlead.audit`.
+
+The rules are those of `fairlead.audit.specifications` (book 2.5.2 to 2.5.4), each as a join or a window over the
+tables of `history`. Nothing that grows with the trace comes to one place: the driver gets counts and the first
+violations of each rule; all violations are a table.
+
+    subscribed, published, once, advertised, liveness    joins of publications, deliveries and periods
+    fifo              the latest publication so far, per component and producer: a window
+    causal, total     windows find the parts of the trace in which somebody's order turns back; these alone go to
+                      the exact programs of `fairlead.audit.orders`, each part by itself
+
+**Parts.** Number the publications. Where a component is notified about a larger number before a smaller one, this
+spans all numbers between the two; parts are what such spans cover together. Whatever contradicts one order of all
+is a circle of "before", and goes down as far as it goes up, so all of it lies within one part. Likewise the chain
+that leads from a cause to an effect, where somebody is notified about the effect first: numbers being places of
+publication, it goes up only, between the two. Where everybody's order goes up there are no parts, and both hold.
+
+A small trace is one part: the plain program judges it in a worker sooner than Spark plans all the joins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from fairlead.audit import orders
+from fairlead.audit import specifications as plain
+from fairlead.audit.history import Delivered, Publication
+from fairlead.audit.history import History as Told
+from fairlead.audit.report import Finding, Report, Violation
+from fairlead.audit.trace import Published
+from fairlead.errors import TraceRefused
+from fairlead.model.order import Identity, OrderKey
+from fairlead.spark.failures import reason
+from fairlead.spark.history import History, Language, binds, has_begun, holds, notification_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, Row
+
+    from fairlead.filters import Schema
+
+__all__ = ["SPECIFICATIONS", "Audited", "audit"]
+
+SHOWN: Final = 100
+SMALL: Final = 200_000
+"""Up to so many events a trace is judged in one piece."""
+BIN: Final = 1_024
+"""Parts of a trace are found by bins of so many places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What an audit found.
+
+    `report` has the first violations of each rule, by the places that prove them; `counts` tells how many there
+    are; `violations` is the table of all: specification, rule, what, places. Like every table it is made when it
+    is asked for, from the trace: persist it where you ask more than once.
+    """
+
+    report: Report
+    counts: Mapping[tuple[str, str], int]
+    violations: DataFrame
+    events: int
+
+
+def audit(
+    trace: DataFrame,
+    *specifications: str,
+    schema: Schema | None = None,
+    extensions: Sequence[str] = (),
+    shown: int = SHOWN,
+    small: int = SMALL,
+) -> Audited:
+    """Judge a trace with places, as `fairlead.spark.trace.read` gives it, by the specifications that are named.
+
+    Without a name, by all; of `simple` and `advertisements` by the one that fits, as in `fairlead.audit.audit`.
+    TraceRefused where no run can have such a trace; beyond the `small` number of events, filters and contents
+    are read only where a rule asks for them.
+    """
+    if unknown := set(specifications) - set(SPECIFICATIONS):
+        raise ValueError(f"no such specification: {', '.join(sorted(unknown))}")
+    language = Language(schema, tuple(extensions))
+    try:
+        history = History(trace, language)
+        fitting = "advertisements" if history.advertises else "simple"
+        chosen = specifications or (fitting, "fifo", "causal", "total")
+        try:
+            history.check_rows()
+            if history.events <= small:
+                return _report(chosen, _found_whole(trace, chosen, language), history.events, shown)
+            history.check()
+            return _report(chosen, _found_in_parts(history, chosen), history.events, shown)
+        finally:
+            history.forget()
+    except Exception as error:
+        # What a worker refuses reaches the driver as a text with a traceback.
+        if isinstance(refusal := reason(error), TraceRefused):
+            raise refusal from None
+        raise
+
+
+def _report(specifications: Sequence[str], found: DataFrame, events: int, shown: int) -> Audited:
+    """Count what was found, and bring the first of each rule here."""
+    alike = Window.partitionBy("specification", "rule")  # of one rule all are open, or none
+    numbered = found.withColumns(
+        {"count": F.count("*").over(alike), "number": F.row_number().over(alike.orderBy("places", "what"))}
+    )
+    rules = [(each.specification, each.rule) for each in plain.audit((), *specifications)]
+    first: dict[tuple[str, str], list[Row]] = {rule: [] for rule in rules}
+    for row in numbered.where(F.col("number") <= max(1, shown)).orderBy("number").collect():
+        first[row["specification"], row["rule"]].append(row)
+    counts = {rule: rows[0]["count"] if rows and not rows[0]["open"] else 0 for rule, rows in first.items()}
+    return Audited(
+        Report(tuple(_finding(*rule, rows) for rule, rows in first.items())),
+        counts,
+        found.where(~F.col("open")).select("specification", "rule", "what", "places"),
+        events,
+    )
+
+
+def _finding(specification: str, rule: str, rows: Sequence[Row]) -> Finding:
+    if rows and rows[0]["open"]:
+        return Finding(specification, rule, open=rows[0]["count"])
+    return Finding(specification, rule, tuple(Violation(row["what"], tuple(row["places"])) for row in rows))
+
+
+def _found_in_parts(history: History, specifications: Sequence[str]) -> DataFrame:
+    found = [
+        rows.withColumns({"specification": F.lit(name), "rule": F.lit(rule)})
+        for name in specifications
+        for rule, rows in SPECIFICATIONS[name](history).items()
+    ]
+    return reduce(DataFrame.unionByName, found)
+
+
+def _found_whole(trace: DataFrame, specifications: Sequence[str], language: Language) -> DataFrame:
+    def judge(whole: pa.Table) -> pa.Table:  # Spark looks at the annotations, which `partial` hides
+        return _judged_whole(language, specifications, whole)
+
+    return trace.groupBy(F.lit("all of it")).applyInArrow(
+        judge, f"specification string, rule string, {FOUND}"
+    )
+
+
+def _judged_whole(language: Language, specifications: Sequence[str], trace: pa.Table) -> pa.Table:
+    """What the plain program finds in a trace; for what is open it has numbers only."""
+    report = plain.audit(language.events(trace), *specifications)
+    rows = [
+        (each.specification, each.rule, what, places, open)
+        for each in report
+        for what, places, open in (
+            *((violation.what, violation.places, False) for violation in each.violations),
+            *[(None, (), True)] * each.open,
+        )
+    ]
+    columns = zip(*rows, strict=True) if rows else [()] * 5
+    types = (pa.string(), pa.string(), pa.string(), pa.list_(pa.int64()), pa.bool_())
+    names = ("specification", "rule", "what", "places", "open")
+    return pa.table([pa.array(each, type) for each, type in zip(columns, types, strict=True)], names)
+
+
+Rules = dict[str, DataFrame]
+"""What was found, by rule: what, places, open."""
+
+
+def _found(rows: DataFrame, places: Column, *what: str, open: bool = False) -> DataFrame:
+    """Each row as a violation: the places that prove it, and a sentence, in which {names} are columns."""
+    parts = [part for text in what for part in re.split(r"(\{\w+\})", text) if part]
+    sentence = [F.col(part[1:-1]) if part.startswith("{") else F.lit(part) for part in parts]
+    return rows.select(
+        F.concat(*sentence).alias("what"),
+        places.cast("array<bigint>").alias("places"),
+        F.lit(open).alias("open"),
+    )
+
+
+FOUND: Final = "what string, places array<bigint>, open boolean"
+
+
+# -- who is notified about what (book 2.5.2, 2.5.4) --------------------------------------------------------
+
+
+def _simple(history: History) -> Rules:
+    return {
+        "subscribed": _subscribed(history),
+        "published": _published(history),
+        "once": _once(history),
+        "liveness": _liveness(history, history.publications),
+    }
+
+
+def _advertisements(history: History) -> Rules:
+    return {
+        "subscribed": _subscribed(history),
+        "published": _published(history),
+        "once": _once(history),
+        "advertised": _advertised(history),
+        "liveness": _liveness(history, _stay_advertised(history)),
+    }
+
+
+def _subscribed(history: History) -> DataFrame:
+    """Nobody is notified about what no subscription of its matches."""
+    published = history.deliveries.where(F.col("publication").isNotNull())
+    return _found(
+        _without(published, history.entitled, ("publication", "component"), holds("place")),
+        _sorted("publication", "place"),
+        "{component} was notified about {name} without a subscription that matches it",
+    )
+
+
+def _published(history: History) -> DataFrame:
+    """Nobody is notified about what was not published before."""
+    never = history.deliveries.where(F.col("publication").isNull())
+    early = history.deliveries.where(F.col("place") < F.col("publication"))
+    return _found(
+        never, F.array("place"), "{component} was notified about {name}, which nobody published"
+    ).unionByName(
+        _found(
+            early,
+            F.array("place", "publication"),
+            "{component} was notified about {name} before it was published",
+        )
+    )
+
+
+def _once(history: History) -> DataFrame:
+    """Nobody is notified about the same twice."""
+    again = history.deliveries.where(F.col("first") < F.col("place"))
+    return _found(again, F.array("first", "place"), "{component} was notified about {name} again")
+
+
+def _advertised(history: History) -> DataFrame:
+    """Nobody is notified about what its producer had not advertised, unless that had advertised nothing yet."""
+    own = history.advertisements.withColumnRenamed("component", "producer")
+    bound = _with(history.publications, own, ("producer",), has_begun("publication"))
+    unannounced = _without(bound, history.announced.where(holds("publication")), ("publication",))
+    later = history.deliveries.where(F.col("place") > F.col("publication"))
+    return _found(
+        _with(later, unannounced, ("publication",)),
+        F.array("publication", "place"),
+        "{component} was notified about {name}, which its producer had not advertised",
+    )
+
+
+def _stay_advertised(history: History) -> DataFrame:
+    """The publications that must be delivered as far as advertisements go."""
+    own = history.advertisements.withColumnRenamed("component", "producer")
+    free = _without(history.publications, own, ("producer",))
+    bound = _with(history.publications, own, ("producer",))
+    return free.unionByName(_with(bound, history.announced.where(binds()), ("publication",)))
+
+
+def _liveness(history: History, publications: DataFrame) -> DataFrame:
+    """Everybody is notified about what matches a subscription of its that has taken effect and stays.
+
+    Where the trace has not ended, what is missing may still come. The first of several subscriptions proves it.
+    """
+    due = (
+        history.entitled.join(publications, "publication")
+        .where(binds())
+        .groupBy("publication", "component", "name")
+        .agg(F.min("begun").alias("begun"))
+    )
+    reached = history.deliveries.where(F.col("place") > F.col("publication"))
+    return _found(
+        _without(due, reached, ("publication", "component")),
+        _sorted("begun", "publication"),
+        "{component} was never notified about {name}, which its subscription matches",
+        open=not history.ended,
+    )
+
+
+def _with(rows: DataFrame, others: DataFrame, same: Sequence[str], where: Column | None = None) -> DataFrame:
+    """The rows that have one of the others: with the same values, and where the condition on both holds."""
+    return _joined(rows, others, same, where, "left_semi")
+
+
+def _without(
+    rows: DataFrame, others: DataFrame, same: Sequence[str], where: Column | None = None
+) -> DataFrame:
+    """The rows that have none of the others."""
+    return _joined(rows, others, same, where, "left_anti")
+
+
+def _joined(
+    rows: DataFrame, others: DataFrame, same: Sequence[str], where: Column | None, how: str
+) -> DataFrame:
+    renamed = others.select(
+        *(F.col(name).alias(f"other {name}") for name in same),
+        *(name for name in others.columns if name not in rows.columns),
+    )
+    condition = reduce(lambda one, two: one & two, (F.col(name) == F.col(f"other {name}") for name in same))
+    return rows.join(renamed, condition if where is None else condition & where, how)
+
+
+def _sorted(*places: str) -> Column:
+    return F.sort_array(F.array(*places))
+
+
+# -- FIFO-producer order (Definition 2.6) ------------------------------------------------------------------
+
+
+def _fifo(history: History) -> Rules:
+    """Nobody is notified about two notifications of one producer in another order than it published them."""
+    so_far = Window.partitionBy("component", "producer").orderBy("place")
+    ahead = F.max(F.struct("publication", "place", "name"))
+    turned = (
+        history.delivered.where(F.col("publication").isNotNull())
+        .withColumn("ahead", ahead.over(so_far.rowsBetween(Window.unboundedPreceding, -1)))
+        .where(F.col("ahead.publication") > F.col("publication"))
+        .withColumn("earlier", F.col("ahead.name"))
+        .withColumn(
+            "whose", F.when(F.col("producer") == "", "the same producer").otherwise(F.col("producer"))
+        )
+    )
+    return {
+        "order": _found(
+            turned,
+            F.array("publication", "ahead.publication", "ahead.place", "place"),
+            "{component} was notified about {earlier} before {name}, which {whose} had published first",
+        )
+    }
+
+
+# -- causal order (Definition 2.7) -------------------------------------------------------------------------
+
+
+def _causal(history: History) -> Rules:
+    """Nobody is notified about an effect before its cause."""
+    delivered = history.delivered.where(F.col("publication").isNotNull())
+    so_far = Window.partitionBy("component").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
+    turns = (
+        delivered.withColumn("high", F.max("publication").over(so_far))
+        .where(F.col("high") > F.col("publication"))
+        .select(F.col("publication").alias("low"), "high")
+    )
+    if turns.isEmpty():
+        return {"order": history.nothing(FOUND)}
+    parts = history.keep(_parts(turns))
+    told = _within(delivered, "publication", parts)
+    published = _within(history.contents, "place", parts)
+    rows = published.unionByName(told.select("part", "place", "component", "producer", "id"), True)
+    return {"order": rows.groupBy("part").applyInArrow(_causal_within, FOUND)}
+
+
+def _causal_within(table: pa.Table) -> pa.Table:
+    """What `orders.causal` finds in a part of a trace: its publications, and all that is told about these."""
+    history = Told()
+    for row in sorted(table.to_pylist(), key=lambda row: row["place"]):
+        identity = Identity(row["producer"], row["id"])
+        if row["component"] is None:
+            notification = notification_in(row)
+            event = Published(notification, OrderKey.of(notification))
+            history.publications[identity] = Publication(row["place"], event)
+        else:
+            place = row["place"]
+            history.notifications.append(Delivered(place, row["component"], identity, place))
+    return _table(orders.causal(history))
+
+
+# -- total order (Definition 2.8) --------------------------------------------------------------------------
+
+
+def _total(history: History) -> Rules:
+    """No two components are notified about the same two in different orders; and one order fits all.
+
+    Any numbers will do: the closer they are to the order that components were notified in, the smaller the
+    parts. Two are tried, the places of publication and of the first notification.
+    """
+    everywhere = Window.partitionBy("producer", "id")
+    own = Window.partitionBy("component")
+    numbered = (
+        history.delivered.withColumn("told", F.min("place").over(everywhere))
+        .withColumn("published", F.coalesce("publication", "told"))
+        .withColumn("since", F.min("place").over(own))
+        .withColumns({f"{each}_before": F.lag(each).over(own.orderBy("place")) for each in NUMBERINGS})
+    )
+    [descents] = numbered.agg(*(F.count_if(_descends(each)).alias(each) for each in NUMBERINGS)).collect()
+    best = min(NUMBERINGS, key=lambda each: descents[each])
+    if not descents[best]:
+        return dict.fromkeys(ONE_ORDER, history.nothing(FOUND))
+    turns = numbered.where(_descends(best)).select(
+        F.col(best).alias("low"), F.col(f"{best}_before").alias("high")
+    )
+    told = _within(numbered, best, history.keep(_parts(turns)))
+    rows = told.select("part", "since", "place", "component", "producer", "id").groupBy("part")
+    found = history.keep(rows.applyInArrow(_total_within, f"rule string, {FOUND}"))
+    return {rule: found.where(F.col("rule") == rule).drop("rule") for rule in ONE_ORDER}
+
+
+NUMBERINGS: Final = ("published", "told")
+ONE_ORDER: Final = {"agreement": orders.agreement, "one order": orders.one_order}
+
+
+def _descends(numbers: str) -> Column:
+    return F.col(f"{numbers}_before") >= F.col(numbers)
+
+
+def _total_within(table: pa.Table) -> pa.Table:
+    """What the exact programs find in a part of a trace."""
+    history = _rows(table)
+    found = {rule: _table(judge(history)) for rule, judge in ONE_ORDER.items()}
+    return pa.concat_tables(
+        each.add_column(0, "rule", pa.array([rule] * len(each), pa.string())) for rule, each in found.items()
+    )
+
+
+def _rows(table: pa.Table) -> Told:
+    """What is told in a part, component by component, those first that were notified first in the whole trace.
+
+    A proof names one of several components and circles: this gives the one that is found in the whole.
+    """
+    history = Told()
+    for row in sorted(table.to_pylist(), key=lambda row: (row["since"], row["place"])):
+        identity = Identity(row["producer"], row["id"])
+        history.notifications.append(Delivered(row["place"], row["component"], identity, row["place"]))
+    return history
+
+
+def _table(violations: Iterable[Violation]) -> pa.Table:
+    found = list(violations)
+    return pa.table(
+        {
+            "what": pa.array([each.what for each in found], pa.string()),
+            "places": pa.array([each.places for each in found], pa.list_(pa.int64())),
+            "open": pa.array([False] * len(found), pa.bool_()),
+        }
+    )
+
+
+# -- parts -------------------------------------------------------------------------------------------------
+
+
+def _parts(spans: DataFrame) -> DataFrame:
+    """What spans cover together: `part`, the smallest number of each, and `last`, the largest one.
+
+    One machine sorts the spans. They are what is wrong with a trace, or nearly, and not the trace.
+    """
+    by_low = Window.partitionBy(F.lit("all")).orderBy("low", "high")
+    reach = F.max("high").over(by_low.rowsBetween(Window.unboundedPreceding, -1))
+    begins = F.when(reach.isNull() | (reach < F.col("low")), F.col("low"))
+    return (
+        spans.withColumn("begins", begins)
+        .withColumn("part", F.max("begins").over(by_low.rowsBetween(Window.unboundedPreceding, 0)))
+        .groupBy("part")
+        .agg(F.max("high").alias("last"))
+    )
+
+
+def _within(rows: DataFrame, number: str, parts: DataFrame) -> DataFrame:
+    """The rows whose number lies in a part, with that part. Bins make an equality of what is a range."""
+    first, last = (F.floor(F.col(each) / BIN) for each in ("part", "last"))
+    binned = parts.withColumn("bin", F.explode(F.sequence(first, last)))
+    found = rows.withColumn("bin", F.floor(F.col(number) / BIN)).join(binned, "bin")
+    return found.where(F.col(number).between(F.col("part"), F.col("last"))).drop("bin", "last")
+
+
+SPECIFICATIONS: Final[dict[str, Callable[[History], Rules]]] = {
+    "simple": _simple,
+    "advertisements": _advertisements,
+    "fifo": _fifo,
+    "causal": _causal,
+    "total": _total,
+}
+"""The specifications by name, in the rules of `fairlead.audit.SPECIFICATIONS`."""

@@ -1,0 +1,404 @@
+"""A trace on Spark, indexed: the tables that the rules are made of, as `fairlead.audit.history` has them.
+
+    publications    publication (its place), key, producer, id, name
+    deliveries      place, first (that of the first about the same to the same), component, producer, id, name;
+                    publication and key, which are null where it was never published
+    subscriptions   one row per `Period`: begun, component, filter, from, until, over, ready; advertisements too
+    entitled        publication and period of each match, whenever the period holds
+
+Events are places, and order keys are structs, which Spark compares as `OrderKey` does: from left to right, nulls
+first, strings by code point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cache, cached_property, partial, reduce
+from math import ceil
+from operator import and_
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from fairlead.audit.parquet import SCHEMA, event_of
+from fairlead.audit.trace import VERSION, Event
+from fairlead.errors import FairleadError, TraceRefused
+from fairlead.filters.language import parse
+from fairlead.matching.columnar import Columnar
+from fairlead.spark.frames import KEY, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from fairlead.filters import Filter, Schema
+    from fairlead.model import Notification
+
+__all__ = ["CONTENT", "History", "Language", "binds", "has_begun", "holds", "name_of", "notification_in"]
+
+PUBLICATIONS_PER_SLICE: Final = 20_000
+PERIODS_PER_SHARE: Final = 200_000
+INDEXES_KEPT: Final = 2
+DECLARED: Final = ("filter", "from", "until", "ready")
+CONTENT: Final = ("place", "producer", "id", "event_time", "sequence", "record")
+"""The columns that make a notification of a publication."""
+
+# What each kind of event must say.
+REQUIRED: Final = {
+    "pub": ("time", "producer", "id", "record"),
+    "sub": ("component", "subscription", "filter"),
+    "unsub": ("component", "subscription"),
+    "adv": ("component", "advertisement", "filter"),
+    "unadv": ("component", "advertisement"),
+    "ready": ("component",),
+    "notify": ("component", "producer", "id"),
+    "topology": ("change",),
+    "scope": ("change",),
+    "fault": ("change",),
+    "end": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What it takes to read the filters of a trace, in whichever process that happens."""
+
+    schema: Schema | None = None
+    extensions: tuple[str, ...] = ()
+
+    def filter(self, text: str, place: int) -> Filter:
+        """The filter that an event has."""
+        self._prepare()
+        try:
+            return parse(text, self.schema)
+        except FairleadError as error:
+            raise _refused(place, error) from error
+
+    def events(self, trace: pa.Table) -> Iterator[Event]:
+        """The events of a trace, in their order."""
+        self._prepare()
+        for row in trace.sort_by("place").select(["place", *SCHEMA.names]).to_pylist():
+            place = row.pop("place")
+            try:
+                yield event_of(row, self.schema)
+            except FairleadError as error:
+                raise _refused(place, error) from error
+
+    def _prepare(self) -> None:
+        for name in self.extensions:
+            _load(name)
+
+
+@cache
+def _load(extension: str) -> None:
+    from fairlead.filters.extensions import load
+
+    load(extension)
+
+
+def _refused(place: int, error: FairleadError) -> TraceRefused:
+    return TraceRefused(f"event {place}: {error}")
+
+
+class History:
+    """The tables of a trace, each made when it is first asked for."""
+
+    def __init__(self, trace: DataFrame, language: Language) -> None:
+        self._trace, self._language = trace, language
+        self._kept: list[DataFrame] = []
+
+        def count(event: str) -> Column:
+            return F.count_if(F.col("event") == event)
+
+        [row] = trace.agg(
+            F.count("*"),
+            count("pub"),
+            count("sub"),
+            count("adv"),
+            F.min(F.when(F.col("event") == "end", F.col("place"))),
+            F.min(F.when(_is_malformed(), F.struct("place", "v", "event"))),
+        ).collect()
+        self.events, self._publications, self._subscriptions, self._advertisements, *rest = row
+        self._end, self._malformed = rest
+
+    @property
+    def ended(self) -> bool:
+        return self._end is not None
+
+    @property
+    def advertises(self) -> bool:
+        return bool(self._advertisements)
+
+    def forget(self) -> None:
+        """Let go of what was kept."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Keep, until all is forgotten, what takes long and is used more than once."""
+        self._kept.append(frame.persist())
+        return self._kept[-1]
+
+    def nothing(self, columns: str) -> DataFrame:
+        """A table without rows."""
+        return self._trace.sparkSession.createDataFrame([], columns)
+
+    # -- who said what -------------------------------------------------------------------------------------
+
+    @cached_property
+    def publications(self) -> DataFrame:
+        return self._of("pub").select(
+            F.col("place").alias("publication"),
+            F.struct(*KEY).alias("key"),
+            "producer",
+            "id",
+            name_of().alias("name"),
+        )
+
+    @cached_property
+    def contents(self) -> DataFrame:
+        """The publications with all that makes a notification."""
+        return self._of("pub").select(*CONTENT)
+
+    @cached_property
+    def deliveries(self) -> DataFrame:
+        same = Window.partitionBy("producer", "id", "component")
+        told = self._of("notify").select("place", "component", "producer", "id", name_of().alias("name"))
+        about = told.join(self.publications.drop("name"), ["producer", "id"], "left")
+        return self.keep(about.withColumn("first", F.min("place").over(same)))
+
+    @cached_property
+    def delivered(self) -> DataFrame:
+        """The deliveries without repetitions: a repetition offends safety, not the orders."""
+        return self.deliveries.where(F.col("first") == F.col("place"))
+
+    def _of(self, event: str) -> DataFrame:
+        return self._trace.where(F.col("event") == event)
+
+    # -- periods -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def subscriptions(self) -> DataFrame:
+        return self.keep(_periods(self._declarations("sub", "unsub", "subscription")))
+
+    @cached_property
+    def advertisements(self) -> DataFrame:
+        return self.keep(_periods(self._declarations("adv", "unadv", "advertisement")))
+
+    def _declarations(self, begin: str, end: str, noun: str) -> DataFrame:
+        """The events about subscriptions or advertisements, and how what they name stood before.
+
+        `active` says whether it held, `period` counts its periods so far, and `known` is the filter that it
+        has had since the latest began.
+        """
+        ordered = Window.partitionBy("component", "name").orderBy("place")
+        earlier = ordered.rowsBetween(Window.unboundedPreceding, -1)
+        event, begins = F.col("event"), F.col("event") == begin
+        begun_last = F.last(F.when(event != "ready", begins), ignorenulls=True).over(earlier)
+        opens = begins & ~F.col("active")
+        return (
+            self._trace.where(event.isin(begin, end) | ((event == "ready") & F.col(noun).isNotNull()))
+            .withColumn("name", F.col(noun))
+            .withColumn("active", F.coalesce(begun_last, F.lit(False)))
+            .withColumn("period", F.count_if(opens).over(ordered))
+            .withColumn("known", F.last(F.when(opens, F.col("filter")), ignorenulls=True).over(ordered))
+            .where(F.col("period") > 0)
+            .withColumn("begins", begins)
+            .withColumn("ends", event == end)
+            .select("place", "component", "name", "period", "active", "begins", "ends", *DECLARED, "known")
+        )
+
+    # -- matches -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def entitled(self) -> DataFrame:
+        return self._matching(self.subscriptions, self._subscriptions)
+
+    @cached_property
+    def announced(self) -> DataFrame:
+        """The same for each publication and its own producer's advertisements."""
+        found = self._matching(self.advertisements, self._advertisements)
+        return found.join(self.publications, "publication").where(F.col("component") == F.col("producer"))
+
+    def _matching(self, periods: DataFrame, periods_max: int) -> DataFrame:
+        """Publications are cut into slices and periods into shares, and each slice meets each share in a worker,
+        which makes an index of the share. So neither has to fit in one place, and the driver sees none.
+        """
+        slices = max(1, ceil(self._publications / PUBLICATIONS_PER_SLICE))
+        shares = max(1, ceil(periods_max / PERIODS_PER_SHARE))
+        sliced = self.contents.withColumn("slice", F.col("place") % slices).withColumn("share", _each(shares))
+        shared = periods.select("begun", "filter", (F.col("begun") % shares).alias("share"))
+        matches = (
+            sliced.groupBy("slice", "share")
+            .cogroup(shared.withColumn("slice", _each(slices)).groupBy("slice", "share"))
+            .applyInArrow(partial(matches_in, self._language), "publication bigint, begun bigint")
+        )
+        return self.keep(matches).join(periods.drop("filter"), "begun")
+
+    # -- what no run can have ------------------------------------------------------------------------------
+
+    def check_rows(self) -> None:
+        """TraceRefused where a row is no event."""
+        if (odd := self._malformed) is not None:
+            version = odd["v"] == VERSION
+            what = f"not an event, or not all of one: {odd['event']!r}" if version else "not of version 1"
+            raise TraceRefused(f"event {odd['place']}: {what}")
+
+    def check(self) -> None:
+        """TraceRefused where no run can have such a trace: for the first event that shows it."""
+        behind = self._end + 1 if self.ended else self.events
+        again = self._declared_again()
+        if again is not None and again["place"] < behind:
+            raise TraceRefused(f"event {again['place']}: {again['what']}", hint=again["hint"])
+        if behind < self.events:
+            raise TraceRefused(f"event {behind}: the trace goes on behind its end")
+
+    def _declared_again(self) -> Row | None:
+        """The first event that publishes what was published, or declares another filter under an active id."""
+        before = F.min("place").over(Window.partitionBy("producer", "id"))
+        published = _refusals(
+            self._of("pub").withColumn("before", before).where(F.col("before") < F.col("place")),
+            F.concat(name_of(), F.lit(" was published before, by event "), F.col("before")),
+            "a notification is published at most once; a duplicate is dropped, not published",
+        )
+        told = self._declarations("sub", "unsub", "subscription")
+        if self.advertises:
+            told = told.unionByName(self._declarations("adv", "unadv", "advertisement"))
+        again = F.col("begins") & F.col("active") & (F.col("filter") != F.col("known"))
+        texts = told.where(again).select("place", "component", "name", "filter", "known")
+        first = _first(published.unionByName(_otherwise(texts)))
+        if first is None or first["hint"] is not None:
+            return first
+        # Two texts may be one filter: where that is the question, they are read.
+        columns = ", ".join(f"{name} {type}" for name, type in texts.dtypes)
+        other = texts.mapInArrow(partial(other_filters, self._language), columns)
+        return _first(published.unionByName(_otherwise(other)))
+
+
+def _is_malformed() -> Column:
+    """Whether a row is no event of this version, or lacks what such an event has."""
+    lacking = F.lit(True)
+    for kind, names in REQUIRED.items():
+        given = reduce(and_, (F.col(name).isNotNull() for name in names), F.lit(True))
+        lacking = F.when(F.col("event") == kind, ~given).otherwise(lacking)
+    return lacking | ~F.col("v").eqNullSafe(F.lit(VERSION))
+
+
+def _otherwise(texts: DataFrame) -> DataFrame:
+    return _refusals(texts, F.format_string("'%s' of '%s' has another filter already", "name", "component"))
+
+
+def _refusals(rows: DataFrame, what: Column, hint: str | None = None) -> DataFrame:
+    return rows.select("place", what.alias("what"), F.lit(hint).cast("string").alias("hint"))
+
+
+def _first(refusals: DataFrame) -> Row | None:
+    return next(iter(refusals.orderBy("place").limit(1).collect()), None)
+
+
+def name_of() -> Column:
+    """How a notification is called in a report."""
+    producer, id = F.col("producer"), F.col("id")
+    return F.when(producer == "", id).otherwise(F.concat(producer, F.lit("/"), id))
+
+
+# -- periods -----------------------------------------------------------------------------------------------
+
+
+def _periods(declarations: DataFrame) -> DataFrame:
+    """The first event of a period declares it. Ending what is not active changes nothing (book 2.5.2)."""
+    active, ends = F.col("active"), F.col("ends")
+    takes_effect = active & ~ends & ~F.col("begins")
+    told = declarations.groupBy("component", "name", "period").agg(
+        F.min_by(F.struct("place", *DECLARED), "place").alias("declared"),
+        F.min(F.when(active & ends, F.struct("place", "until"))).alias("end"),
+        F.min(F.when(takes_effect, F.col("place"))).alias("effect"),
+    )
+    begun = F.col("declared.place")
+    return told.select(
+        begun.alias("begun"),
+        "component",
+        F.col("declared.filter").alias("filter"),
+        F.col("declared.from").alias("from"),
+        F.least("declared.until", "end.until").alias("until"),
+        F.when(F.col("end.until").isNull(), F.col("end.place")).alias("over"),
+        F.when(F.coalesce("declared.ready", F.lit(True)), begun).otherwise(F.col("effect")).alias("ready"),
+    )
+
+
+def has_begun(place: str) -> Column:
+    """`Period.has_begun` at a place, for a notification with the column `key`."""
+    return (F.col("begun") < F.col(place)) & (F.col("from").isNull() | (F.col("from") <= F.col("key")))
+
+
+def holds(place: str) -> Column:
+    """`Period.holds`, likewise."""
+    over = F.coalesce(F.col("over") < F.col(place), F.lit(False))
+    return has_begun(place) & ~over & (F.col("until").isNull() | (F.col("key") < F.col("until")))
+
+
+def binds() -> Column:
+    """`Period.binds` for a publication: one that begins at an order key is kept to the letter."""
+    stays = F.col("over").isNull() & (F.col("until").isNull() | (F.col("key") < F.col("until")))
+    in_effect = F.coalesce(F.col("ready") < F.col("publication"), F.lit(False))
+    return stays & F.when(F.col("from").isNotNull(), F.col("from") <= F.col("key")).otherwise(in_effect)
+
+
+# -- in the workers ----------------------------------------------------------------------------------------
+
+
+def _each(count: int) -> Column:
+    """A row for each number below."""
+    return F.explode(F.sequence(F.lit(0).cast("bigint"), F.lit(count - 1).cast("bigint")))
+
+
+def matches_in(language: Language, publications: pa.Table, periods: pa.Table) -> pa.Table:
+    """Which publications of a slice match which periods of a share."""
+    found: list[tuple[int, int]] = []
+    if publications.num_rows and periods.num_rows:
+        rows = publications.select(CONTENT).to_pylist()
+        matches = _index(language, periods).match_batch(map(notification_in, rows))
+        found = [(row["place"], begun) for row, all in zip(rows, matches, strict=True) for begun in all]
+    pairs = zip(*found, strict=True) if found else ((), ())
+    return pa.table([pa.array(each, pa.int64()) for each in pairs], ["publication", "begun"])
+
+
+def _index(language: Language, periods: pa.Table) -> Columnar[int]:
+    """The index of a share, which is the same for every slice: a worker keeps the latest ones."""
+    columns = (periods.column(name).to_pylist() for name in ("begun", "filter"))
+    declared = sorted(zip(*columns, strict=True))
+    name = hashlib.sha256(repr((declared, language)).encode()).digest()
+    if name not in _indexes:
+        index: Columnar[int] = Columnar(schema=language.schema)
+        index.add_many([(begun, language.filter(text, begun)) for begun, text in declared])
+        _indexes[name] = index
+        if len(_indexes) > INDEXES_KEPT:
+            _indexes.popitem(last=False)
+    return _indexes[name]
+
+
+_indexes: OrderedDict[bytes, Columnar[int]] = OrderedDict()
+
+
+def notification_in(row: dict[str, Any]) -> Notification:
+    """The notification of a row with the columns CONTENT."""
+    try:
+        return decode(row["record"], row["producer"], row["id"], row["event_time"], row["sequence"])
+    except FairleadError as error:
+        raise _refused(row["place"], error) from error
+
+
+def other_filters(language: Language, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows whose two texts are two filters."""
+
+    def differ(place: int, filter: str, known: str) -> bool:
+        return language.filter(filter, place) != language.filter(known, place)
+
+    for batch in batches:
+        rows = batch.select(("place", "filter", "known")).to_pylist()
+        yield batch.filter(pa.array([differ(**row) for row in rows], pa.bool_()))

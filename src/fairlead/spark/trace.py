@@ -1,0 +1,238 @@
+"""The trace of a pipeline: what happened, as a table whose rows become files in the order of events.
+
+    read(spark, path)                  a trace in Parquet, each event with its place
+    trace_of(released, deliveries)     the events of a micro-batch, each with its sort key
+    write(trace, path)                 sorted files
+
+`fairlead.audit.parquet` has the columns. Nobody numbers the events of a trace from front to back, for that takes
+one machine. They are sorted, and an event's place is the number of rows in the files before its own, by name,
+and of those before it in its own file.
+
+Within a micro-batch come the subscriptions that end, those that begin, then in the total order each publication
+with its notifications, then what was late, then the end. Across micro-batches the directories' names decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from fairlead.audit.parquet import check_columns, table_of
+from fairlead.audit.trace import VERSION, Event
+from fairlead.errors import TraceRefused
+from fairlead.spark.failures import reason
+from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, encode, notifications_in, payload_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+__all__ = ["COLUMNS", "ORDER_KEY", "frame_of", "read", "trace_of", "write"]
+
+ORDER_KEY: Final = "struct<time:bigint,producer:string,sequence:bigint,id:string>"
+
+COLUMNS: Final = {
+    "v": "int",
+    "event": "string",
+    "component": "string",
+    "time": "bigint",
+    "producer": "string",
+    "sequence": "bigint",
+    "id": "string",
+    "event_time": "bigint",
+    "record": "string",
+    "subscription": "string",
+    "advertisement": "string",
+    "filter": "string",
+    "from": ORDER_KEY,
+    "until": ORDER_KEY,
+    "ready": "boolean",
+    "subscriptions": "array<string>",
+    "change": "string",
+    "about": "string",
+}
+"""The columns of a trace and their types."""
+
+SORT_KEY: Final = "sort_key"
+# The phases of a micro-batch, in their order.
+UNSUBSCRIBING, SUBSCRIBING, DELIVERING, LATE, ENDING = range(5)
+
+
+# -- reading and writing -----------------------------------------------------------------------------------
+
+
+def read(spark: SparkSession, *paths: str) -> DataFrame:
+    """A trace, with the place of each event beside its columns."""
+    try:
+        found = spark.read.option("recursiveFileLookup", "true").parquet(*paths)
+        check_columns(found.columns, ", ".join(paths))
+    except AnalysisException as error:
+        raise TraceRefused(str(reason(error)).partition("\n")[0]) from None
+    file, row = F.col("_metadata.file_path").alias("file"), F.col("_metadata.row_index").alias("row")
+    # As many as there are files: the driver knows these anyway, and the events stay where they are.
+    sizes = found.groupBy(file).count().orderBy("file").collect()
+    starts = accumulate((size["count"] for size in sizes), initial=0)
+    known = [(size["file"], start) for size, start in zip(sizes, starts, strict=False)]
+    first = F.broadcast(spark.createDataFrame(known, "file string, start bigint"))
+    placed = found.select(*COLUMNS, file, row).join(first, "file")
+    return placed.select((F.col("start") + F.col("row")).alias("place"), *COLUMNS)
+
+
+def frame_of(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
+    """The trace of some events that are here already, with their places."""
+    table = table_of(events)
+    return spark.createDataFrame(table.append_column("place", pa.array(range(len(table)), pa.int64())))
+
+
+def write(trace: DataFrame, path: str, files: int | None = None) -> None:
+    """Write the events of `trace_of` as sorted files: as many as named, or as Spark thinks fit.
+
+    More than one file takes a sample first, so what costs much to make should be persisted.
+    """
+    if files == 1:
+        spread = trace.repartition(1)  # no range, and so no sample
+    else:
+        spread = trace.repartitionByRange(files, SORT_KEY) if files else trace.repartitionByRange(SORT_KEY)
+    spread.sortWithinPartitions(SORT_KEY).drop(SORT_KEY).write.parquet(path)
+
+
+# -- the events of a micro-batch ---------------------------------------------------------------------------
+
+
+def trace_of(
+    released: DataFrame,
+    deliveries: DataFrame,
+    *,
+    subscribed: DataFrame | None = None,
+    unsubscribed: DataFrame | None = None,
+    late: DataFrame | None = None,
+    final: bool = False,
+) -> DataFrame:
+    """The events of a micro-batch, each with its sort key.
+
+    `released` is in the form `ordered`, `deliveries` in that of `match`; `subscribed` and `unsubscribed` are
+    subscriptions that begin and end with this micro-batch, `late` notifications that came too late, and
+    `final` says that nothing is left to deliver and nothing more comes.
+    """
+    parts = [
+        None if unsubscribed is None else _unsubscribed(unsubscribed),
+        None if subscribed is None else _subscribed(subscribed),
+        _published(released),
+        _notified(deliveries),
+        None if late is None else _late(late),
+        _ended(released.sparkSession) if final else None,
+    ]
+    return reduce(DataFrame.unionByName, (part for part in parts if part is not None))
+
+
+def _subscribed(subscriptions: DataFrame) -> DataFrame:
+    return _events(
+        subscriptions,
+        "sub",
+        SUBSCRIBING,
+        component=F.col("subscriber"),
+        subscription=_period(),
+        filter=F.col("filter"),
+        **{"from": _first_at(F.col("from"))},
+        until=_first_at(F.col("until")),
+        ready=F.lit(True),
+    )
+
+
+def _unsubscribed(subscriptions: DataFrame) -> DataFrame:
+    return _events(
+        subscriptions,
+        "unsub",
+        UNSUBSCRIBING,
+        component=F.col("subscriber"),
+        subscription=_period(),
+        until=_first_at(F.col("until")),
+    )
+
+
+def _period() -> Column:
+    """A subscription in the trace: an id may be used again, so its beginning is part of the name."""
+    return F.when(F.col("from").isNull(), F.col("id")).otherwise(F.concat_ws("@", "id", "from"))
+
+
+def _published(released: DataFrame) -> DataFrame:
+    columns = {name: F.col(name) for name in (*KEY, "event_time", RECORD)}
+    return _events(_recorded(released), "pub", DELIVERING, 0, **columns)
+
+
+def _notified(deliveries: DataFrame) -> DataFrame:
+    return _events(
+        deliveries,
+        "notify",
+        DELIVERING,
+        1,
+        component=F.col("subscriber"),
+        producer=F.col("producer"),
+        id=F.col("id"),
+        subscriptions=F.col("subscriptions"),
+    )
+
+
+def _late(notifications: DataFrame) -> DataFrame:
+    told = [
+        name
+        for name in ("source", "producer", "id", "digest", "event_time", "sequence")
+        if name in notifications.columns
+    ]
+    about = F.to_json(F.struct(*told))
+    return _events(notifications, "fault", LATE, change=F.lit("late"), about=about)
+
+
+def _ended(spark: SparkSession) -> DataFrame:
+    return _events(spark.range(1), "end", ENDING)
+
+
+def _events(
+    frame: DataFrame, kind: str, phase: int, step: int | None = None, /, **given: Column
+) -> DataFrame:
+    """One event per row: what is given, null in the other columns, and where it is to stand.
+
+    What has a step stands in the total order: the publication first, then the notifications about it.
+    """
+    nothing = F.lit(None)
+    key = [(nothing if step is None else F.col(name)).cast(COLUMNS[name]).alias(name) for name in KEY]
+    whose = [
+        given.get(name, nothing).cast("string").alias(name) for name in ("component", "subscription", "about")
+    ]
+    sort_key = F.struct(F.lit(phase).alias("phase"), *key, F.lit(step).cast("int").alias("step"), *whose)
+    given |= {"v": F.lit(VERSION), "event": F.lit(kind)}
+    columns = [given.get(name, nothing).cast(type).alias(name) for name, type in COLUMNS.items()]
+    return frame.select(sort_key.alias(SORT_KEY), *columns)
+
+
+def _first_at(time: Column) -> Column:
+    """The least order key of an order time."""
+    key = F.struct(
+        time.cast("bigint").alias("time"),
+        F.lit("").alias("producer"),
+        F.lit(None).cast("bigint").alias("sequence"),
+        F.lit("").alias("id"),
+    )
+    return F.when(time.isNotNull(), key)
+
+
+def _recorded(released: DataFrame) -> DataFrame:
+    """Publications with their content as a record."""
+    columns = (*KEY, "event_time")
+    if payload_of(released) == RECORD:
+        return released.select(*columns, RECORD)
+    types = ", ".join(f"{name} {COLUMNS[name]}" for name in (*columns, RECORD))
+    return released.select(*columns, ATTRIBUTES).mapInArrow(_encoded, types)
+
+
+def _encoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        records = pa.array(map(encode, notifications_in(batch)), pa.string())
+        rest = batch.drop_columns([ATTRIBUTES])
+        yield rest.append_column(RECORD, records)
