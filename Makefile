@@ -22,7 +22,7 @@ help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: found-java run-env ## Show Fairlead at work on sample data
-	@$(WITH_JAVA) $(BIN)/fairlead demo
+	@$(WITH_JAVA) $(BIN)/fairlead demo --out build/demo
 
 test: found-java lint types ## Run the linters and every test
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, version, the demo, pipes, interruption, and how quickly it answers."""
+"""The command line as a whole: help, version, the tour, pipes, interruption, and how quickly it answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fairlead
-from fairlead.cli import demo, main
+from fairlead.cli import main, tour
 
 PYTHON = (sys.executable, "-W", "error", "-m", "fairlead")
 COMMANDS = [
@@ -19,6 +19,8 @@ COMMANDS = [
     ("filter",),
     *product(("filter",), ("check", "relate", "merge", "explain", "simplify")),
     ("match",),
+    ("run",),
+    ("tour",),
     ("demo",),
     ("audit",),
 ]
@@ -51,8 +53,8 @@ def test_an_interruption_ends_it_quietly(
     def interrupted(_: object) -> Iterator[None]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_show_subscriptions", interrupted)
-    assert main(["demo"]) == 130
+    monkeypatch.setattr(tour, "_show_subscriptions", interrupted)
+    assert main(["tour"]) == 130
     assert capsys.readouterr().err == ""
 
 

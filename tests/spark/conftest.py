@@ -26,10 +26,11 @@ QUICK = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from fairlead.spark import session
 
-    running = session(master="local[2]", app_name="fairlead-tests", settings=QUICK)
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    running = session(master="local[2]", app_name="fairlead-tests", settings=QUICK | warehouse)
     yield running
     running.stop()
 

@@ -76,6 +76,17 @@ def test_another_configuration_is_refused_and_nothing_is_touched(tmp_path: Path)
     assert output.run() == {"fingerprint": "f", "configuration": {"name": "one"}}
 
 
+def test_what_another_configuration_has_begun_without_a_batch_can_be_taken_over(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    with output.claimed("f", {"name": "one"}):
+        write(output.checkpoint, "read so far")
+    with output.claimed("g", {"name": "two"}) as resumed:
+        assert not resumed
+        assert not output.root.exists("_fairlead/checkpoint")
+        commit(output, 0, "zero")
+    assert output.run() == {"fingerprint": "g", "configuration": {"name": "two"}}
+
+
 def test_a_directory_with_something_else_in_it_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(PipelineError, match=r"thesis\.txt"), Output(str(tmp_path)).claimed("f", {}):

@@ -25,8 +25,9 @@ from fairlead.bench.cell import (
     made,
     oracle_sample,
 )
-from fairlead.bench.runner import Spread, Stopped, exponent, fresh, machine
-from fairlead.bench.tables import Grid, brief, compact, sized
+from fairlead.bench.goals import Goal, at_least, at_most, goals_grid
+from fairlead.bench.runner import Stopped, described, exponent, fresh, machine
+from fairlead.bench.tables import Grid, brief, shown, sized
 from fairlead.errors import FairleadError
 from fairlead.matching.shapes import SHAPES
 
@@ -189,17 +190,6 @@ def _kernels() -> dict[str, float] | None:
 # -- what it says ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What was asked for, what was measured, and whether that is enough; None where it was not measured."""
-
-    shape: str
-    what: str
-    asked: str
-    measured: str
-    met: bool | None
-
-
 GOAL_N: Final = 100_000
 GOAL_SHAPES: Final = ("M1", "M3", "M3-near", "M4-prefix", "M4-suffix", "M4-substring", "M5")
 ONE_PER_S: Final = 50_000
@@ -250,18 +240,18 @@ class Report:
                 ("in batches", BATCH_PER_S, ("batch", "arrow")),
             ):
                 rate = self.rate(shape, GOAL_N, PRODUCTION, *modes)
-                yield _at_least(shape, f"{what}, n = {sized(GOAL_N)}", asked, rate, "/s")
+                yield at_least(shape, f"{what}, n = {sized(GOAL_N)}", asked, rate, "/s")
         large = self.cell("M1", LARGE_N, PRODUCTION)
         where = f"n = {sized(LARGE_N)}"
-        yield _at_most("M1", f"memory, {where}", BYTES_EACH, large.bytes_each if large else None, " B each")
-        yield _at_most("M1", f"adding all, {where}", FILL_S, large.fill_s if large else None, " s")
+        yield at_most("M1", f"memory, {where}", BYTES_EACH, large.bytes_each if large else None, " B each")
+        yield at_most("M1", f"adding all, {where}", FILL_S, large.fill_s if large else None, " s")
         slopes = {
             (shape, mode): slope for shape, engine, mode, slope in self.growth() if engine == PRODUCTION
         }
         for shape in ("M2", "M6"):
-            yield _at_most(shape, "exponent of cost against n", 1, slopes.get((shape, "one")), "")
+            yield at_most(shape, "exponent of cost against n", 1, slopes.get((shape, "one")), "")
         churn = self.cell("M8", CHURN_N, PRODUCTION)
-        yield _at_least(
+        yield at_least(
             "M8",
             f"changes sustained, n = {sized(CHURN_N)}",
             CHANGES_PER_S,
@@ -277,14 +267,7 @@ class Report:
         shapes = {cell.shape for cell in self.cells}
         goals = [each for each in self.goals() if each.shape in shapes]
         if goals:
-            yield Grid(
-                "Goals",
-                ("shape", "goal", "asked", "measured", "met"),
-                tuple(
-                    (each.shape, each.what, each.asked, each.measured, VERDICTS[each.met]) for each in goals
-                ),
-                left=frozenset({0, 1}),
-            )
+            yield goals_grid(goals)
         for shape in dict.fromkeys(cell.shape for cell in self.cells):
             yield self._shape_grid(shape)
         yield from self._growth_grid()
@@ -304,10 +287,10 @@ class Report:
             return (*first, *["–"] * (6 + len(modes)), f"{cell.status}: {cell.reason}")
         brute, one = self.rate(*_key(cell)[:2], "brute", "one"), self.rate(*_key(cell), "one")
         ratio = brief(one / brute) if one and brute else "–"
-        shown = [_shown(cell.rates.get(mode)) for mode in modes]
+        others = [shown(cell.rates.get(mode)) for mode in modes]
         each = None if cell.fill_s is None else cell.fill_s / cell.n * 1e6
         figures = (cell.tests_each, cell.matches_each, each, cell.bytes_each)
-        return (*first, _shown(cell.rates.get("one")), ratio, *shown, *map(brief, figures), "")
+        return (*first, shown(cell.rates.get("one")), ratio, *others, *map(brief, figures), "")
 
     def _growth_grid(self) -> Iterator[Grid]:
         slopes = {(shape, engine, mode): slope for shape, engine, mode, slope in self.growth()}
@@ -331,8 +314,8 @@ class Report:
             (
                 sized(cell.n),
                 cell.engine,
-                _shown(cell.rates["one"]),
-                _shown(cell.rates["churn"]),
+                shown(cell.rates["one"]),
+                shown(cell.rates["churn"]),
                 brief(cell.changes_per_s),
                 brief(cell.pause_ms_max),
             )
@@ -347,13 +330,11 @@ class Report:
     def facts(self) -> list[str]:
         """The run in a few lines: where, when, how, how busy."""
         machine, settings = self.machine, self.settings
-        versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
         load = " ".join(f"{each:.2f}" for each in machine["load"])
         shares = [cell.cpu_share for cell in self.cells if cell.cpu_share is not None]
         busy = f", the measuring process had a core {min(shares):.0%} of the time or more" if shares else ""
         lines = [
-            f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}; "
-            f"{machine['python']}; {versions}",
+            described(machine),
             f"{machine['date']}; load at the start {load}{busy}",
             f"{settings['rounds']} rounds of {settings['slice_s']} s; the median, and in brackets the quartiles",
         ]
@@ -397,33 +378,8 @@ class Report:
         return cls.of_json(json.loads(path.read_text(encoding="utf-8")))
 
 
-VERDICTS: Final = {True: "yes", False: "no", None: "–"}
-
-
-def _at_least(
-    shape: str, what: str, asked: float, found: float | None, unit: str, *, tolerance: float = 1.0
-) -> Goal:
-    met = None if found is None else found >= asked * tolerance
-    return Goal(shape, what, f"≥ {asked:,}{unit}", _against(found, asked, unit), met)
-
-
-def _at_most(shape: str, what: str, asked: float, found: float | None, unit: str) -> Goal:
-    met = None if found is None else found <= asked
-    return Goal(shape, what, f"≤ {asked:,}{unit}", _against(found, asked, unit), met)
-
-
-def _against(found: float | None, asked: float, unit: str) -> str:
-    return "not measured" if found is None else f"{brief(found)}{unit} ({brief(found / asked)}×)"
-
-
 def _key(cell: Cell) -> tuple[str, int, str]:
     return cell.shape, cell.n, cell.engine
-
-
-def _shown(spread: Spread | None) -> str:
-    if spread is None:
-        return "–"
-    return f"{compact(spread.median)} [{compact(spread.low)}, {compact(spread.high)}]"
 
 
 def _slope(slope: float | None) -> str:

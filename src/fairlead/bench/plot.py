@@ -18,7 +18,7 @@ from fairlead.bench.tables import sized
 from fairlead.errors import FairleadError
 from fairlead.matching.shapes import SHAPES
 
-__all__ = ["PlotUnavailable", "draw"]
+__all__ = ["PlotUnavailable", "draw", "pyplot", "tick"]
 
 # Okabe and Ito's colours, which people who see few colours can tell apart as well.
 COLOURS: Final = {
@@ -44,19 +44,24 @@ class PlotUnavailable(FairleadError, ImportError):
     """The library that draws is not installed."""
 
 
-def draw(report: Report, path: Path) -> None:
-    """Write the plot of a report as a PNG."""
+def pyplot() -> Any:
+    """The library that draws, set to draw without a display."""
     try:
-        import_module("matplotlib").use("Agg")  # no display is needed
+        import_module("matplotlib").use("Agg")
     except ImportError:
         raise PlotUnavailable(
             "the plot needs matplotlib", hint="pip install 'fairlead[bench]', or leave --out away"
         ) from None
-    pyplot: Any = import_module("matplotlib.pyplot")
+    return import_module("matplotlib.pyplot")
+
+
+def draw(report: Report, path: Path) -> None:
+    """Write the plot of a report as a PNG."""
+    drawing = pyplot()
     shapes = [shape for shape in SHAPES if any(cell.rates for cell in report.cells if cell.shape == shape)]
     columns = max(1, min(COLUMNS, len(shapes)))
     rows = max(1, ceil(len(shapes) / columns))
-    figure, axes = pyplot.subplots(
+    figure, axes = drawing.subplots(
         rows, columns, figsize=(4.1 * columns + 0.6, 3.3 * rows + 1.7), squeeze=False, sharey=True
     )
     panels = list(axes.flat)
@@ -80,7 +85,7 @@ def draw(report: Report, path: Path) -> None:
     height = figure.get_figheight()
     figure.tight_layout(rect=(0, 0.75 / height, 1, 1 - 0.65 / height))
     figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    drawing.close(figure)
 
 
 def _panel(panel: Any, shape: str, report: Report) -> None:
@@ -111,7 +116,7 @@ def _panel(panel: Any, shape: str, report: Report) -> None:
     panel.set_xlim(sizes[0] / 1.6, sizes[-1] * 1.6)
     panel.set_xticks(sizes, [sized(n) for n in sizes])
     panel.xaxis.minorticks_off()
-    panel.yaxis.set_major_formatter(lambda value, _: _tick(value))
+    panel.yaxis.set_major_formatter(lambda value, _: tick(value))
     panel.grid(True, which="major", color="#E4E4E4", linewidth=0.7)
     panel.set_axisbelow(True)
     for side in ("top", "right"):
@@ -119,7 +124,7 @@ def _panel(panel: Any, shape: str, report: Report) -> None:
     panel.set_title(f"{shape}  {SHAPES[shape].summary}", fontsize=9.5, loc="left")
 
 
-def _tick(value: float) -> str:
+def tick(value: float) -> str:
     """A power of ten: 1, 100, 10k, 1M."""
     return sized(round(value)) if value >= 1 else f"{value:g}"
 

@@ -32,6 +32,7 @@ __all__ = [
     "Spread",
     "Stopped",
     "TooSlow",
+    "described",
     "exponent",
     "fresh",
     "machine",
@@ -195,6 +196,15 @@ def machine() -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "versions": {name: found for name in LIBRARIES if (found := _version(name)) is not None},
     }
+
+
+def described(machine: Mapping[str, Any]) -> str:
+    """A machine in one line."""
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}; "
+        f"{machine['python']}; {versions}"
+    )
 
 
 def _cpu_model() -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Grid", "brief", "compact", "sized"]
+from fairlead.bench.runner import Spread
+
+__all__ = ["Grid", "brief", "compact", "shown", "sized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,13 @@ def compact(value: float) -> str:
         if value >= unit * 0.9995:
             return f"{brief(value / unit)}{name}"
     return brief(value)
+
+
+def shown(spread: Spread | None) -> str:
+    """A rate with its quartiles."""
+    if spread is None:
+        return "–"
+    return f"{compact(spread.median)} [{compact(spread.low)}, {compact(spread.high)}]"
 
 
 def sized(n: int) -> str:

@@ -27,9 +27,11 @@ __all__ = ["main"]
 COMMANDS: Final = {
     "filter": "check, relate, merge, explain and simplify filters",
     "match": "match a file of events against a file of subscriptions",
+    "run": "run a pipeline on Spark: events in, deliveries out, in batch or as a stream",
     "audit": "judge the trace of a run by the specification",
     "bench": "measure, side by side with what one would use instead",
-    "demo": "show Fairlead at work on sample data",
+    "tour": "show the subscription language at work on the embedded bus",
+    "demo": "run a pipeline on Spark over sample data, with a report to look at",
 }
 """The commands, each in the module of its name, which is imported only to run it."""
 

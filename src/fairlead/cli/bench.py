@@ -5,21 +5,43 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fairlead.cli.inputs import BadInput
 from fairlead.cli.terminal import note, say, write_utf8
 
 if TYPE_CHECKING:
     from fairlead.bench.cell import Cell
-    from fairlead.bench.matching import Plan, Report
     from fairlead.bench.tables import Grid
 
 __all__ = ["configure"]
 
 UNITS: Final = {"k": 1_000, "m": 1_000_000}
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+MATCHING, PIPELINE = "matching", "pipeline"
+PLOTS: Final = {MATCHING: "fairlead.bench.plot", PIPELINE: "fairlead.bench.pipeline_plot"}
+MARKS: Final = {
+    MATCHING: ("<!-- tables: begin -->", "<!-- tables: end -->"),
+    PIPELINE: ("<!-- spark tables: begin -->", "<!-- spark tables: end -->"),
+}
+"""Where the tables of a benchmark stand in a page."""
+
+
+class Report(Protocol):
+    """What the benchmarks have in common when they are done."""
+
+    @property
+    def wrong(self) -> Sequence[object]: ...
+
+    def facts(self) -> list[str]: ...
+
+    def grids(self) -> Iterator[Grid]: ...
+
+    def markdown(self) -> str: ...
+
+    def to_json(self) -> dict[str, Any]: ...
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Measure Fairlead, side by side with what one would use instead."
     parser.epilog = "Example: fairlead bench matching --quick --shape M1 M4"
     benchmarks = parser.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
-    _configure_matching(benchmarks.add_parser("matching", help="matching engines on the shapes M1 to M8"))
+    _configure_matching(benchmarks.add_parser(MATCHING, help="matching engines on the shapes M1 to M8"))
+    _configure_pipeline(
+        benchmarks.add_parser(PIPELINE, help="on Spark: against a join, in batch, as a stream")
+    )
 
 
 def _configure_matching(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +79,38 @@ def _configure_matching(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes and short rounds: a few minutes")
     parser.add_argument("--peers", action="store_true", help="also Event Ruler, Quamina and Hypermatch")
+    _configure_results(parser, MATCHING)
+    parser.set_defaults(run=run_matching)
+
+
+def _configure_pipeline(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Measure Fairlead on Spark, in one session on all cores: M1 from Parquet to pairs against a broadcast "
+        "nested-loop join, the demo's pipeline in batch, and a stream at rising rates with its latency."
+    )
+    parser.epilog = (
+        "Example: fairlead bench pipeline --large --out results. Exit code: 1 when results differ from "
+        "the join's, the oracle's, or what the sample is known to hold."
+    )
+    parser.add_argument("--part", nargs="+", choices=("match", "batch", "stream"), help="only these parts")
+    parser.add_argument(
+        "--n", metavar="N", nargs="+", type=_count, help="numbers of subscriptions (default: 10k 100k)"
+    )
+    parser.add_argument("--rows", metavar="R", type=_count, help="notifications for M1 (default: 2M)")
+    parser.add_argument(
+        "--rounds", metavar="R", type=_count, help="rounds for each figure of M1 (default: 5)"
+    )
+    parser.add_argument(
+        "--rate", metavar="R", nargs="+", type=_count, help="rows per second of the stream, rising"
+    )
+    parser.add_argument("--large", action="store_true", help="also a million subscriptions")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: some minutes")
+    _configure_results(parser, PIPELINE)
+    parser.set_defaults(run=run_pipeline)
+
+
+def _configure_results(parser: argparse.ArgumentParser, benchmark: str) -> None:
+    begin, end = MARKS[benchmark]
     parser.add_argument("--json", action="store_true", help="write everything as JSON")
     parser.add_argument("--markdown", action="store_true", help="write the tables as Markdown")
     parser.add_argument(
@@ -63,9 +120,8 @@ def _configure_matching(parser: argparse.ArgumentParser) -> None:
         "--from", metavar="FILE", type=Path, dest="source", help="show a run that --out kept; measure nothing"
     )
     parser.add_argument(
-        "--update", metavar="PAGE", type=Path, help=f"replace what stands between {BEGIN} and {END}"
+        "--update", metavar="PAGE", type=Path, help=f"replace what stands between {begin} and {end}"
     )
-    parser.set_defaults(run=run_matching)
 
 
 def _count(text: str) -> int:
@@ -81,11 +137,38 @@ def _count(text: str) -> int:
 
 
 def run_matching(arguments: argparse.Namespace) -> int:
-    report = _kept(arguments.source) if arguments.source else _measured(_plan(arguments))
+    from fairlead.bench.matching import Report, run
+
+    kept = arguments.source
+    return _told(arguments, MATCHING, _kept(Report.read, kept) if kept else run(_plan(arguments), _tell))
+
+
+def run_pipeline(arguments: argparse.Namespace) -> int:
+    from fairlead.bench.pipeline import Plan, Report, run
+
+    if arguments.source:
+        return _told(arguments, PIPELINE, _kept(Report.read, arguments.source))
+    given: dict[str, Any] = {"large": arguments.large}
+    for name, value in (
+        ("parts", arguments.part),
+        ("sizes", arguments.n),
+        ("stream_rates", arguments.rate),
+    ):
+        if value:
+            given[name] = tuple(dict.fromkeys(value))
+    for name in ("rows", "rounds"):
+        if value := getattr(arguments, name):
+            given[name] = value
+    plan = Plan.short(**given) if arguments.quick else Plan(**given)
+    return _told(arguments, PIPELINE, run(plan, note))
+
+
+def _told(arguments: argparse.Namespace, benchmark: str, report: Report) -> int:
+    """Keep, show and judge what was found; the exit code."""
     if arguments.out is not None:
-        _keep(report, arguments.out)
+        _keep(report, benchmark, arguments.out)
     if arguments.update is not None:
-        _update(arguments.update, report.markdown())
+        _update(arguments.update, MARKS[benchmark], report.markdown())
     write_utf8()
     if arguments.json:
         json.dump(report.to_json(), sys.stdout, indent=1)
@@ -97,7 +180,7 @@ def run_matching(arguments: argparse.Namespace) -> int:
     return 1 if report.wrong else 0
 
 
-def _plan(arguments: argparse.Namespace) -> Plan:
+def _plan(arguments: argparse.Namespace) -> Any:
     from fairlead.bench.matching import Plan, shapes_named
 
     given: dict[str, Any] = {"peers": arguments.peers}
@@ -114,12 +197,6 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     return Plan.short(**given) if arguments.quick else Plan(**given)
 
 
-def _measured(plan: Plan) -> Report:
-    from fairlead.bench.matching import run
-
-    return run(plan, _tell)
-
-
 def _tell(cell: Cell) -> None:
     """A line for each cell as it is done: a run takes minutes."""
     from fairlead.bench.tables import compact, sized
@@ -131,35 +208,33 @@ def _tell(cell: Cell) -> None:
 # -- what is kept ------------------------------------------------------------------------------------------
 
 
-def _kept(path: Path) -> Report:
-    from fairlead.bench.matching import Report
-
+def _kept(read: Callable[[Path], Report], path: Path) -> Report:
     try:
-        return Report.read(path)
+        return read(path)
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: not the JSON of a benchmark", hint="--out writes such a file") from error
+        raise BadInput(f"{path}: not the JSON of this benchmark", hint="--out writes such a file") from error
 
 
-def _keep(report: Report, directory: Path) -> None:
-    from fairlead.bench.plot import PlotUnavailable, draw
+def _keep(report: Report, benchmark: str, directory: Path) -> None:
+    from fairlead.bench.plot import PlotUnavailable
 
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report.to_json(), indent=1)
-    (directory / "matching.json").write_text(f"{text}\n", encoding="utf-8")
-    (directory / "matching.md").write_text(report.markdown(), encoding="utf-8")
+    (directory / f"{benchmark}.json").write_text(f"{text}\n", encoding="utf-8")
+    (directory / f"{benchmark}.md").write_text(report.markdown(), encoding="utf-8")
     try:
-        draw(report, directory / "matching.png")
+        import_module(PLOTS[benchmark]).draw(report, directory / f"{benchmark}.png")
     except PlotUnavailable as missing:  # a run of minutes is not thrown away for a picture
         note(str(missing))
     note(f"kept in {directory}")
 
 
-def _update(page: Path, tables: str) -> None:
+def _update(page: Path, marks: tuple[str, str], tables: str) -> None:
     text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not begin or not end:
-        raise BadInput(f"{page}: no place for tables", hint=f"mark it with {BEGIN} and {END}")
+        raise BadInput(f"{page}: no place for tables", hint=f"mark it with {marks[0]} and {marks[1]}")
     page.write_text(f"{before}{begin}\n{tables}{end}{after}", encoding="utf-8")
 
 
@@ -188,7 +263,13 @@ def _show_rich(grid: Grid) -> bool:
     for place, head in enumerate(grid.heads):
         table.add_column(head, justify="left" if place in grid.left else "right", overflow="fold")
     for row in grid.rows:
-        style = "bold" if "columnar" in row else "dim" if any("not run" in text for text in row) else ""
+        style = (
+            "bold"
+            if "columnar" in row or "fairlead" in row
+            else "dim"
+            if any("not run" in text for text in row)
+            else ""
+        )
         table.add_row(*(Text(text) for text in row), style=style)
     Console().print(table)
     return True

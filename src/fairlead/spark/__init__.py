@@ -18,23 +18,47 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from fairlead.errors import PipelineError, SparkUnavailable
+    from fairlead.spark.auditing import audit
+    from fairlead.spark.config import Config
     from fairlead.spark.delivery import deliver
+    from fairlead.spark.ingestion import ingest, notifications, rejected
+    from fairlead.spark.matching import match, pairs
+    from fairlead.spark.ordering import order
     from fairlead.spark.output import Output
-    from fairlead.spark.session import session
+    from fairlead.spark.running import Pipeline
+    from fairlead.spark.sessions import session
+    from fairlead.spark.subscriptions import Subscriptions
 
 __all__ = [
+    "Config",
     "Output",
+    "Pipeline",
     "PipelineError",
     "SparkUnavailable",
+    "Subscriptions",
+    "audit",
     "deliver",
+    "ingest",
+    "match",
+    "notifications",
+    "order",
+    "pairs",
+    "rejected",
     "session",
 ]
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.errors": ("PipelineError", "SparkUnavailable"),
+    "fairlead.spark.auditing": ("audit",),
+    "fairlead.spark.config": ("Config",),
     "fairlead.spark.delivery": ("deliver",),
+    "fairlead.spark.ingestion": ("ingest", "notifications", "rejected"),
+    "fairlead.spark.matching": ("match", "pairs"),
+    "fairlead.spark.ordering": ("order",),
     "fairlead.spark.output": ("Output",),
-    "fairlead.spark.session": ("session",),
+    "fairlead.spark.running": ("Pipeline",),
+    "fairlead.spark.sessions": ("session",),
+    "fairlead.spark.subscriptions": ("Subscriptions",),
 }
 _HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -16,7 +16,7 @@ whole notification. The envelope stands beside it in columns of its own, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,7 @@ __all__ = [
     "notifications_in",
     "payload_of",
     "records_in",
+    "to_records",
 ]
 
 KEY: Final = ("time", "producer", "sequence", "id")
@@ -111,6 +112,29 @@ def decode(
         notification = Notification.of(fields_from_json(content))
     time = None if event_time is None else Instant(event_time)
     return replace(notification, id=id, producer=producer, time=time, sequence=sequence)
+
+
+# -- either form -------------------------------------------------------------------------------------------
+
+
+def to_records(frame: DataFrame) -> DataFrame:
+    """The same with the content as `record`, so that tables with different columns can be one."""
+    if payload_of(frame) == RECORD:
+        return frame
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = [StructField(RECORD, StringType()) if f.name == ATTRIBUTES else f for f in frame.schema]
+    return frame.mapInArrow(_to_records, StructType(fields))
+
+
+def _to_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        at = batch.schema.get_field_index(ATTRIBUTES)
+        # What was rejected has no content.
+        there = batch.column(at).is_valid()
+        content = iter(records_in(batch.filter(there)))
+        records = pa.array([next(content) if each else None for each in there.to_pylist()], pa.string())
+        yield batch.set_column(at, RECORD, records)
 
 
 # -- record batches ----------------------------------------------------------------------------------------

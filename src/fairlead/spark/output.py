@@ -35,6 +35,11 @@ CHANNELS: Final = ("deliveries", "late", "rejected", "trace")
 KEPT_STATES: Final = 2
 """The state that the next batch starts from, and the one before: a reader may be looking at it."""
 _OURS: Final = "_fairlead"
+_RUN: Final = "run"
+LINE: Final = (
+    "subscriber string, time bigint, producer string, sequence bigint, id string, subscriptions array<string>"
+)
+"""What a line of deliveries has, beside the notification itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,8 @@ class Manifest:
     subscriptions: Mapping[str, Any] = field(default_factory=dict)
     taken: Sequence[str] = ()
     """The files of subscriptions that have been taken in, up to here."""
-    claims: Sequence[Any] = ()
-    """Causes that count for nothing, because they lead back to themselves."""
+    held: Mapping[str, bool] = field(default_factory=dict)
+    """What there is among the rows that are held back (`ordering.Facts`)."""
     channels: Sequence[str] = ()
     """Which channels have files in this batch."""
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -103,9 +108,8 @@ class Output:
 
     def run(self) -> Mapping[str, Any] | None:
         """What the directory says about the run that it belongs to; None where it is new."""
-        name = f"{_OURS}/run.json"
-        if self.root.exists(name):
-            return _loaded(self.root.read(name), self.root.path(name))
+        if (run := self.note(_RUN)) is not None:
+            return run
         if found := [each for each in self.root.names() if each != _OURS]:
             raise PipelineError(
                 f"{self.root.uri} exists, holds {found[0]!r} and is not the output of a pipeline",
@@ -114,9 +118,12 @@ class Output:
         return None
 
     def check(self, fingerprint: str) -> bool:
-        """Whether a run with this configuration goes on here; False where it would be the first."""
+        """Whether a run with this configuration goes on here; False where it would be the first.
+
+        What another configuration has begun, without a single batch committed, is no output of anything.
+        """
         run = self.run()
-        if run is None:
+        if run is None or (run["fingerprint"] != fingerprint and not self.batches()):
             return False
         if run["fingerprint"] != fingerprint:
             raise PipelineError(
@@ -132,8 +139,8 @@ class Output:
         with self._lock():
             resumed = self.check(fingerprint)
             if not resumed:
-                about = {"version": VERSION, "fingerprint": fingerprint, "configuration": dict(configuration)}
-                self.root.write(f"{_OURS}/run.json", json.dumps(about, ensure_ascii=False, indent=1).encode())
+                self.root.delete(f"{_OURS}/checkpoint")
+                self.keep_note(_RUN, {"fingerprint": fingerprint, "configuration": dict(configuration)})
             self.root.delete(f"{_OURS}/aside")
             yield resumed
 
@@ -172,6 +179,16 @@ class Output:
         """Where compiled subscriptions are."""
         return self.root / f"{_OURS}/index"
 
+    def note(self, name: str) -> Mapping[str, Any] | None:
+        """What was written down under a name; None where nothing was."""
+        path = f"{_OURS}/{name}.json"
+        return _loaded(self.root.read(path), self.root.path(path)) if self.root.exists(path) else None
+
+    def keep_note(self, name: str, note: Mapping[str, Any]) -> None:
+        """Write something down beside the batches."""
+        content = json.dumps({"version": VERSION, **note}, ensure_ascii=False, indent=1)
+        self.root.write(f"{_OURS}/{name}.json", content.encode())
+
     # -- batches -------------------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
@@ -201,19 +218,27 @@ class Output:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def read(self, spark: SparkSession, channel: str = "deliveries") -> DataFrame | None:
+    def paths(self, channel: str, manifests: Sequence[Manifest] | None = None) -> list[str]:
+        """Where the rows of a channel are, in the order of the batches."""
+        return [
+            self.root.path(f"{channel}/batch={manifest.batch:08}")
+            for manifest in (self.manifests() if manifests is None else manifests)
+            if channel in manifest.channels
+        ]
+
+    def read(
+        self, spark: SparkSession, channel: str = "deliveries", format: str = "parquet"
+    ) -> DataFrame | None:
         """The rows of a channel in all committed batches; None where there are none.
 
         `batch` and `bucket` are columns of it.
         """
-        paths = [
-            self.root.path(f"{channel}/batch={manifest.batch:08}")
-            for manifest in self.manifests()
-            if channel in manifest.channels
-        ]
+        paths = self.paths(channel)
         if not paths:
             return None
         reader = spark.read.option("basePath", self.root.path(channel))
+        if format == "json":
+            return reader.schema(LINE).json(paths)
         return reader.parquet(*paths)
 
 
@@ -225,12 +250,10 @@ class Attempt:
         self.batch: Final = batch
         # Under a name of its own: the Spark of a killed run may live on for seconds, and write.
         self._aside: Final = f"{_OURS}/aside/{batch:08}-{uuid4().hex[:12]}"
-        self._channels: list[str] = []
 
     def channel(self, name: str) -> str:
         """Where to write the rows of a channel."""
         assert name in CHANNELS, name
-        self._channels.append(name)
         return self._root.path(f"{self._aside}/{name}")
 
     def state(self, name: str) -> str:
@@ -248,11 +271,11 @@ class Attempt:
         )
 
     def commit(self, manifest: Manifest) -> None:
-        """Put everything in its place; with the manifest it is there."""
+        """Put the state and the channels that the manifest names in their places; with it they are there."""
         assert manifest.batch == self.batch
         for name in CHANNELS:
             self._root.delete(f"{name}/batch={self.batch:08}")
-        for name in self._channels:
+        for name in manifest.channels:
             self._root.move(f"{self._aside}/{name}", f"{name}/batch={self.batch:08}")
         state = f"{_OURS}/state/{self.batch:08}"
         self._root.delete(state)

@@ -1,0 +1,305 @@
+"""`fairlead run`: a pipeline from its file, in batch or until it is stopped.
+
+The pipeline runs in a thread of its own and this one waits: so Ctrl-C is heard at once, whatever Spark is doing,
+and the first one asks the pipeline to end after the batch at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from fairlead.cli.terminal import emit_json, note, paint, say
+from fairlead.errors import FairleadError
+
+if TYPE_CHECKING:
+    from fairlead.spark.config import Config
+    from fairlead.spark.summary import Batch, Summary
+
+__all__ = ["configure", "run_pipeline", "show_summary"]
+
+REASONS_SHOWN: Final = 3
+EVERY_S: Final = 0.2
+COLOURS: Final = {"holds": "green", "open": "yellow", "violated": "red"}
+
+
+class Pipeline(Protocol):
+    """What this command needs of `fairlead.spark.running.Pipeline`."""
+
+    def plan(self) -> list[str]: ...
+
+    def run(self, on_batch: Callable[[Batch], None] | None = None) -> Summary: ...
+
+    def stop(self) -> None: ...
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Run a pipeline on Spark: read events, match them against subscriptions, deliver in order and once. A run "
+        "that was stopped goes on where it ended when the same command is given again."
+    )
+    parser.epilog = (
+        "Example: fairlead run pipeline.toml --dry-run. Exit code: 0 when all is done, 1 when an audit finds a "
+        "violation, 2 when it cannot run, 3 when it is done and some rows were rejected, 130 when it was stopped."
+    )
+    parser.add_argument("pipeline", metavar="PIPELINE", help="the pipeline's file, in TOML")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything and show the plan; run nothing"
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", metavar="M", help="Spark's master, instead of the file's")
+    where.add_argument("--remote", metavar="URL", help="a Spark Connect server, instead of the file's")
+    parser.add_argument("--output", metavar="DIR", help="where to write, instead of the file's")
+    parser.add_argument("--verbose", action="store_true", help="show what Spark says, and tracebacks")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fairlead.spark.config import Config
+
+    config = Config.read(arguments.pipeline).overridden(
+        output=arguments.output,
+        master=arguments.master,
+        remote=arguments.remote,
+        quiet=False if arguments.verbose else None,
+    )
+    _make_importable(Path(arguments.pipeline).parent)
+    try:
+        pipeline = _pipeline(config)
+        if arguments.dry_run:
+            return _show_plan(pipeline, config, arguments.json)
+        summary, stopped = run_pipeline(pipeline, config)
+    except Exception as error:
+        if arguments.verbose:
+            traceback.print_exc()
+        raise _told(error, arguments.verbose) from error
+    if arguments.json:
+        emit_json({"name": config.name, **summary.to_json()})
+    else:
+        show_summary(summary, config)
+    return _exit_code(summary, stopped)
+
+
+def _pipeline(config: Config) -> Pipeline:
+    from fairlead.spark.running import Pipeline
+
+    return Pipeline(config)
+
+
+def _make_importable(directory: Path) -> None:
+    """Callbacks and extensions may lie beside the pipeline's file; workers on this machine look there, too."""
+    place = str(directory.resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if place not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([place, *filter(None, known)])
+
+
+def _told(error: Exception, verbose: bool) -> FairleadError:
+    """The error as it is shown; one that nobody expected says how to see more of it."""
+    from fairlead.spark.failures import reason
+
+    if (known := reason(error)) is not None:
+        return known
+    hint = None if verbose else "--verbose shows where"
+    return FairleadError(f"unexpected {type(error).__name__}: {error}", hint=hint)
+
+
+def _exit_code(summary: Summary, stopped: bool) -> int:
+    if stopped and not summary.finished:
+        note(
+            f"stopped after {_counted(summary.batches, 'batch', 'batches')}; the same command goes on from here"
+        )
+        return 130
+    if summary.violated:
+        return 1
+    return 3 if summary.rejected else 0
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+def run_pipeline(pipeline: Pipeline, config: Config) -> tuple[Summary, bool]:
+    """Run a pipeline to its end or until somebody stops it; the summary, and whether somebody did."""
+    outcome: list[Summary] = []
+    failure: list[BaseException] = []
+    progress = _Progress(config)
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            outcome.append(pipeline.run(progress.took))
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            ended.set()
+
+    # A daemon: the second Ctrl-C leaves it behind. What is not committed then was never there.
+    worker = threading.Thread(target=work, name="fairlead-pipeline", daemon=True)
+    told = False
+    with _interruptions() as asked:
+        worker.start()
+        try:
+            while not ended.wait(EVERY_S):
+                progress.show()
+                if asked.is_set() and not told:
+                    told = True
+                    progress.done()
+                    note("stopping after the batch at hand; Ctrl-C again ends it at once")
+                    pipeline.stop()
+        finally:
+            progress.done()
+    if failure:
+        raise failure[0]
+    return outcome[0], asked.is_set()
+
+
+@contextmanager
+def _interruptions() -> Iterator[threading.Event]:
+    """While it lasts, the first Ctrl-C sets the event, and the second ends all at once."""
+    asked = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        # Nothing else here: a signal comes at any moment, also in the middle of writing to standard error.
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():  # signals are not for us
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield asked
+    except KeyboardInterrupt:
+        note("ended; the batch at hand is lost, and the same command does it again")
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Progress:
+    """A line on standard error, where a person is watching: what has been done, how fast, how far behind."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._watched = sys.stderr.isatty()
+        self._started = time.monotonic()
+        self._read = self._deliveries = self._batches = 0
+        self._batch: Batch | None = None
+        self._shown = False
+
+    def took(self, batch: Batch) -> None:
+        """A batch is committed."""
+        self._batches += 1
+        self._read += batch.read
+        self._deliveries += batch.deliveries
+        self._batch = batch
+
+    def show(self) -> None:
+        if self._watched:
+            self._shown = True
+            sys.stderr.write(f"\r{self.line(time.monotonic() - self._started, time.time())}\x1b[K")
+            sys.stderr.flush()
+
+    def line(self, elapsed_s: float, now_s: float) -> str:
+        """How far it is after so many seconds; `now_s` is the time of day, which watermarks are compared with."""
+        if self._batch is None:
+            return f"{self._config.name}: working, {elapsed_s:.0f} s"
+        parts = [
+            f"{self._config.name}: {_counted(self._batches, 'batch', 'batches')}",
+            _counted(self._read, "row", "rows"),
+            f"{_counted(self._deliveries, 'delivery', 'deliveries')}, {self._deliveries / elapsed_s:,.0f}/s",
+            f"{self._batch.held:,} held",
+        ]
+        if self._config.mode == "stream" and self._batch.watermark is not None:
+            parts.append(f"watermark {_ago(now_s - self._batch.watermark / 1e6)}")
+        return " · ".join([*parts, f"{elapsed_s:.0f} s"])
+
+    def done(self) -> None:
+        """Wipe the line."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+# -- telling -----------------------------------------------------------------------------------------------
+
+
+def _show_plan(pipeline: Pipeline, config: Config, as_json: bool) -> int:
+    lines = pipeline.plan()
+    if as_json:
+        emit_json({"name": config.name, "fingerprint": config.fingerprint, "plan": lines})
+    else:
+        for line in lines:
+            say(line)
+    return 0
+
+
+def show_summary(summary: Summary, config: Config) -> None:
+    """The summary for a person."""
+    if summary.resumed and summary.finished and summary.batches == 0:
+        say(f"{paint(config.name, 'bold')}: nothing to do, all of the input has been delivered before")
+    else:
+        again = ", resumed" if summary.resumed else ""
+        say(
+            f"{paint(config.name, 'bold')}: {_counted(summary.read, 'row', 'rows')} in "
+            f"{_counted(summary.batches, 'batch', 'batches')}{again}, {summary.seconds:.1f} s, "
+            f"{summary.rows_per_s:,.0f} rows/s"
+        )
+    rows: list[tuple[str, str]] = [
+        (
+            "deliveries",
+            f"{summary.deliveries:,} for {_counted(summary.subscriptions, 'subscription', 'subscriptions')}",
+        )
+    ]
+    if summary.rejected:
+        rows.append(("rejected", f"{summary.rejected:,}: {_top(summary.reasons)}"))
+    for name, count in (("duplicates", summary.duplicates), ("late", summary.late)):
+        if count:
+            rows.append((name, f"{count:,}"))
+    if summary.verdicts:
+        judged = (
+            f"{name} {paint(verdict, COLOURS.get(verdict, 'dim'))}"
+            for name, verdict in summary.verdicts.items()
+        )
+        rows.append(("audit", ", ".join(judged)))
+    rows.append(("output", summary.output))
+    if summary.report is not None:
+        rows.append(("report", summary.report))
+    for name, text in rows:
+        say(f"  {name:<10}  {text}")
+
+
+def _top(reasons: Any) -> str:
+    """The commonest reasons."""
+    ranked = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    shown = [f"{reason} ({count:,})" for reason, count in ranked[:REASONS_SHOWN]]
+    more = sum(count for _, count in ranked[REASONS_SHOWN:])
+    return "; ".join(shown + ([f"other reasons ({more:,})"] if more else []))
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _ago(seconds: float) -> str:
+    """How far behind the time of day a watermark is, roughly."""
+    if seconds < 0:
+        return "ahead"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit} behind"
+    return f"{seconds:.1f} s behind"

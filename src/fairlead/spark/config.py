@@ -1,0 +1,844 @@
+"""A pipeline as a file says it: read whole, checked whole, and wrong in all its places at once.
+
+    config = Config.read("pipeline.toml")
+
+`KEYS` is the file format: each table with its keys, how each is read, what holds without it and what it means.
+`RULES` are the combinations that mean nothing. Reading needs no Spark, so a slip of the pen is told at once.
+
+A file that is written from a configuration (`to_json`) reads as that configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
+from difflib import get_close_matches
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from fairlead.errors import PipelineError, ValueRefused
+from fairlead.ingest.records import STANDARD, Fields
+
+__all__ = [
+    "KEYS",
+    "SPECIFICATIONS",
+    "Audit",
+    "Config",
+    "Deliveries",
+    "Events",
+    "Key",
+    "Order",
+    "SparkSettings",
+    "Stream",
+    "SubscriptionsSource",
+    "duration_us",
+    "format_duration",
+]
+
+SPECIFICATIONS: Final = ("simple", "advertisements", "fifo", "causal", "total")
+"""What `fairlead.audit` judges by; a test compares the two."""
+EVENT_FILES: Final = ("json", "csv", "parquet", "orc", "xml", "text")
+"""The formats of events that are read from a path; any other is a source of Spark's, with its own options."""
+UNTYPED: Final = frozenset({"json", "csv", "xml", "text", "kafka"})
+"""The formats whose records have no typed columns."""
+SUBSCRIPTION_FILES: Final = ("json", "csv", "parquet")
+SINKS: Final = ("parquet", "json", "table", "callback")
+"""Where deliveries can go; anything else is a sink of Spark's."""
+ENDINGS: Final = {
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    ".orc": "orc",
+    ".xml": "xml",
+    **dict.fromkeys((".txt", ".log"), "text"),
+}
+"""The format that the ending of a path says."""
+PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
+UNITS_US: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+DURATION_US_MAX: Final = 2**62
+"""An order time plus a lateness still fits in 64 bits."""
+BUCKETS_MAX: Final = 65_536
+
+SECRET: Final = re.compile(r"(?i)secret|password|token|access[.]?key|credential|jaas")
+"""Options that are nobody's business: Spark's own pattern, and where Kafka keeps passwords."""
+URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+# -- the values --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """An input: where notifications come from, and how they are read."""
+
+    path: str | None
+    format: str = "json"
+    name: str = "input"
+    lift: bool = False
+    lines: bool = False
+    fields: Fields = STANDARD
+    select: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionsSource:
+    """Where subscriptions are, and whether a stream looks for changes."""
+
+    path: str
+    format: str = "json"
+    watch: bool = False
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How long rows are waited for, and whether the end of the input ends the waiting."""
+
+    lateness_us: int = 0
+    final: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Where deliveries go."""
+
+    format: str = "parquet"
+    buckets: int = 16
+    payload: bool = True
+    table: str | None = None
+    callback: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Whether a trace is recorded, and by what it is judged."""
+
+    trace: bool = False
+    specifications: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """When a micro-batch begins, and how much it takes."""
+
+    trigger_us: int | None = 1_000_000
+    """None: what is there now, then end."""
+    max_files: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Which Spark runs it."""
+
+    master: str | None = None
+    remote: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    quiet: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A pipeline: what comes in, who wants what, and where it goes. Paths are absolute, or URIs."""
+
+    name: str
+    output: str
+    events: tuple[Events, ...]
+    subscriptions: SubscriptionsSource
+    mode: Literal["batch", "stream"] = "batch"
+    schema: str | None = None
+    extensions: tuple[str, ...] = ()
+    order: Order = Order()
+    deliveries: Deliveries = Deliveries()
+    audit: Audit = Audit()
+    stream: Stream = Stream()
+    spark: SparkSettings = SparkSettings()
+    rejected: Literal["keep", "fail"] = "keep"
+
+    @classmethod
+    def read(cls, path: str | Path) -> Config:
+        """The pipeline in a file, where relative paths begin; PipelineError names all that is wrong with it."""
+        try:
+            text = Path(path).read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise PipelineError(f"{path}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
+        except OSError as error:
+            raise PipelineError(f"{path}: cannot be read ({error.strerror})") from None
+        try:
+            given = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise PipelineError(
+                f"{path}: not TOML: {error}",
+                hint='text stands in quotes, as in name = "alerts"; a path may stand in single quotes',
+            ) from None
+        return cls.of(given, base=Path(path).parent, source=str(path))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], base: str | Path | None = None, source: str = "pipeline") -> Config:
+        """The pipeline of a mapping with the tables of the file; `base` is where relative paths begin."""
+        reading = _Reading(Path(base or "."))
+        top = reading.table("", {key: value for key, value in given.items() if key not in TABLES})
+        mode = top["mode"]
+        order = reading.table("order", given.get("order", {}))
+        audit = reading.table("audit", given.get("audit", {}))
+        subscriptions = reading.required("subscriptions", given)
+        config = cls(
+            name=top["name"] or Path(source).stem,
+            mode=mode,
+            output=reading.resolved(top["output"]) or "",
+            events=reading.events(given),
+            subscriptions=SubscriptionsSource(
+                path=reading.resolved(subscriptions["path"]) or "",
+                format=subscriptions["format"]
+                or _format_by_ending(subscriptions["path"], SUBSCRIPTION_FILES),
+                watch=subscriptions["watch"],
+                options=subscriptions["options"],
+            ),
+            schema=reading.resolved(top["schema"]),
+            extensions=top["extensions"],
+            order=Order(order["lateness"], mode == "batch" if order["final"] is None else order["final"]),
+            deliveries=Deliveries(**reading.table("deliveries", given.get("deliveries", {}))),
+            audit=Audit(
+                bool(audit["specifications"]) if audit["trace"] is None else audit["trace"],
+                audit["specifications"],
+            ),
+            stream=reading.stream(given.get("stream", {})),
+            spark=SparkSettings(**reading.table("spark", given.get("spark", {}))),
+            rejected=top["rejected"],
+        )
+        problems = reading.problems + [
+            f"{rule.place}: {rule.problem}"
+            for rule in RULES
+            if reading.unsound.isdisjoint(rule.tables) and rule.broken(config)
+        ]
+        if problems:
+            raise _all_of(problems, source)
+        return config
+
+    def overridden(
+        self,
+        *,
+        output: str | None = None,
+        master: str | None = None,
+        remote: str | None = None,
+        quiet: bool | None = None,
+    ) -> Config:
+        """The same, but where it is told otherwise; of a master and a Connect address, one replaces the other."""
+        spark = self.spark
+        if master is not None or remote is not None:
+            spark = replace(spark, master=master, remote=remote)
+        if quiet is not None:
+            spark = replace(spark, quiet=quiet)
+        changed = replace(self, spark=spark, output=self.output if output is None else _absolute(output))
+        problems = [f"{rule.place}: {rule.problem}" for rule in RULES if rule.broken(changed)]
+        if problems:
+            raise _all_of(problems, self.name)
+        return changed
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash over all that the result depends on: two runs with the same one may share an output.
+
+        Of the schema its content counts. Where it runs, how it is cut into batches, and passwords do not.
+        """
+        result = self.to_json(secrets=False)
+        for free in ("name", "output", "spark", "stream"):
+            del result[free]
+        result["audit"] = {"trace": self.audit.trace}
+        if self.schema is not None:
+            from fairlead.filters.schema import Schema
+
+            result["schema"] = Schema.read(self.schema).fingerprint
+        return blake2b(json.dumps(result, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def to_json(self, *, secrets: bool = True) -> dict[str, Any]:
+        """The tables of the file with everything spelled out; without `secrets`, *** stands for each."""
+        tables: dict[str, Any] = {
+            "name": self.name,
+            "mode": self.mode,
+            "output": self.output,
+            "schema": self.schema,
+            "extensions": list(self.extensions),
+            "rejected": self.rejected,
+            "events": [asdict(each) for each in self.events],
+            "subscriptions": asdict(self.subscriptions),
+            "order": {"lateness": format_duration(self.order.lateness_us), "final": self.order.final},
+            "deliveries": asdict(self.deliveries),
+            "audit": {"trace": self.audit.trace, "specifications": list(self.audit.specifications)},
+            "stream": {
+                "trigger": None
+                if self.stream.trigger_us is None
+                else format_duration(self.stream.trigger_us),
+                "max_files": self.stream.max_files,
+                "available": self.stream.trigger_us is None,
+            },
+            "spark": asdict(self.spark),
+        }
+        if not secrets:
+            for table in (*tables["events"], tables["subscriptions"], tables["deliveries"]):
+                _hide_secrets(table["options"])
+            _hide_secrets(tables["spark"]["settings"])
+        # TOML has no null: what is not there is not given.
+        return {key: _without_none(value) for key, value in tables.items() if value is not None}
+
+
+# -- reading one value -------------------------------------------------------------------------------------
+
+
+class _Wrong(Exception):
+    """A value that its key cannot have, in words."""
+
+
+NOUNS: Final = {
+    bool: "a Boolean",
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def _expected(what: str, given: Any) -> _Wrong:
+    noun = NOUNS.get(type(given), "a date or time")
+    return _Wrong(f"{what} was expected, not {noun} ({json.dumps(given, default=str)[:40]})")
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise _expected("a string", given)
+    if not given.strip():
+        raise _Wrong("it is empty")
+    return given
+
+
+def _flag(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise _expected("true or false", given)
+    return given
+
+
+def _count(most: int) -> Callable[[Any], int]:
+    def read(given: Any) -> int:
+        if isinstance(given, bool) or not isinstance(given, int):
+            raise _expected("a whole number", given)
+        if not 1 <= given <= most:
+            raise _Wrong(f"a whole number from 1 to {most:,} was expected, not {given}")
+        return given
+
+    return read
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple):
+        raise _expected("a list of strings", given)
+    return tuple(map(_text, given))
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def read(given: Any) -> str:
+        text = _text(given)
+        if text not in names:
+            raise _Wrong(f"{_listed(names)} was expected, not {text!r}{_suggestion(text, names)}")
+        return text
+
+    return read
+
+
+def _some_of(*names: str) -> Callable[[Any], tuple[str, ...]]:
+    one = _one_of(*names)
+    return lambda given: tuple(dict.fromkeys(map(one, _texts(given))))
+
+
+def _format(*ours: str) -> Callable[[Any], str]:
+    """A format of ours or of Spark's; what looks like a misspelling of ours is taken for one."""
+
+    def read(given: Any) -> str:
+        text = _text(given)
+        if text not in ours:
+            meant = {"jsonl": "json", "ndjson": "json", "jsonlines": "json"}.get(text.lower())
+            close = [meant] if meant else get_close_matches(text.lower(), ours, n=1, cutoff=0.75)
+            if close or not re.fullmatch(r"[\w.$-]+", text):
+                raise _Wrong(
+                    f"no format is named {text!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+                )
+        return text
+
+    return read
+
+
+def _settings(given: Any) -> dict[str, str]:
+    """Settings of Spark's, which are text: numbers and Booleans are written as Spark reads them."""
+    if not isinstance(given, Mapping):
+        raise _expected('a table such as { header = "true" }', given)
+    settings: dict[str, str] = {}
+    for key, value in given.items():
+        if isinstance(value, Mapping):
+            # spark.sql.shuffle.partitions = "8" without quotes around the key is a table of tables in TOML.
+            settings |= {f"{key}.{rest}": text for rest, text in _settings(value).items()}
+        elif isinstance(value, bool):
+            settings[key] = "true" if value else "false"
+        elif isinstance(value, str | int | float):
+            settings[key] = str(value)
+        else:
+            raise _expected(f"a string for {key!r}", value)
+    return settings
+
+
+def _fields(given: Any) -> Fields:
+    if not isinstance(given, Mapping):
+        raise _expected('a table such as { id = "event_id", time = "at" }', given)
+    known = Fields.__slots__
+    for key in given:
+        if key not in known:
+            raise _Wrong(f"the envelope has no {key!r}{_suggestion(key, known)} (it has {', '.join(known)})")
+    try:
+        return Fields(**{key: _text(value) for key, value in given.items()})
+    except ValueRefused as error:
+        raise _Wrong(str(error).replace("\n  hint:", ";")) from None
+
+
+def _dotted(what: str) -> Callable[[Any], str]:
+    def read(given: Any) -> str:
+        text = _text(given)
+        module, _, name = text.partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+            raise _Wrong(f"{what} is named as in package.module:name, not {text!r}")
+        return text
+
+    return read
+
+
+def _duration(given: Any) -> int:
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        raise _Wrong(f'a duration has a unit, as in "{given}s"; there is {", ".join(UNITS_US)}')
+    try:
+        return duration_us(_text(given))
+    except ValueError as error:
+        raise _Wrong(str(error)) from None
+
+
+DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*")
+
+
+def duration_us(text: str) -> int:
+    """The microseconds of a duration such as "10s", "1.5h" or "250 ms"; ValueError where there are none."""
+    found = DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f'a duration such as "10s" was expected, not {text!r}; there is {", ".join(UNITS_US)}'
+        )
+    number, unit = found.groups()
+    if unit not in UNITS_US:
+        raise ValueError(f"no unit is named {unit!r}; there is {', '.join(UNITS_US)}")
+    exact = Decimal(number) * UNITS_US[unit]
+    if exact != (whole := int(exact)):
+        raise ValueError(f"{text!r} is finer than a microsecond")
+    if whole > DURATION_US_MAX:
+        raise ValueError(f"{text!r} is too long")
+    return whole
+
+
+def format_duration(us: int) -> str:
+    """A duration in the largest unit that it is a whole number of."""
+    if us == 0:
+        return "0s"
+    unit = next(unit for unit, size in reversed(UNITS_US.items()) if us % size == 0)
+    return f"{us // UNITS_US[unit]}{unit}"
+
+
+# -- the file format ---------------------------------------------------------------------------------------
+
+
+class Key(NamedTuple):
+    """A key of the file: how its value is read, what holds without it, and what it means."""
+
+    read: Callable[[Any], Any]
+    meaning: str
+    default: Any = None
+    shown: str = ""
+    """The default in words, where it is not a value of its own."""
+    required: bool = False
+
+
+KEYS: Final[dict[str, dict[str, Key]]] = {
+    "": {
+        "name": Key(_text, "what the run is called", shown="the file's name"),
+        "mode": Key(
+            _one_of("batch", "stream"),
+            "`batch` takes what is there and ends; `stream` watches the inputs until it is stopped",
+            "batch",
+        ),
+        "output": Key(_text, "the directory that the run writes; nobody else does", required=True),
+        "schema": Key(_text, "a [schema file](model.md#schema-files): declared types and attributes"),
+        "extensions": Key(
+            lambda given: tuple(map(_dotted("an extension"), _texts(given))),
+            "[types with operators of your own](extensions.md), such as `mypackage.terms:Terms`",
+            (),
+        ),
+        "rejected": Key(
+            _one_of("keep", "fail"),
+            "rows that cannot be read: `keep` them in `OUTPUT/rejected` with the reason, or `fail` the run",
+            "keep",
+        ),
+    },
+    "events": {
+        "path": Key(
+            _text, "a file, a directory or a pattern such as `events/*.jsonl`", shown="required for files"
+        ),
+        "format": Key(
+            _format(*EVENT_FILES, "kafka"),
+            "`json` (lines), `csv`, `parquet`, `orc`, `xml`, `text`, `kafka`, or any source that Spark knows",
+            shown="by the path's ending, else `json`",
+        ),
+        "name": Key(
+            _text, "the input's name in messages and in rejected rows; several inputs have one each", "input"
+        ),
+        "lift": Key(_flag, "lift the payload of CloudEvents to the top", False),
+        "lines": Key(_flag, "`xml`: every line is a document, where otherwise every file is one", False),
+        "fields": Key(
+            _fields,
+            "what the records call `id`, `time`, `producer` and `sequence`",
+            STANDARD,
+            shown="the same names",
+        ),
+        "select": Key(
+            _texts,
+            "typed columns: SQL expressions that make what is taken, such as `cast(price as double) price`",
+            (),
+            shown="all columns",
+        ),
+        "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
+    },
+    "subscriptions": {
+        "path": Key(_text, "a file, a directory or a pattern", required=True),
+        "format": Key(
+            _format(*SUBSCRIPTION_FILES),
+            "`json` (lines), `csv`, `parquet`, or any source that Spark knows",
+            shown="by the path's ending, else `json`",
+        ),
+        "watch": Key(_flag, "in a stream, take up changes while it runs", False),
+        "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
+    },
+    "order": {
+        "lateness": Key(_duration, "how long after a later row an earlier one may come", 0, shown="`0s`"),
+        "final": Key(
+            _flag,
+            "the end of the input is the end: nothing is waited for any more",
+            shown="`true` in batch mode",
+        ),
+    },
+    "deliveries": {
+        "format": Key(
+            _format(*SINKS),
+            "`parquet`, `json` (lines), `table`, `callback`, or any sink that Spark knows",
+            "parquet",
+        ),
+        "buckets": Key(_count(BUCKETS_MAX), "in how many parts subscribers are divided", 16),
+        "payload": Key(_flag, "deliver the notification's content, not its identity alone", True),
+        "table": Key(_text, "`table`: its name, such as `db.deliveries`"),
+        "callback": Key(
+            _dotted("a function"), "`callback`: the function that gets each batch, as `module:function`"
+        ),
+        "options": Key(
+            _settings, "options of Spark's writer, for `table` and sinks of Spark's", {}, shown="none"
+        ),
+    },
+    "audit": {
+        "trace": Key(
+            _flag,
+            "record the run in `OUTPUT/trace`, to be audited",
+            shown="`true` where something is to be judged",
+        ),
+        "specifications": Key(
+            _some_of(*SPECIFICATIONS),
+            f"what to judge at the end: {', '.join(f'`{name}`' for name in SPECIFICATIONS)}",
+            (),
+        ),
+    },
+    "stream": {
+        "trigger": Key(_duration, "how often a micro-batch begins", 1_000_000, shown="`1s`"),
+        "max_files": Key(_count(1_000_000), "how many files a micro-batch takes at most", 100),
+        "available": Key(_flag, "take what is there now, batch by batch, then end", False),
+    },
+    "spark": {
+        "master": Key(_text, "Spark's master, such as `spark://host:7077`", shown="`local[*]`"),
+        "remote": Key(_text, "the address of a Spark Connect server, such as `sc://host:15002`"),
+        "settings": Key(
+            _settings, 'settings of Spark\'s, such as `"spark.executor.memory" = "4g"`', {}, shown="none"
+        ),
+        "quiet": Key(_flag, "keep Spark's own messages from the terminal", True),
+    },
+}
+"""The tables of the file; what stands above the first one is the table without a name."""
+TABLES: Final = tuple(name for name in KEYS if name)
+
+
+class _Rule(NamedTuple):
+    """A combination that means nothing; judged only where the tables it is about could be read."""
+
+    tables: tuple[str, ...]
+    place: str
+    broken: Callable[[Config], bool]
+    problem: str
+
+
+RULES: Final = (
+    _Rule(
+        ("deliveries",),
+        "[deliveries] table",
+        lambda c: c.deliveries.format == "table" and c.deliveries.table is None,
+        'missing: format = "table" needs the name of a table',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] table",
+        lambda c: c.deliveries.format != "table" and c.deliveries.table is not None,
+        'it goes with format = "table"',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] callback",
+        lambda c: c.deliveries.format == "callback" and c.deliveries.callback is None,
+        'missing: format = "callback" needs a function, as in callback = "module:function"',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] callback",
+        lambda c: c.deliveries.format != "callback" and c.deliveries.callback is not None,
+        'it goes with format = "callback"',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] options",
+        lambda c: c.deliveries.format in ("parquet", "json", "callback") and bool(c.deliveries.options),
+        'they go with format = "table" and with sinks of Spark\'s',
+    ),
+    _Rule(
+        ("", "subscriptions"),
+        "[subscriptions] watch",
+        lambda c: c.mode == "batch" and c.subscriptions.watch,
+        'a batch reads its subscriptions once; watch goes with mode = "stream"',
+    ),
+    _Rule(
+        ("", "order", "stream"),
+        "[order] final",
+        lambda c: c.mode == "stream" and c.order.final and c.stream.trigger_us is not None,
+        "a stream that watches its inputs has no end; with [stream] available = true it has one",
+    ),
+    _Rule(
+        ("audit",),
+        "[audit] trace",
+        lambda c: bool(c.audit.specifications) and not c.audit.trace,
+        "specifications are judged by the trace, which is not to be recorded",
+    ),
+    _Rule(
+        ("spark",),
+        "[spark] remote",
+        lambda c: c.spark.master is not None and c.spark.remote is not None,
+        "a Connect server has a master of its own: name one of the two",
+    ),
+    _Rule(
+        ("",),
+        "schema",
+        lambda c: c.schema is not None and URI.match(c.schema) is not None,
+        "a schema is a file on this machine",
+    ),
+    _Rule(
+        ("", "events"),
+        "output",
+        lambda c: any(_within(c.output, each.path) or _within(each.path, c.output) for each in c.events),
+        "it overlaps with an input, which would then read what the run writes",
+    ),
+    _Rule(
+        ("", "subscriptions"),
+        "output",
+        lambda c: _within(c.output, c.subscriptions.path) or _within(c.subscriptions.path, c.output),
+        "it overlaps with the subscriptions",
+    ),
+    _Rule(
+        ("events", "subscriptions"),
+        "[subscriptions] path",
+        lambda c: any(
+            each.path in (c.subscriptions.path, os.path.dirname(c.subscriptions.path)) for each in c.events
+        ),
+        "it lies among the events, and would be read as such; put it beside them",
+    ),
+)
+
+
+# -- reading a file ----------------------------------------------------------------------------------------
+
+
+class _Reading:
+    """One pass over the tables. What is wrong is noted, and its default stands in."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self.problems: list[str] = []
+        self.unsound: set[str] = set()
+
+    def wrong(self, table: str, place: str, problem: str) -> None:
+        self.problems.append(f"{place}: {problem}")
+        self.unsound.add(table)
+
+    def table(self, name: str, given: Any, label: str | None = None) -> dict[str, Any]:
+        """The values of a table by key, the defaults among them."""
+        label = (f"[{name}]" if name else "") if label is None else label
+        keys = KEYS[name]
+        if not isinstance(given, Mapping):
+            self.wrong(name, label, str(_expected(f"a table {label}", given)))
+            return {key: each.default for key, each in keys.items()}
+        for key in given:
+            if key not in keys:
+                self.wrong(name, f"{label} {key}".strip(), f"no such key{_elsewhere(key, name)}")
+        values = {}
+        for key, each in keys.items():
+            values[key] = each.default
+            if key in given:
+                try:
+                    values[key] = each.read(given[key])
+                except _Wrong as wrong:
+                    self.wrong(name, f"{label} {key}".strip(), str(wrong))
+            elif each.required:
+                self.wrong(name, f"{label} {key}".strip(), f"missing: {each.meaning}")
+        return values
+
+    def required(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        if name in given:
+            return self.table(name, given[name])
+        self.wrong(name, f"[{name}]", "the table is missing")
+        return {key: each.default for key, each in KEYS[name].items()}
+
+    def events(self, given: Mapping[str, Any]) -> tuple[Events, ...]:
+        """The inputs: [events] is one, [[events]] are several, each with a name of its own."""
+        inputs = given.get("events")
+        if not isinstance(inputs, list | tuple):
+            return (self._input(self.required("events", given), "[events]"),)
+        if not inputs:
+            self.wrong("events", "[[events]]", "there is no input")
+        read = []
+        for number, each in enumerate(inputs, start=1):
+            label = f"[[events]] {number}:" if len(inputs) > 1 else "[events]"
+            read.append(self._input(self.table("events", each, label), label))
+            if len(inputs) > 1 and isinstance(each, Mapping) and "name" not in each:
+                self.wrong("events", f"{label} name", "missing: each of several inputs has a name")
+        names = [each.name for each, raw in zip(read, inputs, strict=True) if "name" in raw]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            self.wrong("events", "[[events]] name", f"{names.count(name)} inputs are named {name!r}")
+        return tuple(read)
+
+    def _input(self, values: dict[str, Any], label: str) -> Events:
+        path = values["path"]
+        format = values["format"] or _format_by_ending(path or "", EVENT_FILES)
+        if "events" not in self.unsound:
+            if path is None and format in EVENT_FILES:
+                self.wrong("events", f"{label} path", f"missing: events in {format} are read from files")
+            if values["lines"] and format != "xml":
+                self.wrong("events", f"{label} lines", 'it goes with format = "xml"')
+            if values["select"] and format in UNTYPED:
+                self.wrong("events", f"{label} select", f"it goes with typed columns, not with {format}")
+            if format == "kafka":
+                self._kafka(path, values["options"], label)
+        return Events(**{**values, "path": self.resolved(path), "format": format})
+
+    def _kafka(self, path: str | None, options: Mapping[str, str], label: str) -> None:
+        if path is not None:
+            self.wrong("events", f"{label} path", "Kafka has topics: name them in options.subscribe")
+        if "kafka.bootstrap.servers" not in options:
+            self.wrong("events", f"{label} options", 'Kafka needs "kafka.bootstrap.servers" = "host:9092"')
+        if sum(key in options for key in ("subscribe", "subscribePattern", "assign")) != 1:
+            self.wrong(
+                "events", f"{label} options", "Kafka needs one of subscribe, subscribePattern and assign"
+            )
+
+    def stream(self, given: Any) -> Stream:
+        values = self.table("stream", given)
+        if values["available"]:
+            if "trigger" in given:
+                self.wrong("stream", "[stream] trigger", "with available = true there is nothing to wait for")
+            return Stream(None, values["max_files"])
+        return Stream(values["trigger"], values["max_files"])
+
+    def resolved(self, path: str | None) -> str | None:
+        return None if path is None else _absolute(path, self._base)
+
+
+def _absolute(path: str, base: Path = Path()) -> str:
+    """A path from the root, or a URI as it is."""
+    if URI.match(path):
+        return path
+    return str(Path(os.path.abspath(base), os.path.expanduser(path)))
+
+
+def _format_by_ending(path: str | None, formats: tuple[str, ...]) -> str:
+    stem = (path or "").lower()
+    for packed in PACKED:
+        stem = stem.removesuffix(packed)
+    format = ENDINGS.get(os.path.splitext(stem)[1], "json")
+    return format if format in formats else "json"
+
+
+def _within(path: str | None, directory: str | None) -> bool:
+    """Whether a path is a directory or lies in it, as far as the names tell."""
+    if not path or not directory:
+        return False
+    return f"{path.rstrip('/')}/".startswith(f"{directory.rstrip('/')}/")
+
+
+def _elsewhere(key: str, table: str) -> str:
+    """What a key that its table does not have was meant to be."""
+    if close := _suggestion(key, KEYS[table] if table else (*KEYS[""], *TABLES)):
+        return close
+    anywhere = {name for keys in KEYS.values() for name in keys}
+    for name in get_close_matches(key.lower(), sorted(anywhere), n=1):
+        homes = [home for home, keys in KEYS.items() if name in keys]
+        meant = "it" if name == key else repr(name)
+        if "" in homes:
+            return f"; {meant} stands at the top of the file, above the first table"
+        return f"; {meant} belongs in {_listed([f'[{home}]' for home in homes])}"
+    return ""
+
+
+def _suggestion(given: str, known: Any) -> str:
+    close = get_close_matches(given.lower(), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _listed(names: Any) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else str(last)
+
+
+def _all_of(problems: list[str], source: str) -> PipelineError:
+    if len(problems) == 1:
+        return PipelineError(f"{source}: {problems[0]}")
+    return PipelineError("\n  ".join([f"{source}: {len(problems)} problems", *problems]))
+
+
+def _hide_secrets(options: dict[str, str]) -> None:
+    for key in options:
+        if SECRET.search(key):
+            options[key] = "***"
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_none(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _without_none(each) for key, each in value.items() if each is not None}
+    return value

@@ -1,0 +1,517 @@
+"""Identity and order over DataFrames: each notification once, held until the watermark, then at its place.
+
+Law: run batch by batch, with its state handed on, `order` releases, holds and refuses what
+`delivery.OrderedQueue` does, when that takes the arrivals of each batch by (producer, sequence, id) and is asked
+for a release after each.
+
+    identity    a shuffle by (producer, id): equal records without an id are numbered there, duplicates found
+    order time  no numbers, no causes    the event's time: nothing is moved
+                sequence numbers         a running maximum along each producer's numbers: a window
+                causes                   `model.order.Ordering` itself, in one task, over rows without content
+
+Only those producers go to the one task that name causes, or are named, in what is held or has arrived: no other
+producer's keys depend on theirs. And where `Facts` say that there are no numbers, or no causes, their part of
+the plan is not there at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from fairlead.delivery import Watermark
+from fairlead.model import Instant, Notification, Record
+from fairlead.model.order import BEGINNING, END, Identity, Ordering, OrderKey, identity_of
+from fairlead.spark.frames import ENVELOPE, KEY, payload_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["LAST", "Facts", "OrderState", "Ordered", "Progress", "order", "watermark_of"]
+
+LAST: Final = ("producer", "sequence", "id", "time")
+"""The columns of a table with the key of the largest number that is fixed, per producer."""
+
+RELEASED: Final = "released"
+HELD: Final = "held"
+LATE: Final = "late"
+DUPLICATE: Final = "duplicate"
+KNOWN: Final = "known"
+"""The outcome of what came late in an earlier batch and is remembered: its copies are duplicates."""
+
+SPREAD: Final = 64
+"""Over how many groups a producer's notifications without numbers are spread: no window needs them together."""
+MADE_ID: Final = "^[0-9a-f]{32}-[0-9]+$"
+"""What `model.order.Identities` makes, should it come back as an id that is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What there may be among notifications: nothing is planned for what there is not."""
+
+    has_digests: bool = True
+    has_sequences: bool = True
+    has_causes: bool = True
+
+    @staticmethod
+    def columns() -> tuple[Column, ...]:
+        """Aggregates that find the facts, for a query that aggregates anyway."""
+        told_by = {"has_digests": "digest", "has_sequences": "sequence", "has_causes": "causes"}
+        return tuple((F.count(column) > 0).alias(fact) for fact, column in told_by.items())
+
+    @classmethod
+    def of(cls, notifications: DataFrame) -> Facts:
+        """The facts of notifications; this runs a query."""
+        [found] = notifications.agg(*cls.columns()).collect()
+        return cls(**found.asDict())
+
+    def __or__(self, other: Facts) -> Facts:
+        return Facts(
+            self.has_digests or other.has_digests,
+            self.has_sequences or other.has_sequences,
+            self.has_causes or other.has_causes,
+        )
+
+
+NOTHING: Final = Facts(has_digests=False, has_sequences=False, has_causes=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderState:
+    """What one batch leaves to the next.
+
+    `held` has the columns of notifications, `time` where the order time is fixed, and `late`, which is true for
+    what came too late by its number and is remembered until the watermark passes its own time. `last` has the
+    columns `LAST`. `bound` is where the watermark stood. `facts` are those of `held`.
+    """
+
+    held: DataFrame | None = None
+    last: DataFrame | None = None
+    bound: int = BEGINNING
+    facts: Facts = Facts()
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """What became of each notification, arrived or held before. `persist` it where more than one frame is used."""
+
+    rows: DataFrame
+    """The columns of notifications, `time` where the order time is fixed, and `outcome`."""
+    before: OrderState
+    bound: int
+    facts: Facts
+
+    def persist(self) -> Ordered:
+        """The same, computed once."""
+        return replace(self, rows=self.rows.persist())
+
+    def unpersist(self) -> None:
+        """Give back what `persist` took."""
+        self.rows.unpersist()
+
+    @property
+    def released(self) -> DataFrame:
+        """What the watermark has passed, with its order time."""
+        return self._became(RELEASED)
+
+    @property
+    def held(self) -> DataFrame:
+        """What waits for the watermark, with its order time where that is fixed."""
+        return self._became(HELD)
+
+    @property
+    def late(self) -> DataFrame:
+        """What came after its place had been passed, and where the watermark stood then."""
+        return self._became(LATE).drop("time").withColumn("watermark", _long(self.before.bound))
+
+    @property
+    def duplicates(self) -> DataFrame:
+        """What had come already."""
+        return self._became(DUPLICATE).drop("time")
+
+    @property
+    def last(self) -> DataFrame:
+        """Per producer the key of the largest number that is fixed."""
+        before = self.before.last
+        if before is not None and not self.facts.has_sequences:
+            return before
+        placed = F.col("outcome").isin(RELEASED, HELD) & F.col("time").isNotNull()
+        fixed = self.rows.where(placed & F.col("sequence").isNotNull()).select(*LAST)
+        every = fixed if before is None else fixed.unionByName(before.select(*LAST))
+        greatest = F.max(F.struct("sequence", "id", "time")).alias("greatest")
+        return every.groupBy("producer").agg(greatest).select("producer", "greatest.*")
+
+    @property
+    def state(self) -> OrderState:
+        """What the next batch begins with."""
+        outcome = F.col("outcome")
+        remembered = outcome.isin(LATE, KNOWN) & (_happened() >= _long(self.bound))
+        kept = self.rows.where((outcome == HELD) | remembered)
+        return OrderState(
+            kept.withColumn("late", outcome != HELD).drop("outcome"), self.last, self.bound, self.facts
+        )
+
+    def _became(self, outcome: str) -> DataFrame:
+        return self.rows.where(F.col("outcome") == outcome).drop("outcome")
+
+
+def order(
+    arrivals: DataFrame,
+    state: OrderState | None = None,
+    bound: int = END,
+    facts: Facts | None = None,
+    *,
+    few: bool = False,
+) -> Ordered:
+    """Establish the total order up to a bound, which is `END` when nothing more will come.
+
+    `arrivals` are the notifications that came since the state was left, and `facts` are theirs: without them,
+    a query over the arrivals finds them. Where they and what is held are `few`, one task does it all.
+    """
+    before = state or OrderState(facts=NOTHING)
+    found = (Facts.of(arrivals) if facts is None else facts) | before.facts
+    batch = _Batch(payload_of(arrivals), before.bound, max(bound, before.bound), found)
+    rows, last = batch.gathered(arrivals, before.held), before.last
+    if few:
+        placed = batch.placed_at_once(rows, last)
+    elif found.has_causes:
+        linked = _linked_producers(rows)
+        free, entangled = _parted(rows, linked)
+        last_free, last_entangled = (None, None) if last is None else _parted(last, linked)
+        placed = batch.placed(batch.identified(free), last_free).unionByName(
+            batch.placed_together(batch.identified(entangled), last_entangled)
+        )
+    else:
+        placed = batch.placed(batch.identified(rows), last)
+    return Ordered(placed, before, batch.bound, found)
+
+
+def _linked_producers(rows: DataFrame) -> DataFrame:
+    """The producers that name causes, and those that are named, where keys are still to be found."""
+    naming = F.col("causes").isNotNull() & F.col("time").isNull() & ~F.col("late")
+    producers = F.concat(F.array("producer"), F.col("causes.producer"))
+    return rows.where(naming).select(F.explode(producers).alias("producer")).distinct()
+
+
+def _parted(rows: DataFrame, producers: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The rows of other producers, and the rows of these."""
+    return rows.join(producers, "producer", "left_anti"), rows.join(producers, "producer", "left_semi")
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """One step from a bound to the next. Its methods are the stages that rows go through, in this order.
+
+    On their way rows have, besides the columns of notifications: `time` (the order time that is fixed), `late`
+    (remembered as such from an earlier batch), `arrived` (now), and from `identified` on `copy` (a duplicate).
+    """
+
+    payload: str
+    bound_before: int
+    bound: int
+    facts: Facts
+
+    def gathered(self, arrivals: DataFrame, held: DataFrame | None) -> DataFrame:
+        """What is held and what has arrived."""
+        columns = (*ENVELOPE, self.payload, "time", "late", "arrived")
+        new = arrivals.withColumns(
+            {"time": F.lit(None).cast("bigint"), "late": F.lit(False), "arrived": F.lit(True)}
+        ).select(*columns)
+        if held is None:
+            return new
+        return new.unionByName(held.withColumn("arrived", F.lit(False)).select(*columns))
+
+    def identified(self, rows: DataFrame) -> DataFrame:
+        """Every row with an id; of those with one identity the first to come stands, the others are copies.
+
+        Rows that come together come by their sequence numbers, then by their content.
+        """
+        same = ["producer", "id"]
+        if self.facts.has_digests:
+            # Equal records, and what might have the id of one of them, are in one group: one shuffle serves the
+            # numbering and the search for copies.
+            given = F.when(F.col("id").rlike(MADE_ID), F.substring("id", 1, 32)).otherwise(F.col("id"))
+            rows = rows.withColumn("_group", F.coalesce(F.col("digest"), given))
+            same = ["producer", "_group", "id"]
+            rows = rows.withColumn("id", F.coalesce("id", self._made_id()))
+        arrival = ("arrived", "sequence", _comparable(rows, self.payload), "event_time", "source")
+        place = F.row_number().over(Window.partitionBy(*same).orderBy(*arrival))
+        return rows.withColumn("copy", place > 1).drop("_group")
+
+    def _made_id(self) -> Column:
+        """The digest with the number among equals. Those count that the watermark has not passed."""
+        remembered = (
+            ~F.col("arrived") & F.col("digest").isNotNull() & (_happened() >= _long(self.bound_before))
+        )
+        equals = Window.partitionBy("producer", "_group").orderBy(
+            "arrived", "sequence", "event_time", "source"
+        )
+        number = F.count(F.when(remembered | F.col("id").isNull(), 1)).over(
+            equals.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        )
+        return F.concat_ws("-", "digest", number.cast("string"))
+
+    def placed_at_once(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
+        """What becomes of all rows, identified or not, in one task: shuffling few costs more than they do."""
+        if last is not None:
+            rows = rows.unionByName(last.select(*LAST), allowMissingColumns=True)
+        columns = (*ENVELOPE, self.payload, "time")
+        outcome = T.StructField("outcome", T.StringType())
+        declared = T.StructType([*(rows.schema[name] for name in columns), outcome])
+        kernel = OrderAtOnce(self.payload, self.bound_before, self.bound)
+        return rows.select(*columns, "late", "arrived").repartition(1).mapInArrow(kernel, declared)
+
+    def placed(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
+        """What becomes of the rows of producers that have nothing to do with causes."""
+        return self._closed(self._by_number(rows, last) if self.facts.has_sequences else self._by_time(rows))
+
+    def _by_time(self, rows: DataFrame) -> DataFrame:
+        own = _happened()
+        return rows.withColumns(
+            {
+                "_refused": F.col("arrived") & (own < _long(self.bound_before)),
+                "time": F.coalesce("time", F.when(self._passed(own), own)),
+            }
+        )
+
+    def _by_number(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
+        """Order times never go back along a producer's numbers, and a number below a fixed one is refused.
+
+        What is refused cannot raise what is not: its time lies below the bound, unlike theirs. So one pass
+        finds both.
+        """
+        rows = rows.withColumn("_last", F.lit(False))
+        if last is not None:  # stands in front of its producer's numbers: the windows need no join
+            rows = rows.unionByName(last.select(*LAST, F.lit(True).alias("_last")), allowMissingColumns=True)
+        numbered, number = F.col("sequence").isNotNull(), F.struct("sequence", "id")
+        # A column, not an expression in the window: so Spark sees that the windows share one shuffle and sort.
+        rows = rows.withColumn("_spread", F.when(~numbered, F.pmod(F.xxhash64("id"), F.lit(SPREAD))))
+        chain = Window.partitionBy("producer", "_spread").orderBy(F.desc("_last"), "sequence", "id")
+        so_far = chain.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        throughout = chain.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+
+        overtaken = F.coalesce(number < F.max(F.when(F.col("_last"), number)).over(so_far), F.lit(False))
+        rows = rows.withColumn("_refused", numbered & F.col("arrived") & overtaken)
+        counts = F.col("_last") | ~(F.col("copy") | F.col("late") | F.col("_refused"))
+        own = F.coalesce("time", _happened())
+        raised = F.when(numbered, F.max(F.when(counts, own)).over(so_far)).otherwise(own)
+        rows = rows.withColumn("_time", F.coalesce("time", raised))
+        refused = F.col("_refused") | (F.col("arrived") & (F.col("_time") < _long(self.bound_before)))
+        rows = rows.withColumn("_refused", refused)
+        # What is fixed fixes all that it follows, as in `Ordering`.
+        fixes = ~(F.col("_last") | F.col("copy") | F.col("late") | F.col("_refused")) & self._passed(
+            _happened()
+        )
+        fixed = F.when(numbered, number <= F.max(F.when(fixes, number)).over(throughout)).otherwise(fixes)
+        return rows.withColumn("time", F.coalesce("time", F.when(fixed, F.col("_time")))).where(
+            ~F.col("_last")
+        )
+
+    def placed_together(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
+        """What becomes of the rows of producers that name causes or are named: one task sees them all."""
+        light = rows.where(~(F.col("copy") | F.col("late"))).select(*LIGHT)
+        if last is not None:
+            light = light.unionByName(last.select(*LAST), allowMissingColumns=True)
+        kernel = OrderTogether(self.bound_before, self.bound)
+        found = light.repartition(1).mapInArrow(kernel, PLACED)
+        return self._closed(rows.drop("time").join(found, ["producer", "id"], "left"))
+
+    def _closed(self, rows: DataFrame) -> DataFrame:
+        outcome = (
+            F.when(F.col("copy"), DUPLICATE)
+            .when(F.col("late"), KNOWN)
+            .when(F.col("_refused"), LATE)
+            .when(F.col("time").isNotNull() & self._passed(F.col("time")), RELEASED)
+            .otherwise(HELD)
+        )
+        return rows.select(*ENVELOPE, self.payload, "time", outcome.alias("outcome"))
+
+    def _passed(self, time: Column) -> Column:
+        """Whether the new bound lies behind a time; the end lies behind all."""
+        return F.lit(True) if self.bound == END else time < _long(self.bound)
+
+
+def _happened() -> Column:
+    return F.coalesce("event_time", F.lit(0))
+
+
+def _long(value: int) -> Column:
+    return F.lit(value).cast("bigint")
+
+
+def _comparable(rows: DataFrame, payload: str) -> Column:
+    """The content as something that Spark can sort by, so that of two contents always the same one comes first."""
+    spelled = rows.schema[payload].dataType.simpleString()
+    return F.to_json(payload) if "map<" in spelled or "variant" in spelled else F.col(payload)
+
+
+# -- producers with causes ---------------------------------------------------------------------------------
+
+LIGHT: Final = ("producer", "id", "event_time", "sequence", "causes", "time", "arrived")
+"""What the order needs to know of a notification."""
+PLACED: Final = "producer string, id string, time bigint, _refused boolean"
+PLACED_ARROW: Final = pa.schema(
+    [("producer", pa.string()), ("id", pa.string()), ("time", pa.int64()), ("_refused", pa.bool_())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTogether:
+    """What `Ordering` makes of rows: those held, those that arrived, and the last keys, which are neither."""
+
+    bound_before: int
+    bound: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        placed = [
+            {"producer": producer, "id": id, "time": time, "_refused": outcome == LATE}
+            for (producer, id), (time, outcome) in _became(rows, self.bound_before, self.bound).items()
+        ]
+        yield pa.RecordBatch.from_pylist(placed, PLACED_ARROW)
+
+
+Became: TypeAlias = tuple[int | None, str]
+"""The order time, where it is fixed, and the outcome."""
+
+
+def _became(rows: Iterable[Mapping[str, Any]], bound_before: int, bound: int) -> dict[Identity, Became]:
+    """What becomes of notifications that have identities, with the last keys among them."""
+    held, arrived, last = [], [], []
+    for row in rows:
+        if row["arrived"] is None:
+            last.append(OrderKey(*(row[name] for name in KEY)))
+        elif row["arrived"]:
+            arrived.append(_light(row))
+        else:
+            held.append((_light(row), row["time"]))
+    ordering = Ordering.restore(bound_before, held, last)
+    arrived.sort(key=lambda one: OrderKey.of(one, 0).rank)
+    became: dict[Identity, Became] = {
+        identity_of(one): (None, LATE) for one in arrived if not ordering.add(one)
+    }
+    released = ordering.close() if bound == END else ordering.advance(bound)
+    became |= {key.identity: (key.time, RELEASED) for key, _ in released}
+    became |= {identity_of(one): (time, HELD) for one, time in ordering.held}
+    return became
+
+
+def _light(row: Mapping[str, Any]) -> Notification:
+    """A notification that has of its content the causes only."""
+    time = None if row["event_time"] is None else Instant(row["event_time"])
+    attributes = Record({"cause": row["causes"]} if row["causes"] else {})
+    return Notification(attributes, row["id"], row["producer"], time, row["sequence"])
+
+
+# -- few rows ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAtOnce:
+    """All stages in one task, identities, copies and order; it answers what they do."""
+
+    payload: str
+    bound_before: int
+    bound: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = list(batches)
+        if given:
+            table = pa.Table.from_batches(given)
+            rows = table.drop_columns([self.payload]).to_pylist()
+            # The last keys are no notifications: they come along, and stay.
+            own = [at for at, row in enumerate(rows) if row["arrived"] is not None]
+            self._identify([rows[at] for at in own])
+            copies = self._copies(rows, own, table.column(self.payload))
+            concerned = [row for at, row in enumerate(rows) if at not in copies and not row["late"]]
+            became = _became(concerned, self.bound_before, self.bound)
+            known = {True: (None, DUPLICATE), False: (None, KNOWN)}
+            found = [
+                known[at in copies] if at in copies or row["late"] else became[_identity(row)]
+                for at, row in ((at, rows[at]) for at in own)
+            ]
+            yield from _told(table.take(own), [rows[at]["id"] for at in own], found)
+
+    def _identify(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Give an id to each record that has none: the digest, with its number among remembered equals."""
+        numbers: Counter[tuple[str, str]] = Counter(
+            (row["producer"], row["digest"])
+            for row in rows
+            if not row["arrived"] and row["digest"] is not None and _when(row) >= self.bound_before
+        )
+        for row in rows:
+            if row["id"] is None:
+                equals = row["producer"], row["digest"]
+                numbers[equals] += 1
+                row["id"] = f"{row['digest']}-{numbers[equals]}"
+
+    @staticmethod
+    def _copies(rows: Sequence[Mapping[str, Any]], own: Sequence[int], content: pa.ChunkedArray) -> set[int]:
+        """Of those with one identity the first to come stands; what comes together comes by its content."""
+
+        def coming(at: int) -> tuple[Any, ...]:
+            row, number = rows[at], rows[at]["sequence"]
+            text = str(content[at].as_py())
+            return row["arrived"], number is not None, number or 0, text, _when(row), row["source"]
+
+        same: dict[Identity, list[int]] = {}
+        for at in own:
+            same.setdefault(_identity(rows[at]), []).append(at)
+        return {at for places in same.values() if len(places) > 1 for at in sorted(places, key=coming)[1:]}
+
+
+def _told(rows: pa.Table, ids: list[str], became: Sequence[Became]) -> list[pa.RecordBatch]:
+    """Rows with their ids, order times and outcomes."""
+    columns = {
+        "id": pa.array(ids, pa.string()),
+        "time": pa.array([time for time, _ in became], pa.int64()),
+        "outcome": pa.array([outcome for _, outcome in became], pa.string()),
+    }
+    made = rows.drop_columns(["arrived", "late"]).append_column("outcome", columns["outcome"])
+    for name in ("id", "time"):
+        made = made.set_column(made.schema.get_field_index(name), name, columns[name])
+    batches: list[pa.RecordBatch] = made.combine_chunks().to_batches()
+    return batches
+
+
+def _identity(row: Mapping[str, Any]) -> Identity:
+    return Identity(row["producer"], row["id"])
+
+
+def _when(row: Mapping[str, Any]) -> int:
+    return row["event_time"] or 0
+
+
+# -- the watermark -----------------------------------------------------------------------------------------
+
+
+class Progress(NamedTuple):
+    """How far a stream has come."""
+
+    newest: dict[str, int]
+    """Per source that is open the newest event time; `BEGINNING` where there is none yet."""
+    bound: int
+    """The watermark."""
+
+
+def watermark_of(previous: Mapping[str, int], observed: Mapping[str, int], lateness_us: int) -> Progress:
+    """The progress after a batch in which the sources showed these newest event times.
+
+    A source that is first seen in the batch holds the watermark back as if it had been known before, whatever
+    the order in which a batch's rows are looked at.
+    """
+    newest = dict.fromkeys([*previous, *observed], BEGINNING)
+    watermark = Watermark(lateness_us, newest)
+    for times in (previous, observed):
+        for source, time in times.items():
+            newest[source] = max(newest[source], time)
+    for source, time in newest.items():
+        watermark.observe(time, source)
+    return Progress(newest, watermark.value)

@@ -1,0 +1,93 @@
+"""The pipeline: the way of a notification on Spark, on one screen.
+
+    raw ─▶ ingest ─▶ order ─▶ match ─▶ deliver ─▶ trace ─▶ audit
+             │         ├─▶ late
+         rejected      └─▶ held until the next batch
+
+A run is a sequence of batches; in batch mode there is one. A batch is a pure function of what those before it
+have committed and of its own rows, so whatever is repeated, after a crash or for any other reason, gives the
+same. Notifications wait in `order` for the watermark, and are matched when they leave it, by the subscriptions
+that hold for their place in the order, whenever these came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from fairlead.spark import sources
+from fairlead.spark.config import Config, Events
+from fairlead.spark.delivery import deliver
+from fairlead.spark.frames import to_records
+from fairlead.spark.ingestion import notifications
+from fairlead.spark.matching import match
+from fairlead.spark.ordering import order
+from fairlead.spark.output import Manifest, Output
+from fairlead.spark.work import Work, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Step", "ingested"]
+
+
+def ingested(spark: SparkSession, config: Config, *, stream: bool = False) -> DataFrame:
+    """The rows of all inputs, read or rejected."""
+    schema = schema_of(config)
+    rows = []
+    for events in config.events:
+        input = input_of(events, config)
+        raw = sources.read_stream(spark, input) if stream else sources.read(spark, input)
+        rows.append(sources.ingest_input(raw, input, schema))
+    if len(rows) == 1:
+        return rows[0]
+    return reduce(lambda one, other: one.unionByName(other), map(to_records, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a pipeline does with each batch."""
+
+    config: Config
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """Take a batch, unless it is committed: a stream repeats the one that was interrupted."""
+        if number not in Output(self.config.output).batches():
+            self.take(rows, number)
+
+    def take(self, rows: DataFrame, number: int, *, final: bool = False) -> Manifest:
+        """Take a batch through all stages; with the `final` one nothing is held back any more."""
+        sink = self.config.deliveries
+        with Work(self.config, rows.sparkSession, number, final=final) as work:
+            rows = work.kept(rows)
+            seen = work.look(rows)
+            subscriptions = work.subscriptions()
+
+            ordered = work.kept(
+                order(notifications(rows), work.state(), work.watermark, seen.facts, few=work.has_few(seen))
+            )
+            work.count(ordered)
+            matches = match(ordered.released, subscriptions, payload=sink.payload)
+            deliveries = work.deliver(deliver(matches, sink.buckets))
+
+            work.write_rejected(rows, seen)
+            work.write_late(ordered.late)
+            work.write_trace(ordered.released, deliveries, ordered.late)
+            work.write_state(ordered.state)
+            return work.commit(seen)
+
+
+def input_of(events: Events, config: Config) -> sources.Input:
+    """An input as the configuration has it."""
+    return sources.Input(
+        path=events.path or "",
+        format=events.format,
+        name=events.name,
+        options=events.options,
+        fields=events.fields,
+        lift=events.lift,
+        max_files=config.stream.max_files,
+        lines=events.lines,
+        select=events.select,
+    )

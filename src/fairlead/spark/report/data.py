@@ -1,0 +1,138 @@
+"""The plain values that a report is made from: equal values give equal pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from fairlead.audit import Finding
+from fairlead.spark.summary import Batch
+
+__all__ = ["Facts", "Judged", "Matched", "Never", "Reason", "Received", "ReportData"]
+
+VIOLATIONS_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Which run it was. `started` is shown as it is; `versions` maps names to versions."""
+
+    title: str
+    started: str
+    machine: str
+    mode: str
+    inputs: tuple[str, ...]
+    subscriptions: str
+    output: str
+    seconds: float
+    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    outcome: str = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why rows were rejected, how many, and the first of them with its place."""
+
+    reason: str
+    count: int
+    example: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A subscription, and how many notifications matched it."""
+
+    id: str
+    subscriber: str
+    filter: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """The subscriptions that nothing matched: how many, and the first ones."""
+
+    count: int = 0
+    first: tuple[Matched, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A subscriber, and how many deliveries it got."""
+
+    subscriber: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The audit's verdict on one rule, with the first violations in words."""
+
+    specification: str
+    rule: str
+    verdict: str
+    violations: int = 0
+    open: int = 0
+    first: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, finding: Finding | Mapping[str, Any], violations: int | None = None) -> Judged:
+        """A finding of `fairlead.audit`, or its JSON object, cut to what a page can hold.
+
+        `violations` counts them all, where the finding has only the first ones.
+        """
+        if isinstance(finding, Finding):
+            said = [violation.what for violation in finding.violations]
+            specification, rule, open = finding.specification, finding.rule, finding.open
+            verdict = finding.verdict.value
+        else:
+            said = [violation["what"] for violation in finding["violations"]]
+            specification, rule, open = finding["specification"], finding["rule"], finding["open"]
+            verdict = finding["verdict"]
+        counted = len(said) if violations is None else violations
+        return cls(specification, rule, verdict, counted, open, tuple(said[:VIOLATIONS_SHOWN]))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """All that a report shows.
+
+    `histogram` and `lateness` are (lowest, highest, how many), both ends included and a highest of None
+    meaning no end: matches per subscription, and microseconds behind the watermark. `subscriptions` and
+    `subscribers` are the top ones, best first; `subscribed` and `reached` count them all.
+    """
+
+    facts: Facts
+    batches: Sequence[Batch] = ()
+    stages: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    reasons: Sequence[Reason] = ()
+    subscriptions: Sequence[Matched] = ()
+    never: Never = Never()
+    histogram: Sequence[tuple[int, int | None, int]] = ()
+    subscribers: Sequence[Received] = ()
+    lateness: Sequence[tuple[int, int | None, int]] = ()
+    findings: Sequence[Judged] = ()
+    reached: int = 0
+
+    @property
+    def subscribed(self) -> int:
+        """How many subscriptions there are."""
+        return sum(count for _, _, count in self.histogram)
+
+    def total(self, name: str) -> int:
+        """What the batches counted under a name, together."""
+        return sum(int(getattr(batch, name)) for batch in self.batches)
+
+    @property
+    def held(self) -> int:
+        """What still waits for the watermark."""
+        return self.batches[-1].held if self.batches else 0
+
+    @property
+    def verdict(self) -> str | None:
+        """Violated where anything is, else open where anything is; None without an audit."""
+        found = {finding.verdict for finding in self.findings}
+        return next((each for each in ("violated", "open", "holds") if each in found), None)

@@ -1,0 +1,601 @@
+"""The report as one HTML page, its sections in the order in which one asks about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from fairlead.spark.report.charts import Bar, Branch, Node, columns, flow, rows, share, steps
+from fairlead.spark.report.data import Judged, Matched, ReportData
+from fairlead.spark.report.markup import Child, Markup, joined, shortened, tag
+from fairlead.spark.report.numbers import compact, duration, figure, instant, many, percent, rate
+from fairlead.spark.summary import Batch
+
+__all__ = ["render", "write"]
+
+BATCHES_OPEN: Final = 20
+"""A table of more batches than these is folded."""
+BATCHES_MAX: Final = 1_000
+"""Of more batches than these the table shows the first and the last: a page is not a log."""
+LINE: Final = Markup("\n")
+
+# What a rule says, in the words of a subscriber.
+MEANING: Final = {
+    "subscribed": "Nobody got what it had not subscribed to.",
+    "published": "Nothing was delivered that was not published before.",
+    "once": "Nothing was delivered twice to the same subscriber.",
+    "advertised": "Nothing was delivered that its producer had not advertised.",
+    "liveness": "Everything that matched was delivered.",
+    "fifo order": "Each producer's notifications came in the order in which it sent them.",
+    "causal order": "No effect came before its cause.",
+    "agreement": "No two subscribers saw the same two in different orders.",
+    "one order": "There is one order that nobody contradicts.",
+}
+
+
+def write(report: ReportData, path: str | Path) -> Path:
+    """Write the page as UTF-8; where it stands afterwards."""
+    place = Path(path)
+    place.write_text(render(report), encoding="utf-8", newline="\n")
+    return place
+
+
+def render(report: ReportData) -> str:
+    """The page. Equal reports give equal pages, byte for byte."""
+    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    sections = (
+        _pipeline(report),
+        _speed(report),
+        _matches(report),
+        _never(report),
+        _subscribers(report),
+        _rejected(report),
+        _late(report),
+        _audit(report),
+        _batches(report),
+    )
+    page = tag(
+        "html",
+        tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("title", f"{report.facts.title} · Fairlead"),
+            tag("style", Markup(style)),
+        ),
+        tag(
+            "body",
+            _header(report),
+            tag("main", *(joined(LINE, section) for section in sections)),
+            _footer(report),
+        ),
+        lang="en",
+    )
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+# -- what it comes down to ---------------------------------------------------------------------------------
+
+
+def _header(report: ReportData) -> Markup:
+    facts = report.facts
+    return tag(
+        "header",
+        tag("p", "Fairlead run report", class_="over"),
+        tag("h1", facts.title),
+        tag("p", _sentence(report), class_="lead"),
+        _figures(report),
+        tag(
+            "dl",
+            *_facts(
+                ("Started", facts.started),
+                ("Duration", duration(facts.seconds)),
+                ("Mode", facts.mode),
+                ("Outcome", facts.outcome),
+                ("Machine", facts.machine),
+                ("Versions", " · ".join(f"{name} {version}" for name, version in facts.versions.items())),
+            ),
+            *_facts(
+                ("Input" if len(facts.inputs) == 1 else "Inputs", _listed(facts.inputs)),
+                ("Subscriptions", facts.subscriptions),
+                ("Output", facts.output),
+                class_="path",
+            ),
+            class_="facts",
+        ),
+    )
+
+
+def _sentence(report: ReportData) -> Markup:
+    read, deliveries = report.total("read"), report.total("deliveries")
+    if not read:
+        return joined("No rows came in, so nothing was delivered.")
+    became = (
+        joined(
+            " became ",
+            tag("b", many(deliveries, "delivery", "deliveries")),
+            *((" to ", tag("b", many(report.reached, "subscriber"))) if report.reached else ()),
+        )
+        if deliveries
+        else joined(" came in; nothing matched")
+    )
+    checked = {
+        "holds": " The audit found every rule kept.",
+        "open": " The audit found no violation; some deliveries may still come.",
+        "violated": " The audit found violations.",
+        None: "",
+    }[report.verdict]
+    return joined(tag("b", many(read, "row")), became, f" in {duration(report.facts.seconds)}.", checked)
+
+
+def _figures(report: ReportData) -> Markup:
+    read, seconds = report.total("read"), report.facts.seconds
+    aside = report.total("rejected"), report.total("late")
+    shown = [
+        ("rows read", compact(read), f"{rate(read, seconds)}", ""),
+        (
+            "deliveries",
+            compact(report.total("deliveries")),
+            f"{rate(report.total('deliveries'), seconds)}",
+            "",
+        ),
+        (
+            "matched",
+            compact(report.subscribed - report.never.count),
+            f"of {report.subscribed:,} subscriptions" if report.subscribed else "none known",
+            "",
+        ),
+        ("rejected", compact(aside[0]), _of_rows(aside[0], read), "bad" if aside[0] else ""),
+        ("late", compact(aside[1]), _of_rows(aside[1], read), "warn" if aside[1] else ""),
+        (
+            "audit",
+            report.verdict or "not run",
+            many(len(report.findings), "rule") if report.findings else "no rules checked",
+            TONES.get(report.verdict or "", ""),
+        ),
+    ]
+    return tag(
+        "ul",
+        *(
+            tag(
+                "li",
+                tag("span", name, class_="what"),
+                tag("strong", value, class_=tone or None),
+                tag("span", about, class_="about"),
+            )
+            for name, value, about, tone in shown
+        ),
+        class_="figures",
+    )
+
+
+def _of_rows(part: int, read: int) -> str:
+    return f"{percent(part, read)} of rows" if read else "no rows"
+
+
+TONES: Final = {"holds": "good", "open": "warn", "violated": "bad"}
+
+
+def _facts(*pairs: tuple[str, str | Sequence[str]], class_: str | None = None) -> list[Markup]:
+    return [
+        tag("div", tag("dt", name), *(tag("dd", each) for each in values), class_=class_)
+        for name, given in pairs
+        if (values := [given] if isinstance(given, str) else given) and any(values)
+    ]
+
+
+def _listed(inputs: Sequence[str]) -> Sequence[str]:
+    return inputs if len(inputs) <= 5 else [*inputs[:4], f"… and {len(inputs) - 4:,} more"]
+
+
+# -- the sections ------------------------------------------------------------------------------------------
+
+
+def _section(title: str, note: Child, *content: Child) -> Markup:
+    return tag("section", tag("h2", title), tag("p", note, class_="note") if note else None, *content)
+
+
+def _pipeline(report: ReportData) -> Markup:
+    read, rejected, deliveries = (report.total(name) for name in ("read", "rejected", "deliveries"))
+    verdict = report.verdict
+
+    def took(stage: str) -> str:
+        return duration(report.stages[stage]) if stage in report.stages else ""
+
+    nodes = (
+        Node(
+            "ingest",
+            many(len(report.facts.inputs), "input"),
+            took("ingest"),
+            figure(read),
+            "rows",
+            (Branch(rejected, "rejected", "bad"),),
+        ),
+        Node(
+            "order",
+            "one total order",
+            took("order"),
+            figure(read - rejected),
+            "notifications",
+            (
+                Branch(report.total("duplicates"), "duplicates", "mild"),
+                Branch(report.total("late"), "late", "warn"),
+                Branch(report.held, "still held", "mild"),
+            ),
+        ),
+        Node(
+            "match",
+            f"{compact(report.subscribed)} subscriptions" if report.subscribed else "subscriptions",
+            took("match"),
+            figure(report.total("released")),
+            "in order",
+        ),
+        Node("deliver", many(report.reached, "subscriber"), took("deliver"), figure(deliveries), "matches"),
+        Node(
+            "audit",
+            verdict or "not run",
+            took("audit"),
+            figure(deliveries),
+            "deliveries",
+            tone=TONES.get(verdict or "", "idle"),
+        ),
+    )
+    return _section(
+        "The pipeline", None, flow(nodes, "The stages of the run, with the rows that went between them")
+    )
+
+
+def _speed(report: ReportData) -> Markup:
+    batches = [batch for batch in report.batches if batch.read or batch.deliveries]
+    if len(batches) < 2 or not any(batch.seconds > 0 for batch in batches):
+        return _stages(report)
+    widths = [batch.seconds for batch in batches]
+    return _section(
+        "Throughput",
+        "Each step is one batch, or some neighbours where there are many: as wide as it took, as high as it was "
+        "fast. The first one warms up.",
+        *(
+            steps(widths, [getattr(batch, name) for batch in batches], tone=tone, unit=unit, label=unit)
+            for name, tone, unit in (
+                ("read", "one", "rows read per second"),
+                ("deliveries", "two", "deliveries per second"),
+            )
+        ),
+        tag("h3", "Where the time went") if report.stages else None,
+        _stage_bars(report) if report.stages else None,
+    )
+
+
+def _stages(report: ReportData) -> Markup:
+    if not report.stages:
+        return _section("Throughput", None, _empty("Nothing was measured: no batch has run."))
+    return _section(
+        "Where the time went",
+        "One batch has no course over time, so these are its stages.",
+        _stage_bars(report),
+    )
+
+
+def _stage_bars(report: ReportData) -> Markup:
+    whole = sum(report.stages.values())
+    return rows(
+        [
+            Bar(stage, seconds, f"{duration(seconds)} · {_part(seconds, whole)}")
+            for stage, seconds in report.stages.items()
+        ],
+        "Seconds per stage",
+    )
+
+
+def _part(seconds: float, whole: float) -> str:
+    return f"{100 * seconds / whole:.0f} %" if whole > 0 else "—"
+
+
+def _matches(report: ReportData) -> Markup:
+    if not report.subscribed:
+        return _section("Matches per subscription", None, _empty("There were no subscriptions."))
+    bars = [
+        Bar(_span(low, high), count, f"{count:,}", "idle" if high == 0 else "one")
+        for low, high, count in report.histogram
+    ]
+    return _section(
+        "Matches per subscription",
+        f"How many of the {many(report.subscribed, 'subscription')} were matched how often.",
+        columns(bars, "Subscriptions by number of matches"),
+        *(
+            (
+                tag("h3", "Most matched"),
+                _subscriptions(report.subscriptions),
+            )
+            if report.subscriptions
+            else (_empty("Nothing matched any of them."),)
+        ),
+    )
+
+
+def _span(low: int, high: int | None) -> str:
+    if high == 0:
+        return "never"
+    if high is None:
+        return f"≥ {compact(low)}"
+    if low == high:
+        return compact(low)
+    return f"{low}–{high}" if high < 1000 else f"{compact(low)}–{compact(high + 1)}"
+
+
+def _subscriptions(matched: Sequence[Matched], *, counted: bool = True) -> Markup:
+    top = max((each.count for each in matched), default=0)
+    return _table(
+        ("Matches|num|", "Subscription|", "Subscriber|", "Filter|wide")
+        if counted
+        else ("Subscription|", "Subscriber|", "Filter|wide"),
+        (
+            (
+                *((_bar(each.count, top),) if counted else ()),
+                tag("td", shortened(each.id, 60)),
+                tag("td", shortened(each.subscriber, 60)),
+                tag("td", tag("code", each.filter), class_="wide"),
+            )
+            for each in matched
+        ),
+        class_="stacked",
+    )
+
+
+def _never(report: ReportData) -> Markup:
+    title = "Never matched"
+    if not report.subscribed:
+        return Markup()
+    if not report.never.count:
+        return _section(title, None, _empty("Every subscription was matched at least once.", "good"))
+    shown = report.never.first
+    table = _subscriptions(shown, counted=False)
+    return _section(
+        title,
+        joined(
+            tag("b", many(report.never.count, "subscription")),
+            f" ({percent(report.never.count, report.subscribed)}) matched nothing in this run: what they ask for "
+            "did not happen, or their filters say something else than was meant.",
+        )
+        if shown
+        else f"{many(report.never.count, 'subscription')} matched nothing in this run.",
+        tag(
+            "details",
+            tag("summary", f"The first {len(shown):,}" if len(shown) < report.never.count else "All of them"),
+            table,
+            open=len(shown) <= 5,
+        )
+        if shown
+        else None,
+    )
+
+
+def _subscribers(report: ReportData) -> Markup:
+    if not report.subscribers:
+        return _section("Deliveries per subscriber", None, _empty("Nobody was sent anything."))
+    deliveries = report.total("deliveries")
+    shown = sum(each.count for each in report.subscribers)
+    top = len(report.subscribers)
+    return _section(
+        "Deliveries per subscriber",
+        f"The {top} of {many(report.reached, 'subscriber')} that got most: {percent(shown, deliveries)} of it all."
+        if top < report.reached
+        else None,
+        rows(
+            [
+                Bar(shortened(each.subscriber, 60), each.count, f"{each.count:,}", "two")
+                for each in report.subscribers
+            ],
+            "Deliveries per subscriber",
+        ),
+    )
+
+
+def _rejected(report: ReportData) -> Markup:
+    rejected, title = report.total("rejected"), "Rejected rows"
+    if not rejected and not report.reasons:
+        return _section(
+            title,
+            None,
+            _empty("Every row could be read.", "good")
+            if report.total("read")
+            else _empty("No rows came in."),
+        )
+    top = max((reason.count for reason in report.reasons), default=0)
+    others = rejected - sum(reason.count for reason in report.reasons)
+    return _section(
+        title,
+        joined(
+            tag("b", many(rejected, "row")),
+            f", {percent(rejected, report.total('read'))} of those that came in, could not be read. They are "
+            "kept, whole, beside the output; here is the first of each sort.",
+        ),
+        _table(
+            ("Rows|num", "Reason|", "The first one|wide"),
+            (
+                (
+                    _bar(reason.count, top, "bad"),
+                    tag("td", reason.reason),
+                    tag(
+                        "td",
+                        tag("code", reason.example) if reason.example else None,
+                        tag("span", reason.origin, class_="origin") if reason.origin else None,
+                        class_="wide",
+                    ),
+                )
+                for reason in report.reasons
+            ),
+            class_="stacked",
+        )
+        if report.reasons
+        else None,
+        tag("p", f"{many(others, 'row')} for further reasons.", class_="note")
+        if others > 0 and report.reasons
+        else None,
+    )
+
+
+def _late(report: ReportData) -> Markup:
+    late, title = report.total("late"), "Late rows"
+    if not late:
+        return _section(
+            title,
+            None,
+            _empty("Nothing came later than allowed.", "good")
+            if report.total("read")
+            else _empty("No rows came in."),
+        )
+    note = joined(
+        tag("b", many(late, "row")),
+        f", {percent(late, report.total('read'))} of all, came when the watermark had passed. They are on the "
+        "late channel, and were not delivered.",
+    )
+    bars = [Bar(_delay(low, high), count, f"{count:,}", "warn") for low, high, count in report.lateness]
+    return _section(title, note, columns(bars, "Late rows by how late they were") if bars else None)
+
+
+def _delay(low: int, high: int | None) -> str:
+    if high is None:
+        return f"≥ {duration(low / 1e6)}"
+    above = duration((high + 1) / 1e6)
+    return f"{duration(low / 1e6)} – {above}" if low > 0 else f"< {above}"
+
+
+def _audit(report: ReportData) -> Markup:
+    if not report.findings:
+        return _section("Audit", None, _empty("No audit was made of this run."))
+    return _section(
+        "Audit",
+        "Checked against the recorded trace, after the run: what was published, subscribed and delivered.",
+        _table(
+            ("Specification|", "Rule|", "What it says|wide", "Verdict|", "Violations|num", "Open|num"),
+            (
+                (
+                    tag("td", each.specification),
+                    tag("td", each.rule),
+                    tag("td", _meaning(each), class_="wide quiet"),
+                    tag("td", tag("span", each.verdict, class_=f"badge {TONES.get(each.verdict, 'idle')}")),
+                    _number(each.violations),
+                    _number(each.open),
+                )
+                for each in report.findings
+            ),
+            class_="stacked",
+        ),
+        *(_violations(each) for each in report.findings if each.first),
+    )
+
+
+def _meaning(judged: Judged) -> str | None:
+    return MEANING.get(judged.rule) or MEANING.get(f"{judged.specification} {judged.rule}")
+
+
+def _violations(judged: Judged) -> Markup:
+    others = judged.violations - len(judged.first)
+    return joined(
+        tag("h3", f"{judged.specification}: {judged.rule}"),
+        tag(
+            "ol",
+            *(tag("li", each) for each in judged.first),
+            class_="violations",
+        ),
+        tag("p", f"… and {others:,} more.", class_="note") if others > 0 else None,
+    )
+
+
+def _batches(report: ReportData) -> Markup:
+    if not report.batches:
+        return _section("Batches", None, _empty("No batch has been committed."))
+    shown: Sequence[Batch | None] = report.batches
+    if len(report.batches) > BATCHES_MAX:
+        half = BATCHES_MAX // 2
+        shown = [*islice(report.batches, half), None, *report.batches[-half:]]
+    table = _table(
+        (
+            "Batch|num",
+            "Read|num",
+            "Rejected|num",
+            "Duplicates|num",
+            "Late|num",
+            "Released|num",
+            "Held|num",
+            "Deliveries|num",
+            "Watermark (UTC)|",
+            "Took|num",
+        ),
+        (_batch(batch) for batch in shown),
+    )
+    if len(report.batches) > BATCHES_OPEN:
+        table = tag("details", tag("summary", f"All {len(report.batches):,} batches"), table)
+    return _section("Batches", None, table)
+
+
+def _batch(batch: Batch | None) -> tuple[Markup, ...]:
+    if batch is None:
+        return (tag("td", "…", colspan=10, class_="quiet"),)
+    return (
+        tag("td", f"{batch.number}", class_="num quiet"),
+        *(
+            _number(count)
+            for count in (
+                batch.read,
+                batch.rejected,
+                batch.duplicates,
+                batch.late,
+                batch.released,
+                batch.held,
+                batch.deliveries,
+            )
+        ),
+        tag("td", instant(batch.watermark), class_="time"),
+        tag("td", duration(batch.seconds), class_="num"),
+    )
+
+
+def _footer(report: ReportData) -> Markup:
+    return tag(
+        "footer",
+        f"Fairlead {report.facts.versions.get('fairlead', '')}".strip(),
+        " · this file needs nothing else",
+    )
+
+
+# -- pieces ------------------------------------------------------------------------------------------------
+
+
+def _table(heads: Sequence[str], lines: Iterable[Sequence[Markup]], class_: str | None = None) -> Markup:
+    """A table; a head is its title and, behind a bar, its class."""
+    titles = [head.split("|") for head in heads]
+    return tag(
+        "div",
+        tag(
+            "table",
+            tag(
+                "thead",
+                tag(
+                    "tr", *(tag("th", title, scope="col", class_=kind or None) for title, kind, *_ in titles)
+                ),
+            ),
+            tag("tbody", *(joined(LINE, tag("tr", *line)) for line in lines)),
+            class_=class_,
+        ),
+        class_="scroll",
+    )
+
+
+def _number(count: int) -> Markup:
+    """Zeros step back, so that one sees where there is something."""
+    return tag("td", count, class_="num" if count else "num zero")
+
+
+def _bar(count: int, top: int, tone: str = "one") -> Markup:
+    drawn = tag("i", tag("b", class_=tone), style=f"--share:{share(count, top)}")
+    return tag("td", tag("span", count), drawn, class_="num bar")
+
+
+def _empty(said: str, tone: str = "") -> Markup:
+    return tag("p", said, class_=f"empty {tone}".strip())

@@ -1,0 +1,395 @@
+"""Running a pipeline: once over what there is, or on and on, to be stopped and started again.
+
+    summary = Pipeline.read("pipeline.toml").run()
+
+A run goes on where an earlier one on the same output was stopped or killed; where that had finished, there is
+nothing to do.
+"""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from fairlead.errors import PipelineError
+from fairlead.filters.extensions import load
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark import sources, trace
+from fairlead.spark.auditing import audit
+from fairlead.spark.config import Config, format_duration
+from fairlead.spark.delivery import callback_named
+from fairlead.spark.failures import reason
+from fairlead.spark.frames import ATTRIBUTES
+from fairlead.spark.output import Counts, Manifest, Output
+from fairlead.spark.pipeline import Step, ingested, input_of
+from fairlead.spark.report import Facts, Judged, gather, render
+from fairlead.spark.sessions import session
+from fairlead.spark.subscriptions import Subscriptions
+from fairlead.spark.summary import Batch, Summary
+from fairlead.spark.work import SUBSCRIBED, read_subscriptions, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Pipeline"]
+
+POLL_S: Final = 0.1
+"""How often a stream is asked how it is."""
+REPORT: Final = "report.html"
+VERDICTS: Final = "verdicts"
+OnBatch = Callable[[Batch], object]
+
+
+class Pipeline:
+    """A pipeline that can be run. `spark` is the session to use; without it one is made as configured."""
+
+    def __init__(self, config: Config, spark: SparkSession | None = None) -> None:
+        self.config: Final = config
+        self._spark = spark
+        self._stopping = threading.Event()
+
+    @classmethod
+    def read(cls, path: str | Path, spark: SparkSession | None = None) -> Pipeline:
+        """The pipeline in a file."""
+        return cls(Config.read(path), spark)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that it runs in."""
+        if self._spark is None:
+            wanted = self.config.spark
+            name = f"fairlead: {self.config.name}"
+            self._spark = session(
+                wanted.master, wanted.remote, name, quiet=wanted.quiet, settings=wanted.settings
+            )
+        return self._spark
+
+    @property
+    def output(self) -> Output:
+        """What it has written, batch by batch."""
+        return Output(self.config.output)
+
+    def stop(self) -> None:
+        """End the run at the next boundary between batches; from any thread, or from a signal's handler."""
+        self._stopping.set()
+
+    # -- before it runs ------------------------------------------------------------------------------------
+
+    def plan(self) -> list[str]:
+        """Check all that can be checked without running; in words, what a run would do."""
+        with _in_one_message():
+            standing = self._standing()
+            inputs = [f"ingest      {line}" for line in self._inputs()]
+            if self.config.deliveries.callback is not None:
+                callback_named(self.config.deliveries.callback)
+            count = self._count_subscriptions()
+        config, sink = self.config, self.config.deliveries
+        end = (
+            "all that is held back is released" if config.order.final else "what is held back waits for more"
+        )
+        target = sink.table or sink.callback or f"{config.output}/deliveries"
+        judged = ", ".join(config.audit.specifications) or "nothing"
+        return [
+            f"pipeline    {config.name}, {config.mode}",
+            *inputs,
+            f"order       lateness {format_duration(config.order.lateness_us)}; at the end {end}",
+            f"match       {count:,} subscriptions from {config.subscriptions.path}"
+            + (", watched for changes" if config.subscriptions.watch else ""),
+            f"deliver     {sink.format} to {target}, {sink.buckets} buckets"
+            + (", with the content" if sink.payload else ""),
+            f"audit       {judged}; {'with' if config.audit.trace else 'without'} a trace",
+            f"output      {config.output}: {standing}",
+        ]
+
+    def _standing(self) -> str:
+        if not self.output.check(self.config.fingerprint):
+            return "new"
+        last = self.output.last()
+        if last is None:
+            return "begun, no batch committed"
+        return "finished, nothing to do" if self._is_finished(last) else f"goes on behind batch {last.batch}"
+
+    def _is_finished(self, last: Manifest) -> bool:
+        return last.final or self.config.mode == "batch"
+
+    def _inputs(self) -> Iterator[str]:
+        schema = schema_of(self.config)
+        for events in self.config.events:
+            input = input_of(events, self.config)
+            rows = sources.ingest_input(sources.read(self.spark, input), input, schema)
+            form = "typed columns" if ATTRIBUTES in rows.columns else "records"
+            yield f"{input.name}: {input.format}, {form}, from {events.path or 'its own source'}"
+
+    def _count_subscriptions(self) -> int:
+        for name in self.config.extensions:
+            load(name)
+        with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
+            _, changed = read_subscriptions(self.config, directory, self.spark, schema_of(self.config))
+            return changed.subscriptions.count
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def run(self, on_batch: OnBatch | None = None) -> Summary:
+        """Run it, from the beginning or from where an earlier run stopped; `on_batch` hears of each commit."""
+        config, output = self.config, self.output
+        started = time.monotonic()
+        with (
+            _in_one_message(),
+            output.claimed(config.fingerprint, config.to_json(secrets=False)),
+        ):
+            before = output.last()
+            told = _Told(output, on_batch)
+            if before is not None and self._is_finished(before):
+                finished = True
+            elif config.mode == "batch":
+                Step(config).take(ingested(self.spark, config), 0, final=config.order.final)
+                finished = True
+            else:
+                finished = self._stream(told)
+            told.tell()
+            return self._conclude(told, started, resumed=before is not None, finished=finished)
+
+    def _stream(self, told: _Told) -> bool:
+        """Run the stream until it is stopped, or has taken all that is there; whether it has."""
+        config = self.config
+        gate = _Gate.of(config.output)
+        gate.open()
+        rows = ingested(self.spark, config, stream=True)
+        writer = rows.writeStream.foreachBatch(_Gated(Step(config)))
+        writer = writer.option("checkpointLocation", self.output.checkpoint)
+        pause = config.stream.trigger_us
+        trigger = {"availableNow": True} if pause is None else {"processingTime": f"{pause} microseconds"}
+        query = writer.trigger(**trigger).start()
+        try:
+            while query.isActive and not self._stopping.is_set():
+                query.awaitTermination(POLL_S)  # type: ignore[arg-type]  # Spark takes fractions
+                told.tell()
+        finally:
+            gate.shut()  # behind the batch under way
+            query.stop()
+        self._raise(query)
+        if self._stopping.is_set() or pause is not None:
+            return False
+        if config.order.final:
+            last = self.output.last()
+            nothing = self.spark.createDataFrame([], rows.schema)
+            Step(config).take(nothing, 0 if last is None else last.batch + 1, final=True)
+        return True
+
+    def _raise(self, query: StreamingQuery) -> None:
+        error = query.exception()
+        if error is not None and not self._stopping.is_set():
+            raise error
+
+    # -- when it has run -----------------------------------------------------------------------------------
+
+    def _conclude(self, told: _Told, started: float, *, resumed: bool, finished: bool) -> Summary:
+        manifests = self.output.manifests()
+        findings = self._judged(manifests, finished=finished) if manifests else ()
+        counts = reduce(Counts.then, (each.counts for each in told.manifests), Counts())
+        reasons: Counter[str] = Counter()
+        for manifest in told.manifests:
+            reasons.update(manifest.reasons)
+        return Summary(
+            batches=len(told.manifests),
+            read=counts.read,
+            rejected=counts.rejected,
+            reasons=dict(reasons.most_common()),
+            duplicates=counts.duplicates,
+            late=counts.late,
+            deliveries=counts.deliveries,
+            subscriptions=self._subscriptions(manifests[-1]).count if manifests else 0,
+            verdicts=_verdicts(findings),
+            seconds=time.monotonic() - started,
+            output=self.output.root.uri,
+            report=self.output.root.path(REPORT) if manifests else None,
+            resumed=resumed,
+            finished=finished,
+        )
+
+    def _judged(self, manifests: Sequence[Manifest], *, finished: bool) -> Sequence[Judged]:
+        """What the audit says of the batches up to here, with a report about them; both are made once."""
+        about = {"batch": manifests[-1].batch, "specifications": list(self.config.audit.specifications)}
+        known = self.output.note(VERDICTS)
+        if known is not None and known["about"] == about and self.output.root.exists(REPORT):
+            return [Judged(**{**each, "first": tuple(each["first"])}) for each in known["findings"]]
+        findings = self._findings(manifests)
+        self._report(manifests, findings, finished=finished)
+        self.output.keep_note(VERDICTS, {"about": about, "findings": [asdict(each) for each in findings]})
+        return findings
+
+    def _findings(self, manifests: Sequence[Manifest]) -> list[Judged]:
+        specifications = self.config.audit.specifications
+        paths = self.output.paths("trace", manifests)
+        if not specifications or not paths:
+            return []
+        told = audit(
+            trace.read(self.spark, *paths),
+            *specifications,
+            schema=schema_of(self.config),
+            extensions=self.config.extensions,
+        )
+        return [
+            Judged.of(finding, violations=told.counts[finding.specification, finding.rule])
+            for finding in told.report
+        ]
+
+    def _subscriptions(self, last: Manifest) -> Subscriptions:
+        return Subscriptions.from_json(
+            last.subscriptions, self.output.index.uri, schema=schema_of(self.config)
+        )
+
+    def _report(self, manifests: Sequence[Manifest], findings: Sequence[Judged], *, finished: bool) -> None:
+        config = self.config
+        stages: Counter[str] = Counter()
+        for manifest in manifests:
+            stages.update(manifest.stages)
+        tables = list(self._subscriptions(manifests[-1]).tables())
+        subscribed = pa.Table.from_batches(tables) if tables else SUBSCRIBED.empty_table()
+        data = gather(
+            Facts(
+                title=config.name,
+                started=manifests[0].finished_at,
+                machine=f"{platform.machine()}, Python {platform.python_version()}",
+                mode=config.mode,
+                inputs=tuple(each.path or each.format for each in config.events),
+                subscriptions=config.subscriptions.path,
+                output=self.output.root.uri,
+                seconds=sum(each.seconds for each in manifests),
+                versions={name: version(name) for name in ("fairlead", "pyspark")},
+                outcome="finished" if finished else "stopped",
+            ),
+            [_batch(each) for each in manifests],
+            deliveries=self._deliveries(),
+            subscriptions=self.spark.createDataFrame(subscribed.select(["id", "subscriber", "filter"])),
+            rejected=self.output.read(self.spark, "rejected"),
+            late=self.output.read(self.spark, "late"),
+            findings=findings,
+            stages=stages,
+        )
+        self.output.root.write(REPORT, render(data).encode())
+
+    def _deliveries(self) -> DataFrame:
+        sink = self.config.deliveries
+        if sink.table is not None and self.spark.catalog.tableExists(sink.table):
+            return self.spark.table(sink.table)
+        found = self.output.read(self.spark, "deliveries", sink.format)
+        if found is not None:
+            return found
+        return self.spark.createDataFrame([], "subscriber string, subscriptions array<string>")
+
+
+def _verdicts(findings: Sequence[Judged]) -> Mapping[str, str]:
+    """The verdict on each specification: that of its worst rule."""
+    worst = ("holds", "open", "violated")
+    found: dict[str, str] = {}
+    for each in findings:
+        found[each.specification] = max(found.get(each.specification, "holds"), each.verdict, key=worst.index)
+    return found
+
+
+def _batch(manifest: Manifest) -> Batch:
+    counts = manifest.counts
+    return Batch(
+        number=manifest.batch,
+        read=counts.read,
+        rejected=counts.rejected,
+        duplicates=counts.duplicates,
+        late=counts.late,
+        released=counts.released,
+        held=counts.held,
+        deliveries=counts.deliveries,
+        watermark=None if manifest.watermark in (BEGINNING, END) else manifest.watermark,
+        seconds=manifest.seconds,
+    )
+
+
+@dataclass(slots=True)
+class _Told:
+    """The commits of this run, each told once, as they appear in the output."""
+
+    output: Output
+    on_batch: OnBatch | None
+    manifests: list[Manifest] = field(default_factory=list)
+    known: set[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = set(self.output.batches())
+
+    def tell(self) -> None:
+        for number in self.output.batches():
+            if number not in self.known:
+                self.known.add(number)
+                self.manifests.append(self.output.manifest(number))
+                if self.on_batch is not None:
+                    self.on_batch(_batch(self.manifests[-1]))
+
+
+@contextmanager
+def _in_one_message() -> Iterator[None]:
+    """Whatever Spark raises within is said in one message."""
+    try:
+        yield
+    except Exception as error:
+        told = reason(error)
+        if told is None or told is error:
+            raise
+        raise told from error
+
+
+# -- stopping ----------------------------------------------------------------------------------------------
+
+
+class _Gate:
+    """In this process a thread of Spark's takes a stream's batches: who stops it waits for the one under way.
+
+    The next one finds the gate shut and fails: Spark must not take it for done. Over Connect batches are taken
+    elsewhere, and one that is cut off is taken again by the next run, as after a crash.
+    """
+
+    _all: Final[dict[str, _Gate]] = {}
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._shut = False
+
+    @classmethod
+    def of(cls, output: str) -> _Gate:
+        return cls._all.setdefault(output, cls())
+
+    def open(self) -> None:
+        self._shut = False
+
+    def shut(self) -> None:
+        with self.lock:
+            self._shut = True
+
+    def check(self) -> None:
+        if self._shut:
+            raise PipelineError("the run was stopped before this batch")
+
+
+@dataclass(frozen=True, slots=True)
+class _Gated:
+    """A step that is taken unless the run was stopped."""
+
+    step: Step
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        gate = _Gate.of(self.step.config.output)
+        with gate.lock:
+            gate.check()
+            self.step(rows, number)

@@ -1,0 +1,290 @@
+"""Where records come from: files, directories watched as streams, Kafka, or any source that Spark knows.
+
+    json      a JSON object per line                     text      a line of text per notification
+    csv       values under a header, one table per file  parquet,  typed columns
+    xml       a document per file, or per line           orc
+    kafka     the values are JSON objects                others    typed columns, as Spark reads them
+
+`read` and `read_stream` give the raw DataFrame, `ingest_input` makes rows of it. Every record of a file keeps its
+place, and a file's name that starts with a dot or an underscore is, as everywhere in Spark, not a file of events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead.errors import PipelineError
+from fairlead.filters.schema import Schema
+from fairlead.ingest.records import STANDARD, Fields
+from fairlead.spark.ingestion import KAFKA, ORIGIN, ingest
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["Input", "ingest_input", "kafka_records", "read", "read_stream", "refusal"]
+
+LINES: Final = frozenset({"json", "text"})
+FILES: Final = LINES | {"csv", "orc", "parquet", "xml"}
+"""The formats of files whose records keep their place."""
+TYPED_FILES: Final = frozenset({"orc", "parquet"})
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One source of records, and how they are read.
+
+    `options` are Spark's own for the format; `delimiter` is that of CSV, and `schema` gives the columns of a typed
+    source in Spark's notation, where there is no file yet to take them from. `select` has SQL expressions that
+    make the columns of a typed source: a way to cast what no attribute can hold.
+    """
+
+    path: str = ""
+    format: str = "json"
+    name: str = "input"
+    options: Mapping[str, str] = field(default_factory=dict)
+    fields: Fields = STANDARD
+    lift: bool = False
+    max_files: int | None = None
+    """How many files a micro-batch takes at most."""
+    lines: bool = False
+    """XML: each line is a document, instead of each file."""
+    select: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.format in FILES and not self.path:
+            raise PipelineError(
+                f"the input {self.name!r} has no path", hint=f"{self.format} is read from files"
+            )
+        if self.max_files is not None and self.max_files < 1:
+            raise PipelineError(
+                f"the input {self.name!r}: a batch takes at least one file, not {self.max_files}"
+            )
+        if self.lines and self.format != "xml":
+            raise PipelineError(f"the input {self.name!r}: `lines` is for XML, not for {self.format}")
+        if self.select and not self.is_typed:
+            raise PipelineError(
+                f"the input {self.name!r}: `select` is for typed columns, not for {self.format}"
+            )
+        owned = OWNED.get(self.format, frozenset()) & {name.lower() for name in self.options}
+        if owned:
+            raise PipelineError(
+                f"the input {self.name!r}: the option {min(owned)!r} is not free, or rows would be lost or misread"
+            )
+        if self.format == "csv" and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise PipelineError(
+                f"the input {self.name!r}: not a delimiter: {self.delimiter!r}", hint="one letter"
+            )
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether records come as rows of typed columns."""
+        return self.format not in (FILES - TYPED_FILES) | {"kafka"}
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between the values of a CSV file."""
+        return self.options.get("delimiter", self.options.get("sep", ","))
+
+
+# CSV: Spark finds where records end, minding quotes and line breaks, and does nothing else. No record fits the one
+# column of dates that is asked for, so each comes whole, in the column for what is corrupt; Latin-1 gives every
+# byte back.
+_RECORD: Final = "_record"
+_NO_DATE: Final = "no date"
+_CSV: Final = {
+    "columnNameOfCorruptRecord": _RECORD,
+    "dateFormat": f"'{_NO_DATE}'",
+    "encoding": "ISO-8859-1",
+    "enforceSchema": "true",
+    "escape": '"',
+    "header": "false",
+    "lineSep": "\n",
+    "maxColumns": "1000000",
+    "mode": "PERMISSIVE",
+    "multiLine": "true",
+    "quote": '"',
+}
+_LINE: Final = {"lineSep": "\n", "wholetext": "false"}
+_BINARY_FILE: Final = "path string, modificationTime timestamp, length bigint, content binary"
+OWNED: Final = {
+    "csv": frozenset(map(str.lower, {*_CSV, "inferSchema", "charset", "comment", "nullValue", "emptyValue"})),
+    "json": frozenset(map(str.lower, _LINE)),
+    "text": frozenset(map(str.lower, _LINE)),
+}
+"""The options that the reading of records rests on, by format."""
+
+
+# -- reading -------------------------------------------------------------------------------------------------
+
+
+def read(spark: SparkSession, input: Input) -> DataFrame:
+    """The raw records of an input, each with its origin, or PipelineError where there is nothing to read."""
+    return _guarded(input, lambda: _raw(spark.read, input, _schema(spark, input)))
+
+
+def read_stream(spark: SparkSession, input: Input) -> DataFrame:
+    """The raw records of an input that grows."""
+
+    def stream() -> DataFrame:
+        reader = spark.readStream
+        if input.max_files is not None and input.format in FILES:
+            reader = reader.option("maxFilesPerTrigger", str(input.max_files))
+        schema = _schema(spark, input)
+        if input.format in TYPED_FILES and schema is None:
+            schema = _file_reader(spark.read, input).load(input.path).schema
+        elif input.format in FILES:
+            # A stream over Connect would tell of a missing path only once it runs.
+            _raw(spark.read, input, schema).schema  # noqa: B018
+        return _raw(reader, input, schema)
+
+    return _guarded(input, stream)
+
+
+def ingest_input(raw: DataFrame, input: Input, schema: Schema | None = None) -> DataFrame:
+    """Rows of the raw records of an input."""
+    format = {"kafka": "json"}.get(input.format, input.format)
+    if input.is_typed:
+        format = "rows"
+    elif input.lines:
+        format = "xml-lines"
+    return ingest(
+        raw,
+        format,
+        source=input.name,
+        schema=schema,
+        fields=input.fields,
+        lift=input.lift,
+        delimiter=input.delimiter,
+    )
+
+
+def kafka_records(frame: DataFrame) -> DataFrame:
+    """The raw records of a DataFrame with the columns of Spark's Kafka source: `value`, and where it stood."""
+    from pyspark.sql import functions as F
+
+    return frame.select(
+        F.col("value").cast("binary"),
+        _origin(F.concat(F.lit(KAFKA), F.col("topic")), F.col("partition"), F.col("offset")),
+    )
+
+
+def _schema(spark: SparkSession, input: Input) -> StructType | None:
+    """The columns that the options name, if they do."""
+    given = input.options.get("schema") if input.is_typed else None
+    return None if given is None else spark.createDataFrame([], given).schema
+
+
+def _raw(reader: Any, input: Input, schema: StructType | None) -> DataFrame:
+    """The raw frame that a reader, of a batch or of a stream, gives."""
+    from pyspark.sql import functions as F
+
+    frame: DataFrame
+    file, block = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
+    options = dict(input.options)
+    if input.format == "kafka":
+        return kafka_records(reader.format("kafka").options(**options).load())
+    if input.format in LINES or input.lines:
+        frame = reader.format("text").options(**options, **_LINE).load(input.path)
+        return frame.select(F.col("value").cast("binary"), _origin(file, block, None))
+    if input.format == "xml":
+        frame = reader.format("binaryFile").schema(_BINARY_FILE).options(**options).load(input.path)
+        return frame.select(F.col("content").alias("value"), _origin(file, None, None))
+    if input.format == "csv":
+        options = {name: value for name, value in options.items() if name.lower() not in ("delimiter", "sep")}
+        # As Spark sees Latin-1, so must the delimiter be seen.
+        separator = input.delimiter.encode().decode("latin-1")
+        records = reader.format("csv").schema(f"_date date, {_RECORD} string").options(**options, **_CSV)
+        frame = records.option("sep", separator).load(input.path)
+        # One empty field in quotes is null, which every type has: the only record that is not corrupt.
+        empty = F.when(F.col("_date").isNull(), F.lit('""')).otherwise(F.lit(_NO_DATE))
+        record = F.encode(F.coalesce(F.col(_RECORD), empty), "ISO-8859-1")
+        return frame.select(record.alias("value"), _origin(file, None, None))
+    reader = _file_reader(reader, input)
+    if schema is not None:
+        reader = reader.schema(schema)
+    frame = reader.load(input.path) if input.path else reader.load()
+    columns = [F.expr(each) for each in input.select] or [F.col("*")]
+    if input.format in TYPED_FILES:
+        return frame.select(*columns, _origin(file, None, None))
+    return frame.select(*columns)
+
+
+def _file_reader(reader: Any, input: Input) -> Any:
+    """A reader of typed columns; those that only some files have are not left out."""
+    options = {name: value for name, value in input.options.items() if name.lower() != "schema"}
+    merge = {"mergeSchema": "true"} if input.format in TYPED_FILES else {}
+    return reader.format(input.format).options(**{**merge, **options})
+
+
+def _origin(file: Column, block: Column | None, ordinal: Column | None) -> Column:
+    from pyspark.sql import functions as F
+
+    nothing = F.lit(None)
+    return F.struct(
+        file.alias("file"),
+        (nothing if block is None else block).cast("bigint").alias("block"),
+        (nothing if ordinal is None else ordinal).cast("bigint").alias("ordinal"),
+    ).alias(ORIGIN)
+
+
+# -- what can go wrong -----------------------------------------------------------------------------------------
+
+_SAID: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+?)(?: SQLSTATE|\n\tat |\n\nJVM|\Z)", re.DOTALL)
+
+
+def _guarded(input: Input, reading: Callable[[], DataFrame]) -> DataFrame:
+    """What is read, once Spark has looked at it: over Connect it would complain only when it runs."""
+    try:
+        frame = reading()
+        frame.schema  # noqa: B018
+        return frame
+    except PipelineError:
+        raise
+    except Exception as error:
+        explained = refusal(error, input)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def refusal(error: Exception, input: Input) -> PipelineError | None:
+    """What Spark says of an input, in one sentence; None where it is not about the input.
+
+    Some of it shows only as a job runs: a file that is damaged, or that came later with other types.
+    """
+    found = _SAID.search(str(error))
+    if found is None:
+        return None
+    condition, said = found[1], " ".join(found[2].split())
+    where = f"the input {input.name!r}"
+    if condition == "PATH_NOT_FOUND":
+        return PipelineError(
+            f"{where}: there is no {input.path}", hint="a path is relative to where Spark runs"
+        )
+    if condition == "UNABLE_TO_INFER_SCHEMA":
+        return PipelineError(
+            f"{where}: {input.path} has no {input.format} file yet to take the columns from",
+            hint='the option `schema` gives them: schema = "id string, price double"',
+        )
+    if condition == "KAFKA_DATA_SOURCE_NOT_ENABLED":
+        return PipelineError(
+            f"{where}: this Spark has no connector to Kafka",
+            hint="spark.jars.packages = org.apache.spark:spark-sql-kafka-0-10_2.13, in the version of Spark",
+        )
+    if condition == "DATA_SOURCE_NOT_FOUND":
+        return PipelineError(f"{where}: Spark knows no format {input.format!r}")
+    if (
+        condition in ("CANNOT_MERGE_SCHEMAS", "CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE")
+        or "MISMATCH" in condition
+    ):
+        return PipelineError(
+            f"{where}: the files in {input.path} do not agree on their columns: {said}",
+            hint="read them as separate inputs, or write them again with one type for each column",
+        )
+    if condition.startswith(("FAILED_READ_FILE", "UNRESOLVED_COLUMN", "PARSE_SYNTAX_ERROR")):
+        return PipelineError(f"{where}: {said}")
+    return None

@@ -1,0 +1,79 @@
+"""What a pipeline tells about a run: each batch as it is committed, and the whole at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Batch", "Summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One committed micro-batch, in rows; `held` and `watermark` as they are after it."""
+
+    number: int
+    read: int
+    rejected: int
+    duplicates: int
+    late: int
+    released: int
+    held: int
+    deliveries: int
+    watermark: int | None
+    """An order time in microseconds; None where nothing has had a time yet."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run, from its start or from where an earlier one stopped."""
+
+    batches: int
+    read: int
+    rejected: int
+    reasons: Mapping[str, int] = field(hash=False)
+    """How many rows were rejected for which reason."""
+    duplicates: int
+    late: int
+    deliveries: int
+    subscriptions: int
+    verdicts: Mapping[str, str] = field(hash=False)
+    """What was audited, and whether it `holds`, is `open` or `violated`."""
+    seconds: float
+    output: str
+    report: str | None
+    resumed: bool
+    """Whether the output held batches already when the run began."""
+    finished: bool
+    """Whether all input was taken; a run that was stopped goes on when it is started again."""
+
+    @property
+    def rows_per_s(self) -> float:
+        return self.read / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        """The specifications that were broken."""
+        return tuple(name for name, verdict in self.verdicts.items() if verdict == "violated")
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as one JSON object."""
+        return {
+            "batches": self.batches,
+            "read": self.read,
+            "rejected": self.rejected,
+            "reasons": dict(self.reasons),
+            "duplicates": self.duplicates,
+            "late": self.late,
+            "deliveries": self.deliveries,
+            "subscriptions": self.subscriptions,
+            "verdicts": dict(self.verdicts),
+            "seconds": round(self.seconds, 3),
+            "rows_per_s": round(self.rows_per_s, 1),
+            "output": self.output,
+            "report": self.report,
+            "resumed": self.resumed,
+            "finished": self.finished,
+        }

@@ -1,0 +1,380 @@
+"""The work on one batch: what it begins with, what it writes aside, and its commit.
+
+All that a batch needs to know of those before it is in the output: in a stream this runs wherever Spark runs it,
+which over Connect is not where the pipeline was started.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import functions as F
+
+from fairlead.errors import PipelineError
+from fairlead.filters.schema import Schema
+from fairlead.ingest import Rejection
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark import trace
+from fairlead.spark.config import Config, SubscriptionsSource
+from fairlead.spark.delivery import FILES, send, write_files
+from fairlead.spark.frames import DELIVERY
+from fairlead.spark.ingestion import rejected
+from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
+from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
+from fairlead.spark.storage import Directory
+from fairlead.spark.subscriptions import Changed, Subscriptions, SubscriptionsInput, entries
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Seen", "Work", "read_subscriptions", "schema_of"]
+
+REASONS_KEPT: Final = 20
+NONE_BEFORE: Final = -1
+FEW_ROWS: Final = 20_000
+FEW: Final = 100_000
+"""So many events go into one file of a trace: sorting them over several takes a sample first."""
+REJECTED: Final = "source string, file string, line bigint, reason string, raw binary"
+SUBSCRIBED: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "subscriber", "filter")),
+        *((name, pa.int64()) for name in ("from", "until")),
+    ]
+)
+
+
+def schema_of(config: Config) -> Schema | None:
+    """The schema that a pipeline's filters and notifications keep to."""
+    return None if config.schema is None else Schema.read(config.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look at the rows of a batch tells."""
+
+    read: int
+    rejected: int
+    newest: Mapping[str, int]
+    """Per input the newest event time."""
+    facts: Facts
+
+    @classmethod
+    def of(cls, rows: DataFrame) -> Seen:
+        """Look at rows; this is what reads the input."""
+        accepted = F.col("reason").isNull()
+        looked = rows.groupBy("source").agg(
+            F.count(F.when(accepted, 1)).alias("read"),
+            F.count(F.when(~accepted & (F.col("reason") != ""), 1)).alias("rejected"),
+            F.max(F.when(accepted, F.coalesce("event_time", F.lit(0)))).alias("newest"),
+            *Facts.columns(),
+        )
+        found = looked.collect()
+        facts = Facts(False, False, False)
+        for row in found:
+            facts |= Facts(row.has_digests, row.has_sequences, row.has_causes)
+        newest = {row.source: row.newest for row in found if row.newest is not None}
+        return cls(sum(row.read for row in found), sum(row.rejected for row in found), newest, facts)
+
+
+class Work:
+    """The work on one batch; left without a commit, it leaves nothing behind that anybody would read."""
+
+    def __init__(self, config: Config, spark: SparkSession, number: int, *, final: bool) -> None:
+        self.config, self.spark, self.number, self.final = config, spark, number, final
+        self.schema = schema_of(config)
+        self._output = Output(config.output)
+        self.last = self._output.last() or Manifest(NONE_BEFORE)
+        self._attempt = Attempt(self._output, number)
+        self._clock = _Clock()
+        self._kept: list[Any] = []
+        self._rows: dict[str, int] = {}
+        self._changed = Changed(Subscriptions(self._output.index.uri))
+        self._first = self.last.batch == NONE_BEFORE
+        self.newest: Mapping[str, int] = self.last.newest
+        self.watermark = self.last.watermark
+        """Up to where notifications are released; known when the rows have been looked at."""
+        self._taken: tuple[str, ...] = ()
+        self._reasons: Mapping[str, int] = {}
+        self._held = Facts(False, False, False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for frame in self._kept:
+            frame.unpersist()
+
+    def kept(self, frame: Any) -> Any:
+        """The same, computed once, until the work is done."""
+        persisted = frame.persist()
+        self._kept.append(persisted)
+        return persisted
+
+    # -- what it begins with -------------------------------------------------------------------------------
+
+    def look(self, rows: DataFrame) -> Seen:
+        """Read the rows; PipelineError where one was rejected and the pipeline says to fail then."""
+        seen = Seen.of(rows)
+        if seen.rejected and self.config.rejected == "fail":
+            first = rejected(rows).orderBy("file", "line").first()
+            assert first is not None
+            place = first.file or first.source
+            raise PipelineError(
+                f"{place}{'' if first.line is None else f':{first.line}'}: rejected: {first.reason}",
+                hint=f'{seen.rejected:,} rows of this batch cannot be read; rejected = "keep" sets them aside',
+            )
+        known = {**dict.fromkeys((each.name for each in self.config.events), BEGINNING), **self.last.newest}
+        self.newest, bound = watermark_of(known, seen.newest, self.config.order.lateness_us)
+        self.watermark = END if self.final else max(bound, self.last.watermark)
+        self._clock.lap("ingest")
+        return seen
+
+    def subscriptions(self) -> Subscriptions:
+        """Those that are known now: all at the first batch; later, with the changes that have come since."""
+        if self._first:
+            self._taken, self._changed = read_subscriptions(
+                self.config, self._output.index.uri, self.spark, self.schema
+            )
+        else:
+            known = Subscriptions.from_json(
+                self.last.subscriptions, self._output.index.uri, schema=self.schema
+            )
+            self._taken = tuple(self.last.taken)
+            self._changed = Changed(known)
+            if self.config.subscriptions.watch:
+                new = [file for file in _files(self.config.subscriptions) if file not in self._taken]
+                self._changed = known.changed(_entries(self.config, new, self.spark), self.last.watermark)
+                self._taken += tuple(new)
+        self._clock.lap("subscribe")
+        return self._changed.subscriptions
+
+    def state(self) -> OrderState | None:
+        """What the batch before has left."""
+        if self._first:
+            return None
+        held, last = (
+            self.spark.read.parquet(self._output.state(self.last.batch, name))
+            if self._output.has_state(self.last.batch, name)
+            else None
+            for name in ("held", "last")
+        )
+        return OrderState(held, last, self.last.watermark, Facts(**self.last.held))
+
+    def has_few(self, seen: Seen) -> bool:
+        """Whether one task puts the rows in order sooner than many would."""
+        return seen.read + self.last.counts.held <= FEW_ROWS
+
+    # -- what it writes ------------------------------------------------------------------------------------
+
+    def count(self, ordered: Ordered) -> None:
+        """Find out what became of the notifications; this is what puts them in order."""
+        found = ordered.rows.groupBy("outcome").count().collect()
+        self._rows |= {row["outcome"]: row["count"] for row in found}
+        self._clock.lap("order")
+
+    def has(self, outcome: str) -> bool:
+        """Whether there is any row of which this became."""
+        return self._rows.get(outcome, 0) > 0
+
+    def deliver(self, deliveries: DataFrame) -> DataFrame:
+        """Write deliveries to where the pipeline says; gives them as they were written."""
+        sink = self.config.deliveries
+        if not self.has("released"):
+            self._rows["deliveries"] = 0
+            return deliveries.limit(0)
+        if sink.format == "parquet":
+            path = self._attempt.channel("deliveries")
+            write_files(deliveries, sink.format, path)
+            self._rows["deliveries"] = self._attempt.rows("deliveries")
+            written = self.spark.read.parquet(path) if self.has("deliveries") else deliveries.limit(0)
+        else:
+            written = self.kept(deliveries)
+            self._rows["deliveries"] = written.count()
+            if sink.format not in FILES:
+                send(
+                    written,
+                    self.number,
+                    sink.format,
+                    table=sink.table,
+                    callback=sink.callback,
+                    options=sink.options,
+                )
+            elif self.has("deliveries"):
+                write_files(written, sink.format, self._attempt.channel("deliveries"))
+        self._clock.lap("match")
+        return written.select(*DELIVERY)
+
+    def write_rejected(self, rows: DataFrame, seen: Seen) -> None:
+        """Set aside what could not be read, rows and changes of subscriptions."""
+        refused = self._changed.rejections
+        self._rows["rejected"] = seen.rejected + len(refused)
+        if not self.has("rejected"):
+            return
+        found = rejected(rows) if seen.rejected else self._refused(refused)
+        if seen.rejected and refused:
+            found = found.unionByName(self._refused(refused))
+        found = self.kept(found)
+        self._write("rejected", found, "source", "file", "line", "raw")
+        counted = found.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
+        self._reasons = {row["reason"]: row["count"] for row in counted.collect()}
+        self._clock.lap("reject")
+
+    def _refused(self, rejections: Iterable[Rejection]) -> DataFrame:
+        rows = [
+            ("subscriptions", each.source, each.line, each.reason, each.text.encode()) for each in rejections
+        ]
+        return self.spark.createDataFrame(rows, REJECTED)
+
+    def write_late(self, late: DataFrame) -> None:
+        """Write what came too late where it can be seen."""
+        if self.has("late"):
+            self._write("late", late, "event_time", "producer", "sequence", "id")
+
+    def _write(self, channel: str, frame: DataFrame, *order: str) -> None:
+        """Write rows in an order; few of them into one file, for which no sample has to be taken."""
+        few = self._rows[channel] < FEW
+        ranked = frame.repartition(1).sortWithinPartitions(*order) if few else frame.sort(*order)
+        ranked.write.parquet(self._attempt.channel(channel))
+
+    def write_trace(self, released: DataFrame, deliveries: DataFrame, late: DataFrame) -> None:
+        """Write down what happened, in the order in which it happened."""
+        if self.config.audit.trace:
+            begun, over = self._begun(), self._over()
+            told = trace.trace_of(
+                released,
+                deliveries,
+                subscribed=begun,
+                unsubscribed=over,
+                late=late if self.has("late") else None,
+                final=self.final,
+            )
+            few = self._rows.get("released", 0) + self._rows["deliveries"] < FEW
+            trace.write(told, self._attempt.channel("trace"), files=1 if few else None)
+            self._rows["trace"] = self._attempt.rows("trace")
+            self._clock.lap("trace")
+
+    def _begun(self) -> DataFrame | None:
+        """The subscriptions that begin with this batch."""
+        if self._first:
+            batches = list(self._changed.subscriptions.tables())
+            table = pa.Table.from_batches(batches) if batches else SUBSCRIBED.empty_table()
+            return self.spark.createDataFrame(table.select(SUBSCRIBED.names))
+        if not self._changed.begun:
+            return None
+        rows = [
+            (each.id, each.subscriber, each.filter, each.since, each.until) for each in self._changed.begun
+        ]
+        columns = zip(zip(*rows, strict=True), SUBSCRIBED, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in columns]
+        return self.spark.createDataFrame(pa.Table.from_arrays(arrays, schema=SUBSCRIBED))
+
+    def _over(self) -> DataFrame | None:
+        """Those that were there before and end at another place than was told."""
+        if self._first or not self._changed.cut:
+            return None
+        rows = [(each.id, each.subscriber, each.since, each.until) for each in self._changed.cut]
+        return self.spark.createDataFrame(rows, "id string, subscriber string, from bigint, until bigint")
+
+    def write_state(self, state: OrderState) -> None:
+        """Leave to the next batch what it has to know."""
+        if self.final:
+            return
+        if state.held is not None and (self.has("held") or self.has("late") or self.has("known")):
+            state.held.write.parquet(self._attempt.state("held"))
+            self._held = state.facts
+        if state.last is not None:
+            state.last.write.parquet(self._attempt.state("last"))
+        self._clock.lap("state")
+
+    def commit(self, seen: Seen) -> Manifest:
+        """The batch is there."""
+        rows = Counter(self._rows)
+        manifest = Manifest(
+            batch=self.number,
+            counts=Counts(
+                read=seen.read + seen.rejected,
+                rejected=rows["rejected"],
+                duplicates=rows["duplicate"],
+                late=rows["late"],
+                released=rows["released"],
+                held=rows["held"],
+                deliveries=rows["deliveries"],
+            ),
+            watermark=self.watermark,
+            newest=self.newest,
+            final=self.final,
+            subscriptions=self._changed.subscriptions.to_json(),
+            taken=self._taken,
+            held=asdict(self._held),
+            channels=tuple(name for name in CHANNELS if rows[name] and self._is_ours(name)),
+            reasons=self._reasons,
+            seconds=self._clock.elapsed,
+            stages=self._clock.laps,
+            finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self._attempt.commit(manifest)
+        return manifest
+
+    def _is_ours(self, channel: str) -> bool:
+        return channel != "deliveries" or self.config.deliveries.format in FILES
+
+
+class _Clock:
+    """How long each stage took."""
+
+    def __init__(self) -> None:
+        self._started = self._since = time.monotonic()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, stage: str) -> None:
+        now = time.monotonic()
+        self.laps[stage] = round(self.laps.get(stage, 0.0) + now - self._since, 3)
+        self._since = now
+
+    @property
+    def elapsed(self) -> float:
+        return round(time.monotonic() - self._started, 3)
+
+
+# -- subscriptions -----------------------------------------------------------------------------------------
+
+
+def read_subscriptions(
+    config: Config, directory: str, spark: SparkSession, schema: Schema | None
+) -> tuple[tuple[str, ...], Changed]:
+    """All subscriptions that there are at the beginning, and the files that they were read from."""
+    source = config.subscriptions
+    if not source.watch:
+        given = SubscriptionsInput(source.path, source.format, source.options)
+        return (), Changed(
+            Subscriptions.read(given, directory, schema=schema, spark=spark, extensions=config.extensions)
+        )
+    # Where files are changes, the first ones are too: replayed from the beginning, the same order gives the same.
+    files = _files(source)
+    empty = Subscriptions.read((), directory, schema=schema, extensions=config.extensions)
+    changed = empty.changed(_entries(config, files, spark), BEGINNING)
+    if changed.rejections:
+        first = changed.rejections[0]
+        raise PipelineError(f"{first.source}{'' if first.line is None else f':{first.line}'}: {first.reason}")
+    return tuple(files), changed
+
+
+def _files(source: SubscriptionsSource) -> list[str]:
+    directory = Directory(source.path)
+    return [directory.path(name) for name, _ in directory.files()]
+
+
+def _entries(config: Config, files: Iterable[str], spark: SparkSession) -> Iterable[Any]:
+    source = config.subscriptions
+    inputs = (SubscriptionsInput(file, source.format, source.options) for file in files)
+    return chain.from_iterable(entries(each, spark) for each in inputs)

@@ -1,0 +1,326 @@
+"""The order stage does on DataFrames, batch by batch, what `OrderedQueue` does with notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from fairlead.delivery import OrderedQueue
+from fairlead.model import Notification
+from fairlead.model.encoding import record_hash
+from fairlead.model.order import BEGINNING, END, Ordering, OrderKey, causes_of, event_time, identity_of
+from fairlead.spark.frames import ENVELOPE_TYPES, KEY, encode
+from fairlead.spark.ordering import LIGHT, Facts, Ordered, OrderState, OrderTogether, order, watermark_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+SOURCES = ("left", "right")
+NOTIFICATIONS = ", ".join(f"{name} {kind}" for name, kind in ENVELOPE_TYPES.items()) + ", record string"
+ROWS = NOTIFICATIONS + ", time bigint, outcome string"
+LAST = "producer string, sequence bigint, id string, time bigint"
+SCHEMA = pa.schema(
+    [
+        ("producer", pa.string()),
+        ("id", pa.string()),
+        ("event_time", pa.int64()),
+        ("sequence", pa.int64()),
+        ("causes", pa.list_(pa.struct([("producer", pa.string()), ("id", pa.string())]))),
+        ("time", pa.int64()),
+        ("arrived", pa.bool_()),
+    ]
+)
+
+
+class Arrived(NamedTuple):
+    notification: Notification
+    source: str
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        one = self.notification
+        return (
+            self.source,
+            one.producer,
+            one.id,
+            record_hash(one.attributes) if one.id is None else None,
+            None if one.time is None else one.time.microseconds,
+            one.sequence,
+            [tuple(cause) for cause in causes_of(one)] or None,
+            encode(one),
+        )
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """The order in which the arrivals of a batch are taken."""
+        one, digest = self.notification, self.row[3]
+        content = encode(one).encode()
+        return (
+            one.producer,
+            one.sequence is not None,
+            one.sequence or 0,
+            one.id or digest,
+            content,
+            self.source,
+        )
+
+
+def note(**fields: Any) -> Notification:
+    return Notification.of(fields)
+
+
+# -- random streams ----------------------------------------------------------------------------------------
+
+
+class Stream(NamedTuple):
+    lateness: int
+    batches: list[list[Arrived]]
+
+
+def stream(rng: Random, kinds: str) -> Stream:
+    """Producers without numbers (p), with (n), with some (m) and with causes (c); late ones, and copies of all."""
+    producers = [f"{rng.choice(kinds)}{number}" for number in range(40)]
+    made: list[Notification] = []
+    for producer in producers:
+        start, step = rng.randrange(40), rng.choice((0, 2, 10))
+        for place in range(rng.randrange(12)):
+            fields: dict[str, Any] = {"producer": producer, "x": rng.randrange(2)}
+            if rng.random() < 0.9:
+                fields["time"] = max(0, start + place * step + rng.randrange(-20, 20))
+            if producer[0] in "nc" or (producer[0] == "m" and rng.random() < 0.6):
+                fields["sequence"] = place + rng.choice((0, 0, 0, 1, -1, 5))
+            if rng.random() < 0.7:
+                fields["id"] = str(rng.randrange(12) if rng.random() < 0.3 else place)
+            if producer[0] == "c" and rng.random() < 0.7:
+                several = range(rng.randrange(1, 3))
+                fields["cause"] = [f"{rng.choice(producers)}/{rng.randrange(12)}" for _ in several]
+            made += [note(**fields)] * rng.choice((1, 1, 1, 1, 2, 4))
+    delay = rng.choice((30, 100))
+    made.sort(key=lambda one: event_time(one) + rng.uniform(0, delay))
+    arrived = [Arrived(one, rng.choice(SOURCES)) for one in made]
+    cuts = sorted(rng.sample(range(len(arrived) + 1), 3))
+    batches = [arrived[first:end] for first, end in pairwise([0, *cuts, len(arrived)])]
+    return Stream(rng.choice((0, 3, 10)), batches)
+
+
+class Outcome(NamedTuple):
+    """What a batch led to."""
+
+    watermark: int
+    released: list[tuple[Any, ...]]
+    held: list[tuple[Any, ...]]
+    late: list[tuple[Any, ...]]
+    duplicates: int
+
+
+def by_queue(stream: Stream) -> Iterator[Outcome]:
+    queue, duplicates = OrderedQueue(stream.lateness, SOURCES), 0
+    for number, batch in enumerate(stream.batches, 1):
+        for each in sorted(batch, key=lambda each: each.rank):
+            queue.add(each.notification, each.source)
+        if number == len(stream.batches):
+            queue.close()
+        late = [(each.notification, each.watermark) for each in queue.take_late()]
+        released = [(*key.rank, encode(one)) for key, one in queue.release()]
+        held = [(*OrderKey.of(one, t or 0).rank, t is None, encode(one)) for one, t in queue._ordering.held]
+        before, duplicates = duplicates, queue.counts["duplicate"]
+        yield Outcome(
+            queue.watermark,
+            released,
+            sorted(held),
+            sorted((*OrderKey.of(one, watermark).rank, encode(one)) for one, watermark in late),
+            duplicates - before,
+        )
+
+
+def by_spark(spark: SparkSession, stream: Stream, *, few: bool = False) -> Iterator[Outcome]:
+    state: OrderState | None = None
+    newest = dict.fromkeys(SOURCES, BEGINNING)
+    for number, batch in enumerate(stream.batches, 1):
+        arrivals = spark.createDataFrame([each.row for each in batch], NOTIFICATIONS)
+        observed: dict[str, int] = {}
+        for each in batch:
+            observed[each.source] = max(event_time(each.notification), observed.get(each.source, BEGINNING))
+        newest, bound = watermark_of(newest, observed, stream.lateness)
+        ordered = order(arrivals, state, END if number == len(stream.batches) else bound, few=few)
+        # One job for all that the properties would select, each with one of its own.
+        ordered = written(spark, ordered)
+        last = spark.createDataFrame(ordered.last.collect(), LAST)
+        state = replace(ordered.state, last=last)
+        became: dict[str, list[Row]] = {"released": [], "held": [], "late": [], "duplicate": [], "known": []}
+        for row in ordered.rows.collect():
+            became[row.outcome].append(row)
+        before = ordered.before.bound
+        yield Outcome(
+            ordered.bound,
+            sorted((*row_key(row), row.record) for row in became["released"]),
+            sorted((*row_key(row, row.time or 0), row.time is None, row.record) for row in became["held"]),
+            sorted((*row_key(row, before), row.record) for row in became["late"]),
+            len(became["duplicate"]),
+        )
+
+
+def written(spark: SparkSession, ordered: Ordered) -> Ordered:
+    """The same as it comes back from where it was kept, its plan cut off."""
+    rows = spark.createDataFrame(ordered.rows.collect(), ROWS)
+    return replace(ordered, rows=rows)
+
+
+def row_key(row: Row, time: int | None = None) -> tuple[Any, ...]:
+    return OrderKey(row.time if time is None else time, row.producer, row.sequence, row.id).rank
+
+
+@pytest.mark.parametrize(("kinds", "few"), [("p", False), ("pnm", False), ("pnmcc", False), ("pnmcc", True)])
+@settings(max_examples=2)
+@given(seed=st.integers(0, 10**9))
+def test_batch_by_batch_the_stage_does_what_the_queue_does(
+    spark: SparkSession, kinds: str, few: bool, seed: int
+) -> None:
+    made = stream(Random(seed), kinds)
+    for of_spark, of_queue in zip(by_spark(spark, made, few=few), by_queue(made), strict=True):
+        assert of_spark == of_queue
+
+
+# -- the kernel --------------------------------------------------------------------------------------------
+
+
+def light(one: Notification, time: int | None, arrived: bool) -> dict[str, Any]:
+    row = dict(zip(ENVELOPE_TYPES, Arrived(one, "").row, strict=False))
+    row["causes"] = row["causes"] and [{"producer": producer, "id": id} for producer, id in row["causes"]]
+    return {**{name: row[name] for name in LIGHT[:5]}, "time": time, "arrived": arrived}
+
+
+@given(seed=st.integers(0, 10**9))
+def test_the_kernel_goes_on_from_its_rows_as_one_ordering_that_never_stopped(seed: int) -> None:
+    rng = Random(seed)
+    whole = Ordering()
+    held: list[tuple[Notification, int | None]] = []
+    last: dict[str, OrderKey] = {}
+    bounds = [*sorted(rng.randrange(60) for _ in range(3)), END]
+    for number, (before, bound) in enumerate(pairwise([BEGINNING, *bounds])):
+        arrived = [
+            note(
+                id=f"{number}.{place}",
+                producer=rng.choice("ab"),
+                time=rng.randrange(60),
+                **({"sequence": rng.randrange(8)} if rng.random() < 0.6 else {}),
+                cause=f"{rng.choice('ab')}/{rng.randrange(3)}.{rng.randrange(5)}",
+            )
+            for place in range(5)
+        ]
+        rows = [light(one, None, True) for one in arrived]
+        rows += [light(one, time, False) for one, time in held]
+        rows += [
+            {"producer": key.producer, "id": key.id, "sequence": key.sequence, "time": key.time}
+            for key in last.values()
+        ]
+        rng.shuffle(rows)
+        half = len(rows) // 2
+        [placed] = OrderTogether(before, bound)(
+            pa.RecordBatch.from_pylist(part, SCHEMA) for part in (rows[:half], rows[half:])
+        )
+
+        arrived.sort(key=lambda one: OrderKey.of(one, 0).rank)
+        expected = {identity_of(one): (None, True) for one in arrived if not whole.add(one)}
+        released = whole.close() if bound == END else whole.advance(bound)
+        expected |= {key.identity: (key.time, False) for key, _ in released}
+        held, last = list(whole.held), {key.producer: key for key in whole.last}
+        expected |= {identity_of(one): (time, False) for one, time in held}
+        assert expected == {
+            (row["producer"], row["id"]): (row["time"], row["_refused"]) for row in placed.to_pylist()
+        }
+
+
+def test_the_kernel_takes_nothing_for_nothing() -> None:
+    [placed] = OrderTogether(BEGINNING, END)([])
+    assert placed.num_rows == 0
+
+
+# -- by example --------------------------------------------------------------------------------------------
+
+
+def frame(spark: SparkSession, *notifications: Notification) -> DataFrame:
+    return spark.createDataFrame([Arrived(one, "left").row for one in notifications], NOTIFICATIONS)
+
+
+def keys(rows: DataFrame) -> list[tuple[int, str]]:
+    return [(row.time, row.id) for row in rows.orderBy(*KEY).collect()]
+
+
+def test_each_frame_has_its_part_and_the_state_goes_on(spark: SparkSession) -> None:
+    arrived = (note(id="6", sequence=6, time=60), note(id="8", sequence=8, time=100), note(id="a", time=10))
+    first = written(spark, order(frame(spark, *arrived, arrived[-1]), bound=50))
+    assert keys(first.released) == [(10, "a")]
+    assert keys(first.held) == [(None, "6"), (None, "8")]
+    assert [row.id for row in first.duplicates.collect()] == ["a"]
+    assert first.late.count() == first.last.count() == 0
+
+    arrived = (note(id="7", sequence=7, time=10), note(id="9", sequence=9, time=20), note(id="a", time=10))
+    second = written(spark, order(frame(spark, *arrived), first.state, bound=65))
+    assert keys(second.released) == [(60, "6"), (60, "7")]
+    assert keys(second.held) == [(100, "8"), (100, "9")]
+    assert [(row.id, row.watermark) for row in second.late.collect()] == [("a", 50)]
+    assert [tuple(row) for row in second.last.collect()] == [("", 9, "9", 100)]
+
+    # By its number late, by its time not: it is remembered, and its copy is a duplicate.
+    resent = note(id="5", sequence=5, time=500)
+    third = written(spark, order(frame(spark, resent), second.state, bound=70))
+    assert [row.id for row in third.late.collect()] == ["5"]
+    fourth = written(spark, order(frame(spark, resent), third.state))
+    assert [row.id for row in fourth.duplicates.collect()] == ["5"]
+    assert keys(fourth.released) == [(100, "8"), (100, "9")]
+    assert fourth.late.count() == fourth.held.count() == 0
+
+
+def test_of_one_identity_the_same_content_stands_whatever_comes_first(spark: SparkSession) -> None:
+    copies = [note(id="1", x=2), note(id="1", x=1), note(id="1", x=1)]
+    made = f"{record_hash(note(y=1).attributes)}-1"
+    equals = [note(y=1), note(y=1), note(id=made, z=1)]
+    for every in (copies + equals, equals[::-1] + copies[::-1]):
+        found = {row.id: row.record for row in order(frame(spark, *every)).released.collect()}
+        assert found["1"] == encode(copies[1])
+        assert set(found) == {"1", made, made.replace("-1", "-2")}
+
+
+def test_typed_columns_are_ordered_as_they_are_even_where_they_hold_maps(spark: SparkSession) -> None:
+    rows = frame(spark, note(id="1", time=5), note(id="1", time=5)).drop("record")
+    for content in ("named_struct('x', 1.5)", "named_struct('m', map('k', 1))"):
+        ordered = order(rows.withColumn("attributes", F.expr(content)))
+        assert keys(ordered.released) == [(5, "1")]
+        assert ordered.released.columns[-2:] == ["attributes", "time"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "exchanges"),
+    [
+        (Facts(has_digests=False, has_sequences=False, has_causes=False), 1),
+        (Facts(has_digests=True, has_sequences=False, has_causes=False), 1),
+        (Facts(has_digests=True, has_sequences=True, has_causes=False), 2),
+    ],
+)
+def test_nothing_is_planned_for_what_there_is_not(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], facts: Facts, exchanges: int
+) -> None:
+    arrivals = frame(spark, note(id="1", time=5))
+    order(arrivals, bound=50, facts=facts).rows.explain()
+    plan = capsys.readouterr().out
+    assert plan.count("Exchange") == exchanges
+    assert "MapInArrow" not in plan
+    assert Facts.of(arrivals) == Facts(has_digests=False, has_sequences=False, has_causes=False)
+
+
+def test_a_source_that_is_first_seen_holds_the_watermark_back() -> None:
+    first = watermark_of({"a": BEGINNING}, {"b": 100}, 10)
+    assert first == ({"a": BEGINNING, "b": 100}, BEGINNING)
+    second = watermark_of(first.newest, {"c": 50, "a": 70, "b": 90}, 10)
+    assert second == ({"a": 70, "b": 100, "c": 50}, 40)
+    assert watermark_of({}, {}, 10) == ({}, BEGINNING)

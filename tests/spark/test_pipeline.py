@@ -1,0 +1,308 @@
+"""A pipeline as a whole: sinks, refusals, changes of subscriptions, and the same over Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairlead.cli import main
+from fairlead.delivery import Delivery
+from fairlead.filters.schema import Schema
+from fairlead.model import Notification
+from fairlead.model.encoding import fields_from_json
+from fairlead.model.order import OrderKey
+from fairlead.spark import frames
+from fairlead.spark.config import Config
+from fairlead.spark.frames import DELIVERY, ENVELOPE_TYPES
+from fairlead.spark.matching import match
+from fairlead.spark.running import Pipeline
+from fairlead.spark.summary import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "cases.json"
+
+EVENTS = [
+    {"id": "a", "producer": "p", "time": 30, "x": 1},
+    {"id": "b", "producer": "p", "time": 10, "x": 2},
+    {"id": "c", "producer": "q", "time": 20, "x": 2},
+    {"id": "b", "producer": "p", "time": 10, "x": 2},
+]
+SUBSCRIPTIONS = [
+    {"id": "s1", "subscriber": "ada", "filter": "x >= 1"},
+    {"id": "s2", "subscriber": "ada", "filter": "x = 2"},
+    {"id": "s3", "subscriber": "bob", "filter": "x = 1"},
+    {"id": "s4", "filter": "x > 100"},
+]
+LINES = [
+    ("ada", OrderKey(10, "p", None, "b"), ("s1", "s2")),
+    ("ada", OrderKey(20, "q", None, "c"), ("s1", "s2")),
+    ("ada", OrderKey(30, "p", None, "a"), ("s1",)),
+    ("bob", OrderKey(30, "p", None, "a"), ("s3",)),
+]
+
+
+def write_lines(path: Path, rows: list[dict[str, Any]], *more: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in (*map(json.dumps, rows), *more)))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write_lines(tmp_path / "events" / "0.jsonl", EVENTS, "broken")
+    write_lines(tmp_path / "subscriptions.jsonl", SUBSCRIPTIONS)
+    return tmp_path
+
+
+def config(place: Path, **tables: Any) -> Config:
+    given: dict[str, Any] = {
+        "name": "test",
+        "output": str(place / "out"),
+        "events": {"path": str(place / "events"), "format": "json"},
+        "subscriptions": {"path": str(place / "subscriptions.jsonl")},
+    }
+    return Config.of(given | tables)
+
+
+def delivered(rows: DataFrame) -> list[tuple[str, OrderKey, tuple[str, ...]]]:
+    found = [
+        Delivery(subscriber, OrderKey(*key), tuple(subscriptions))
+        for subscriber, *key, subscriptions in rows.select(*DELIVERY).collect()
+    ]
+    return [(each.subscriber, each.key, each.subscriptions) for each in sorted(found, key=lambda d: d.rank)]
+
+
+def in_order(lines: list[Any]) -> list[Any]:
+    return sorted(lines, key=lambda line: (line[1].rank, line[0]))
+
+
+# -- sinks -------------------------------------------------------------------------------------------------
+
+CALLS: list[tuple[int, list[Any]]] = []
+
+
+def called(deliveries: DataFrame, batch: int) -> None:
+    """What the callback of the test below does with each batch."""
+    CALLS.append((batch, delivered(deliveries)))
+
+
+def test_every_sink_gets_each_delivery_once_and_in_order(
+    spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deliveries_of_a_test", sys.modules[__name__])
+    sinks: dict[str, dict[str, Any]] = {
+        "json": {"format": "json", "buckets": 1, "payload": False},
+        "table": {"format": "table", "table": "delivered_by_a_test"},
+        "callback": {"format": "callback", "callback": "deliveries_of_a_test:called"},
+    }
+    for name, sink in sinks.items():
+        summary = Pipeline(config(place, deliveries=sink, output=str(place / name)), spark).run()
+        assert (summary.read, summary.rejected, summary.duplicates, summary.deliveries) == (5, 1, 1, 4)
+    [file] = (place / "json" / "deliveries").rglob("*.txt")
+    by_subscriber = sorted(LINES, key=lambda line: (line[0], line[1].rank))
+    assert file.read_bytes() == b"".join(Delivery(*line).line() for line in by_subscriber)
+    assert delivered(spark.table("delivered_by_a_test")) == in_order(LINES)
+    [call] = CALLS
+    assert call == (0, in_order(LINES))
+    report = (place / "table" / "report.html").read_text()
+    assert "ada" in report
+
+
+def test_the_content_comes_along_unless_it_is_not_wanted(spark: SparkSession, place: Path) -> None:
+    pipeline = Pipeline(config(place), spark)
+    pipeline.run()
+    rows = pipeline.output.read(spark)
+    assert rows is not None
+    assert {json.loads(row.record)["id"] for row in rows.select("record").collect()} == {"a", "b", "c"}
+    rejected = pipeline.output.read(spark, "rejected")
+    assert rejected is not None
+    [row] = rejected.collect()
+    assert (row.line, bytes(row.raw)) == (5, b"broken")
+    assert row.reason.startswith("not JSON")
+    # What has run has nothing to do any more, and needs no Spark to say so.
+    again = Pipeline(config(place)).run()
+    assert (again.batches, again.finished, again.resumed) == (0, True, True)
+
+
+# -- refusals ----------------------------------------------------------------------------------------------
+
+
+def toml(place: Path, **changes: str) -> Path:
+    values = {
+        "events": str(place / "events"),
+        "subscriptions": str(place / "subscriptions.jsonl"),
+        "output": str(place / "out"),
+        "rejected": "keep",
+    } | changes
+    path = place / "pipeline.toml"
+    path.write_text(
+        'name = "t"\noutput = "{output}"\nrejected = "{rejected}"\n'
+        '[events]\npath = "{events}"\nformat = "json"\n[subscriptions]\npath = "{subscriptions}"\n'.format(
+            **values
+        )
+    )
+    return path
+
+
+def test_what_stands_against_a_run_is_one_message_and_leaves_everything_as_it_was(
+    spark: SparkSession, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = place / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("years of work")
+    bad = place / "bad.jsonl"
+    write_lines(bad, [*SUBSCRIPTIONS, {"id": "s5", "filter": "x >"}])
+    cases: dict[str, tuple[Mapping[str, str], str]] = {
+        "no such path": ({"events": str(place / "nowhere")}, str(place / "nowhere")),
+        "a bad filter": ({"subscriptions": str(bad)}, f"{bad}:5: "),
+        "no subscriptions": ({"subscriptions": str(place / "none.jsonl")}, str(place / "none.jsonl")),
+        "not our output": ({"output": str(foreign)}, "is not the output of a pipeline"),
+        "rows rejected": ({"rejected": "fail"}, "0.jsonl:5: rejected: not JSON"),
+    }
+    for name, (changes, words) in cases.items():
+        assert main(["run", str(toml(place, **changes))]) == 2, name
+        said = capsys.readouterr().err
+        assert words in said, name
+        assert "Traceback" not in said
+        assert len(said.strip().splitlines()) <= 5, said
+    assert os.listdir(foreign) == ["thesis.txt"]
+
+    assert main(["run", str(toml(place)), "--dry-run"]) == 0
+    assert "4 subscriptions" in capsys.readouterr().out
+    assert main(["run", str(toml(place)), "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["deliveries"] == 4
+    before = sorted(str(path) for path in (place / "out").rglob("*"))
+    write_lines(place / "other.jsonl", SUBSCRIPTIONS[:1])
+    assert main(["run", str(toml(place, subscriptions=str(place / "other.jsonl")))]) == 2
+    assert "another configuration" in capsys.readouterr().err
+    assert sorted(str(path) for path in (place / "out").rglob("*")) == before
+
+
+# -- subscriptions that change -----------------------------------------------------------------------------
+
+
+def test_a_change_takes_effect_at_its_place_in_the_order(spark: SparkSession, tmp_path: Path) -> None:
+    def events(number: int, *times: int) -> None:
+        rows = [{"id": f"e{time}", "producer": "p", "time": time, "x": time % 10} for time in times]
+        write_lines(tmp_path / "events" / f"{number}.jsonl", rows)
+        os.utime(tmp_path / "events" / f"{number}.jsonl", (1_000 + number, 1_000 + number))
+
+    def changes(number: int, *rows: dict[str, Any]) -> None:
+        write_lines(tmp_path / "subscriptions" / f"{number}.jsonl", list(rows))
+
+    events(0, 101, 102, 103)
+    events(1, 111, 112, 113)
+    events(2, 121, 122, 123)
+    changes(0, {"id": "s", "subscriber": "ada", "filter": "x = 1"}, {"id": "t", "filter": "x = 2"})
+    made = config(
+        tmp_path,
+        mode="stream",
+        subscriptions={"path": str(tmp_path / "subscriptions"), "format": "json", "watch": True},
+        order={"lateness": "5us", "final": True},
+        audit={"specifications": ["simple"]},
+        stream={"available": True, "max_files": 1},
+    )
+    pipeline = Pipeline(made, spark)
+
+    def change(batch: Batch) -> None:
+        if batch.number == 0:
+            pipeline.stop()
+
+    pipeline.run(on_batch=change)
+    # From 112 on `s` asks for something else; `t` ends; one asks for the past, and gets what is not yet past.
+    changes(
+        1,
+        {"id": "s", "subscriber": "ada", "filter": "x = 3", "from": 112},
+        {"id": "t", "until": 120},
+        {"id": "u", "subscriber": "bob", "filter": "x >= 1", "from": 0, "until": 113},
+        {"id": "v", "filter": "x >>"},
+    )
+    resumed = Pipeline(made, spark)
+    summary = resumed.run()
+    rows = resumed.output.read(spark)
+    assert rows is not None
+    found = {(key.id, subscriber, ids) for subscriber, key, ids in delivered(rows)}
+    watermark = 98
+    assert found == {
+        ("e101", "ada", ("s",)),
+        ("e111", "ada", ("s",)),
+        ("e113", "ada", ("s",)),
+        ("e123", "ada", ("s",)),
+        ("e102", "t", ("t",)),
+        ("e112", "t", ("t",)),
+        *((f"e{time}", "bob", ("u",)) for time in (101, 102, 103, 111, 112) if time >= watermark),
+    }
+    assert summary.rejected == 1
+    assert summary.verdicts == {"simple": "holds"}
+
+
+# -- the corpus --------------------------------------------------------------------------------------------
+
+
+def test_spark_matches_what_the_corpus_says(spark: SparkSession, tmp_path: Path) -> None:
+    by_schema: dict[str, list[dict[str, Any]]] = {}
+    for row in (row for row in json.loads(CORPUS.read_text()) if "matches" in row):
+        by_schema.setdefault(json.dumps(row.get("schema")), []).append(row)
+    for number, (text, rows) in enumerate(by_schema.items()):
+        declared = json.loads(text)
+        schema = None if declared is None else Schema(attributes=declared)
+        subscriptions = [{"id": f"{at}", "filter": row["filter"]} for at, row in enumerate(rows)]
+        content = []
+        for at, row in enumerate(rows):
+            notification = Notification.of(fields_from_json(row["notification"]))
+            content.append(("corpus", "", f"{at}", None, None, None, None, frames.encode(notification), 0))
+        types = ", ".join(f"{name} {kind}" for name, kind in ENVELOPE_TYPES.items())
+        notifications = spark.createDataFrame(content, f"{types}, record string, time bigint")
+        found = match(notifications, subscriptions, schema=schema, directory=tmp_path / str(number))
+        matched = {(row.id, id) for row in found.collect() for id in row.subscriptions}
+        for at, row in enumerate(rows):
+            assert ((f"{at}", f"{at}") in matched) is row["matches"], row["name"]
+
+
+# -- over Connect ------------------------------------------------------------------------------------------
+
+CLIENT = """
+import sys
+from fairlead.spark.config import Config
+from fairlead.spark.running import Pipeline
+
+for mode in ("batch", "stream"):
+    config = Config.read(f"{sys.argv[1]}/{mode}.toml")
+    pipeline = Pipeline(config)
+    summary = pipeline.run()
+    print(mode, summary.deliveries, summary.rejected, dict(summary.verdicts), summary.finished)
+    rows = pipeline.output.read(pipeline.spark)
+    for row in sorted(rows.select("subscriber", "time", "producer", "sequence", "id", "subscriptions").collect()):
+        print(row.subscriber, row.time, row.id, *row.subscriptions)
+"""
+
+
+def test_a_pipeline_runs_over_connect_in_batch_and_as_a_stream(connect_url: str, place: Path) -> None:
+    for mode in ("batch", "stream"):
+        (place / f"{mode}.toml").write_text(
+            f'name = "{mode}"\nmode = "{mode}"\noutput = "out-{mode}"\n'
+            '[events]\npath = "events"\nformat = "json"\n'
+            '[subscriptions]\npath = "subscriptions.jsonl"\n[order]\nfinal = true\n'
+            f'[audit]\nspecifications = ["simple", "total"]\n[spark]\nremote = "{connect_url}"\n'
+            + ("[stream]\navailable = true\n" if mode == "stream" else "")
+        )
+    run = subprocess.run(
+        [sys.executable, "-c", CLIENT, str(place)], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    rows = [
+        f"{subscriber} {key.time} {key.id} {' '.join(ids)}"
+        for subscriber, key, ids in sorted(LINES, key=lambda line: (line[0], line[1].rank))
+    ]
+    verdicts = {"simple": "holds", "total": "holds"}
+    assert run.stdout.splitlines() == [
+        line for mode in ("batch", "stream") for line in (f"{mode} 4 1 {verdicts} True", *rows)
+    ]

@@ -1,0 +1,190 @@
+"""The same input gives the same deliveries on the bus and on Spark, in batch and in a stream, to the byte.
+
+However it is split into files and micro-batches, in whatever order it arrives within the allowed lateness, and
+with a stop and a start in between. Spark's runs take seconds, so there are few examples, each with much in it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairlead.bus import Bus
+from fairlead.delivery import Delivery
+from fairlead.model import Instant
+from fairlead.model.order import OrderKey
+from fairlead.spark.config import Config
+from fairlead.spark.frames import DELIVERY
+from fairlead.spark.running import Pipeline
+from fairlead.spark.summary import Batch, Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LATENESS_US = 40
+EVENTS = 150
+FILTERS = (
+    "x = {}",
+    "x > {}",
+    "x != {} and exists y",
+    'name prefix "n{}"',
+    "tags contains {}",
+    "geo.x in [{}, 7]",
+    'not (x < {} or name = "n1")',
+    'producer = "p{}" and x >= 2',
+    "exists cause or x = {}",
+)
+
+
+def random_events(rng: Random) -> list[dict[str, Any]]:
+    """Events in the order of their times: with and without ids, equal ones, duplicates, numbers and causes."""
+    events: list[dict[str, Any]] = []
+    numbers = dict.fromkeys(("p0", "p1", "p2"), 0)
+    for at in range(EVENTS):
+        if events and rng.random() < 0.05:
+            events.append(dict(rng.choice(events[-5:])))
+            continue
+        producer = rng.choice(tuple(numbers))
+        event: dict[str, Any] = {"producer": producer, "time": 1_000 + 3 * at + rng.randint(0, 3)}
+        if rng.random() < 0.7:
+            event["id"] = f"e{at}"
+        if producer != "p2":
+            numbers[producer] += 1
+            event["sequence"] = numbers[producer]
+        if rng.random() < 0.1:
+            named = rng.choice([each for each in events[-8:] if "id" in each] or [{"id": "nobody"}])
+            event["cause"] = {"producer": named.get("producer", "p0"), "id": named["id"]}
+        for name, value in (
+            ("x", rng.choice((1, 2, 3.5, "4", True, None))),
+            ("y", rng.randint(0, 9)),
+            ("name", f"n{rng.randint(0, 4)}x"),
+            ("tags", rng.sample(range(8), 2)),
+            ("geo", {"x": rng.randint(0, 9)}),
+        ):
+            if rng.random() < 0.6:
+                event[name] = value
+        events.append(event)
+    return events
+
+
+def random_subscriptions(rng: Random) -> list[dict[str, Any]]:
+    subscriptions = []
+    for number in range(40):
+        row: dict[str, Any] = {"id": f"s{number}", "subscriber": f"u{rng.randint(0, 7)}"}
+        row["filter"] = rng.choice(FILTERS).format(rng.randint(0, 4))
+        if rng.random() < 0.3:
+            row["from"] = 1_000 + rng.randint(0, 200)
+        if rng.random() < 0.3:
+            row["until"] = 1_200 + rng.randint(0, 200)
+        subscriptions.append(row)
+    return subscriptions
+
+
+def shuffled(events: list[dict[str, Any]], rng: Random) -> list[dict[str, Any]]:
+    """Another order of arrival, in which nothing comes later than allowed."""
+    return sorted(events, key=lambda event: event["time"] + rng.uniform(0, LATENESS_US / 2))
+
+
+def on_the_bus(events: list[dict[str, Any]], subscriptions: list[dict[str, Any]]) -> list[bytes]:
+    found: list[Delivery] = []
+    bus = Bus(order="ordered", lateness_us=LATENESS_US)
+    inboxes = {
+        row["subscriber"]: bus.subscribe(
+            row["filter"],
+            id=row["id"],
+            subscriber=row["subscriber"],
+            since=Instant(row["from"]) if "from" in row else None,
+            until=Instant(row["until"]) if "until" in row else None,
+        )
+        for row in subscriptions
+    }
+    for event in events:
+        bus.publish(event)
+    bus.close()
+    for inbox in inboxes.values():
+        while len(inbox):
+            each = inbox.get_delivery()
+            assert each.key is not None
+            found.append(Delivery(each.subscriber, each.key, each.subscriptions))
+    return [each.line() for each in sorted(found, key=lambda each: each.rank)]
+
+
+def distinct(subscriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that differ in subscriber and filter: subscribing to the same filter again is no subscription."""
+    return list({(row["subscriber"], row["filter"]): row for row in subscriptions}.values())
+
+
+def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def pipeline(spark: SparkSession, directory: Path, mode: str, **tables: Any) -> Pipeline:
+    config = {
+        "name": mode,
+        "mode": mode,
+        "output": str(directory / f"out-{mode}"),
+        "events": {"path": str(directory / mode), "format": "json"},
+        "subscriptions": {"path": str(directory / "subscriptions.jsonl")},
+        "order": {"lateness": f"{LATENESS_US}us", "final": True},
+        "audit": {"specifications": ["simple", "fifo", "causal", "total"]},
+        **tables,
+    }
+    return Pipeline(Config.of(config), spark)
+
+
+def lines(pipeline: Pipeline) -> list[bytes]:
+    deliveries = pipeline.output.read(pipeline.spark)
+    assert deliveries is not None
+    found = [
+        Delivery(subscriber, OrderKey(*key), tuple(subscriptions))
+        for subscriber, *key, subscriptions in deliveries.select(*DELIVERY).collect()
+    ]
+    return [each.line() for each in sorted(found, key=lambda each: each.rank)]
+
+
+def run_with_a_stop(
+    spark: SparkSession, directory: Path, mode: str, **tables: Any
+) -> tuple[Pipeline, Summary]:
+    """Stop behind the first batch, then start again."""
+    first = pipeline(spark, directory, mode, **tables)
+
+    def stop(_: Batch) -> None:
+        first.stop()
+
+    stopped = first.run(on_batch=stop)
+    assert not stopped.finished
+    second = pipeline(spark, directory, mode, **tables)
+    return second, second.run()
+
+
+SEEDS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.soak) for seed in range(12)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bus_batch_and_stream_deliver_the_same_bytes(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    events, subscriptions = random_events(rng), distinct(random_subscriptions(rng))
+    write_lines(tmp_path / "subscriptions.jsonl", subscriptions)
+    expected = on_the_bus(events, subscriptions)
+    assert len(expected) > 100
+
+    anyhow = rng.sample(events, len(events))  # in a batch nothing is late
+    for number, start in enumerate(range(0, EVENTS, 40)):
+        write_lines(tmp_path / "batch" / f"{number}.jsonl", anyhow[start : start + 40])
+    batch = pipeline(spark, tmp_path, "batch")
+    summary = batch.run()
+    assert lines(batch) == expected
+    assert set(summary.verdicts.values()) == {"holds"}
+
+    arrivals = shuffled(events, rng)
+    for number, start in enumerate(range(0, EVENTS, 60)):
+        write_lines(tmp_path / "stream" / f"{number}.jsonl", arrivals[start : start + 60])
+    stream, resumed = run_with_a_stop(spark, tmp_path, "stream", stream={"available": True, "max_files": 1})
+    assert lines(stream) == expected
+    assert (resumed.resumed, resumed.finished, resumed.late) == (True, True, 0)
+    assert set(resumed.verdicts.values()) == {"holds"}
