@@ -28,8 +28,8 @@ test: found-java lint types ## Run the linters and every test
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark
 	@$(WITH_JAVA) $(PYTEST) tests/spark
 
-check: lint types ## Run the quick checks: ruff, mypy, import directions, the documentation's examples
-	@$(PYTEST) tests/arch tests/docs
+check: found-java lint types ## Run the quick checks: ruff, mypy, import directions, the documentation's examples
+	@$(WITH_JAVA) $(PYTEST) tests/arch tests/docs
 
 fmt: dev-env ## Format the code and mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix-only .

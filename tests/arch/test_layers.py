@@ -180,7 +180,7 @@ def test_a_module_that_imports_upwards_or_sideways_is_named(module: str, source:
         ("fairlead.filters.poset", "import fairlead.model.values, fairlead.errors\nimport numpy"),
         ("fairlead.spark.delivery", "from fairlead.network.client import connect\nimport pyspark"),
         (
-            "fairlead.spark.audit",
+            "fairlead.spark.auditing",
             "from fairlead.simulation import Scheduler\nfrom fairlead.log import Segment",
         ),
         ("fairlead.network.server", "import asyncio, socket"),

@@ -31,7 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWN = {"", "ebnf", "json", "make", "mermaid", "sh", "sql", "text", "toml", "xml"}
 # They would install, or start this very test again; in a `sh` block they are shown and not run.
 NOT_RUN = {"apt-get", "git", "make", "pip", "sudo"}
-PATIENCE_S = 120
+PATIENCE_S = 600  # one that starts Spark takes its time on a busy machine
 
 
 @dataclass(frozen=True, slots=True)

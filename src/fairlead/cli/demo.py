@@ -108,7 +108,7 @@ def _heading(text: str) -> None:
 def _show_sample(sample: Sample, seconds: float) -> None:
     _heading("A day on the market")
     say(
-        f"  {sample.events:,} events, {sample.duplicates:,} of them twice, {sample.late:,} far too late, "
+        f"  {sample.events:,} events, {sample.duplicates:,} of them twice, some out of order, a few far too late, "
         f"and {sample.broken:,} lines that cannot be read"
     )
     say(f"  {sample.subscriptions:,} subscriptions of {sample.subscribers:,} persons, for instance")
@@ -160,7 +160,7 @@ def _show_where(summary: Summary, sample: Sample) -> None:
     _heading("To look at")
     say(f"  report      {summary.report}")
     say(f"  deliveries  {summary.output}/deliveries")
-    say(paint(f"  again, or from a changed file: fairlead run {sample.pipeline}", "dim"))
+    say(paint(f"  the pipeline is {sample.pipeline}; with another output: fairlead run … --output DIR", "dim"))
 
 
 def _cut(text: str) -> str:

@@ -635,6 +635,12 @@ RULES: Final = (
         'a batch reads its subscriptions once; watch goes with mode = "stream"',
     ),
     _Rule(
+        ("", "order"),
+        "[order] final",
+        lambda c: c.mode == "batch" and not c.order.final,
+        'a batch ends with its input, so it is final; to go on later, take mode = "stream"',
+    ),
+    _Rule(
         ("", "order", "stream"),
         "[order] final",
         lambda c: c.mode == "stream" and c.order.final and c.stream.trigger_us is not None,
