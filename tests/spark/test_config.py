@@ -268,6 +268,7 @@ def test_all_problems_are_told_at_once() -> None:
         ({"order": {"lateness": "soon"}}, '[order] lateness: a duration such as "10s" was expected'),
         ({"order": {"lateness": "0.5us"}}, "[order] lateness: '0.5us' is finer than a microsecond"),
         ({"order": {"lateness": "999999999d"}}, "[order] lateness: '999999999d' is too long"),
+        ({"order": {"final": False}}, "[order] final: a batch ends with its input, so it is final"),
         ({"order": {"final": "yes"}}, '[order] final: true or false was expected, not a string ("yes")'),
         (
             {"deliveries": {"buckets": 0}},
@@ -422,7 +423,6 @@ def changed(**tables: Any) -> str:
         {"events": {"path": "events/", "fields": {"id": "number"}}},
         {"subscriptions": {"path": "other.jsonl"}},
         {"order": {"lateness": "1s"}},
-        {"order": {"final": False}},
         {"deliveries": {"buckets": 2}},
         {"deliveries": {"payload": False}},
         {"audit": {"trace": True}},

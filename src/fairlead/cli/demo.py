@@ -36,10 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "A day on the market: quotes, orders, trades, news and weather for ten thousand subscriptions, through a "
         "pipeline on Spark, in about a minute. Shows who got what and why, the audit's verdict, and a report."
     )
-    parser.epilog = "Example: fairlead demo --events 20000 --out /tmp/demo"
+    parser.epilog = "Example: fairlead demo --events 5000 --out /tmp/demo"
     parser.add_argument("--seed", metavar="N", type=int, default=74, help="what the sample is drawn from")
     parser.add_argument(
-        "--events", metavar="N", type=_count, default=60_000, help="how many events (default: 60000)"
+        "--events", metavar="N", type=_count, default=20_000, help="how many events (default: 20000)"
     )
     parser.add_argument(
         "--subscriptions", metavar="N", type=_count, default=10_000, help="how many (default: 10000)"
@@ -160,7 +160,9 @@ def _show_where(summary: Summary, sample: Sample) -> None:
     _heading("To look at")
     say(f"  report      {summary.report}")
     say(f"  deliveries  {summary.output}/deliveries")
-    say(paint(f"  the pipeline is {sample.pipeline}; with another output: fairlead run … --output DIR", "dim"))
+    say(
+        paint(f"  the pipeline is {sample.pipeline}; with another output: fairlead run … --output DIR", "dim")
+    )
 
 
 def _cut(text: str) -> str:

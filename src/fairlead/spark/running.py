@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
@@ -262,7 +263,7 @@ class Pipeline:
         data = gather(
             Facts(
                 title=config.name,
-                started=manifests[0].finished_at,
+                started=_began(manifests[0]),
                 machine=f"{platform.machine()}, Python {platform.python_version()}",
                 mode=config.mode,
                 inputs=tuple(each.path or each.format for each in config.events),
@@ -290,6 +291,12 @@ class Pipeline:
         if found is not None:
             return found
         return self.spark.createDataFrame([], "subscriber string, subscriptions array<string>")
+
+
+def _began(first: Manifest) -> str:
+    """When the first batch began, to the second."""
+    began = datetime.fromisoformat(first.finished_at) - timedelta(seconds=first.seconds)
+    return f"{began:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _verdicts(findings: Sequence[Judged]) -> Mapping[str, str]:
