@@ -7,6 +7,7 @@ with a stop and a start in between. Spark's runs take seconds, so there are few 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -183,7 +184,9 @@ def test_bus_batch_and_stream_deliver_the_same_bytes(spark: SparkSession, tmp_pa
 
     arrivals = shuffled(events, rng)
     for number, start in enumerate(range(0, EVENTS, 60)):
-        write_lines(tmp_path / "stream" / f"{number}.jsonl", arrivals[start : start + 60])
+        file = tmp_path / "stream" / f"{number}.jsonl"
+        write_lines(file, arrivals[start : start + 60])
+        os.utime(file, (1_000_000 + number, 1_000_000 + number))  # Spark takes files by their times
     stream, resumed = run_with_a_stop(spark, tmp_path, "stream", stream={"available": True, "max_files": 1})
     assert lines(stream) == expected
     assert (resumed.resumed, resumed.finished, resumed.late) == (True, True, 0)
