@@ -216,8 +216,7 @@ class _Matcher:
     def __init__(self, periods: list[Period], engine: str) -> None:
         self._periods = periods
         self._engine: Engine[int] = engine_named(engine)
-        for number, period in enumerate(periods):
-            self._engine.add(number, period.declared.filter)
+        self._engine.add_many((number, period.declared.filter) for number, period in enumerate(periods))
 
     def matching(self, publication: Publication) -> list[Period]:
         found = self._engine.match(publication.event.notification)

@@ -190,14 +190,6 @@ class _Filling:
         return chunk
 
 
-def _add_all(engine: Any, subscriptions: Iterable[tuple[int, Filter]]) -> None:
-    if hasattr(engine, "add_many"):
-        engine.add_many(subscriptions)
-    else:
-        for id, filter in subscriptions:
-            engine.add(id, filter)
-
-
 def _resident_bytes() -> int:
     """What the process has in memory, after returning what it does not need."""
     gc.collect()
@@ -239,7 +231,7 @@ class _Measuring:
         filling = self._filling()
         with self._patience.waiting():
             started = time.perf_counter()
-            _add_all(engine, filling)
+            engine.add_many(filling)
             fill_s = time.perf_counter() - started - filling.aside_s
         grown = _resident_bytes() - before
         gc.freeze()  # the collector need not walk what is there to stay
@@ -271,7 +263,7 @@ class _Measuring:
         """Load what the engine needs, compiled kernels included: that is paid once per machine, not here."""
         engine = made(self._task.engine)
         count = WARM if hasattr(engine, "match_arrow") else 10
-        _add_all(engine, enumerate(self._shape.filters(count, Random(0))))
+        engine.add_many(enumerate(self._shape.filters(count, Random(0))))
         for way in self._ways(engine):
             way.answers(min(10, len(self._pool)))
 

@@ -6,7 +6,7 @@ The oracle that all other engines are compared with, and the quickest of them fo
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Generic
+from typing import Any, Generic
 
 from fairlead.filters.filter import Filter
 from fairlead.matching.engine import Id, Statistics
@@ -31,6 +31,10 @@ class Brute(Generic[Id]):
         self._filters[id] = filter
         if destination is not None:
             self._destinations[id] = destination
+
+    def add_many(self, subscriptions: Iterable[tuple[Id, Filter] | tuple[Id, Filter, Any]]) -> None:
+        for subscription in subscriptions:
+            self.add(*subscription)
 
     def remove(self, id: Id) -> None:
         del self._filters[id]

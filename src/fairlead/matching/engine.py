@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from fairlead.errors import EngineUnknown
 from fairlead.filters.filter import Filter
@@ -45,6 +45,10 @@ class Engine(Protocol[Id]):
 
     def add(self, id: Id, filter: Filter, destination: Hashable = None) -> None:
         """Take in a filter, and where its matches go if that is known; an id that is taken is a ValueError."""
+        ...
+
+    def add_many(self, subscriptions: Iterable[tuple[Id, Filter] | tuple[Id, Filter, Any]]) -> None:
+        """Take in many filters, each with its id and, if it has one, its destination."""
         ...
 
     def remove(self, id: Id) -> None:
@@ -112,6 +116,11 @@ class EngineBase(ABC, Generic[Id]):
         self._held[number] = _Held(id, filter, destination)
         if destination is not None:
             self._destinations[destination] += 1
+
+    def add_many(self, subscriptions: Iterable[tuple[Id, Filter] | tuple[Id, Filter, Any]]) -> None:
+        """Take in many filters, each with its id and, if it has one, its destination."""
+        for subscription in subscriptions:
+            self.add(*subscription)
 
     def remove(self, id: Id) -> None:
         """Forget a filter; an id that is not there is a KeyError."""

@@ -64,6 +64,9 @@ specifications = ["simple", "fifo", "causal", "total"]
 [stream]
 available = true    # take the files that are there, batch by batch, then end
 max_files = 5
+
+[spark]             # for a run of a minute: compile quickly rather than well
+settings = { "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" }
 """
 
 

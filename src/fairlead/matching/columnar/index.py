@@ -61,6 +61,7 @@ _FROM_TREE: Final = tuple(
     each.name for each in fields(Tree) if each.name not in ("table", "ordinal", "paths", "stack_max")
 )
 GRAM_MAX: Final = 16
+PROGRAMS_MAX: Final = 4_096
 
 
 class Index:
@@ -79,6 +80,7 @@ class Index:
         self.opaques = tuple(opaques)
         self.directory, self.ints, self.reals, self.pool = directory, ints, reals, pool
         self.stack_max = int(self.section("extent")[0])
+        self._programs: dict[int, Program] = {}
 
     def __len__(self) -> int:
         return len(self.section("filter_ordinal"))
@@ -109,7 +111,13 @@ class Index:
         return slots
 
     def program(self, ordinal: int) -> Program:
-        return self.table.program(int(self.slot_of[ordinal]))
+        """The program of a filter, for those that are asked in Python; the latest are remembered."""
+        found = self._programs.get(ordinal)
+        if found is None:
+            if len(self._programs) >= PROGRAMS_MAX:
+                self._programs.clear()
+            found = self._programs[ordinal] = self.table.program(int(self.slot_of[ordinal]))
+        return found
 
     @cached_property
     def range_places(self) -> tuple[Reals, Reals]:
