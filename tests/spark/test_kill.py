@@ -37,7 +37,7 @@ master = "local[2]"
 settings = {{ "spark.sql.shuffle.partitions" = "2", "spark.driver.extraJavaOptions" = "{java}" }}
 """
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-FILES = 3
+FILES = 2
 DEADLINE_S = 600
 
 

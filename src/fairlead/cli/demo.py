@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Example: fairlead demo --events 5000 --out /tmp/demo"
     parser.add_argument("--seed", metavar="N", type=int, default=74, help="what the sample is drawn from")
     parser.add_argument(
-        "--events", metavar="N", type=_count, default=20_000, help="how many events (default: 20000)"
+        "--events", metavar="N", type=_count, default=12_000, help="how many events (default: 12000)"
     )
     parser.add_argument(
         "--subscriptions", metavar="N", type=_count, default=10_000, help="how many (default: 10000)"
