@@ -417,7 +417,6 @@ def changed(**tables: Any) -> str:
     "tables",
     [
         {"mode": "stream"},
-        {"rejected": "fail"},
         {"extensions": ["a:B"]},
         {"events": {"path": "other"}},
         {"events": {"path": "events/", "fields": {"id": "number"}}},
@@ -437,6 +436,7 @@ def test_what_changes_the_result_changes_the_fingerprint(tables: dict[str, Any])
     "tables",
     [
         {"name": "other"},
+        {"rejected": "fail"},
         {"output": "elsewhere"},
         {"order": {"lateness": "0ms"}},
         {"stream": {"trigger": "5s", "max_files": 1}},

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ import pytest
 
 from fairlead.cli import main
 from fairlead.delivery import Delivery
+from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_from_json
 from fairlead.model.order import OrderKey
 from fairlead.spark import frames
 from fairlead.spark.config import Config
+from fairlead.spark.delivery import replace_partition
 from fairlead.spark.frames import DELIVERY, ENVELOPE_TYPES
 from fairlead.spark.matching import match
 from fairlead.spark.running import Pipeline
@@ -114,6 +117,47 @@ def test_every_sink_gets_each_delivery_once_and_in_order(
     assert call == (0, in_order(LINES))
     report = (place / "table" / "report.html").read_text()
     assert "ada" in report
+
+
+def test_a_table_keeps_the_batches_before_and_a_late_row_is_seen_on_its_own_channel(
+    spark: SparkSession, place: Path
+) -> None:
+    for number, rows in enumerate(
+        (
+            EVENTS,
+            [
+                {"id": "d", "producer": "q", "time": 40, "x": 1},
+                {"id": "e", "producer": "q", "time": 5, "x": 1},
+            ],
+        )
+    ):
+        write_lines(place / "events" / f"{number}.jsonl", rows)
+        os.utime(place / "events" / f"{number}.jsonl", (1_000 + number, 1_000 + number))
+    made = config(
+        place,
+        mode="stream",
+        deliveries={"format": "table", "table": "streamed_by_a_test"},
+        order={"final": True},
+        stream={"available": True, "max_files": 1},
+    )
+    pipeline = Pipeline(made, spark)
+    summary = pipeline.run()
+    assert (summary.batches, summary.late, summary.deliveries) == (3, 1, 6)
+    fourth = OrderKey(40, "q", None, "d")
+    more = [*LINES, ("ada", fourth, ("s1",)), ("bob", fourth, ("s3",))]
+    assert delivered(spark.table("streamed_by_a_test")) == in_order(more)
+    late = pipeline.output.read(spark, "late")
+    assert late is not None
+    assert [(row.id, row.event_time, row.watermark) for row in late.collect()] == [("e", 5, 30)]
+
+    # A batch that is repeated replaces itself, also with nothing; a table with rows is nobody else's.
+    before = spark.table("streamed_by_a_test").count()
+    again = spark.table("streamed_by_a_test").where("batch = 0").drop("batch")
+    gone = again.count()
+    replace_partition(spark.createDataFrame([], again.schema), 0, "streamed_by_a_test")
+    assert 0 < spark.table("streamed_by_a_test").count() == before - gone
+    with pytest.raises(PipelineError, match="has rows already"):
+        Pipeline(replace(made, output=str(place / "other")), spark).run()
 
 
 def test_the_content_comes_along_unless_it_is_not_wanted(spark: SparkSession, place: Path) -> None:

@@ -72,7 +72,7 @@ DURATION_US_MAX: Final = 2**62
 """An order time plus a lateness still fits in 64 bits."""
 BUCKETS_MAX: Final = 65_536
 
-SECRET: Final = re.compile(r"(?i)secret|password|token|access[.]?key|credential|jaas")
+SECRET: Final = re.compile(r"(?i)secret|passw|passphrase|token|(access|account)[.]?key|credential|jaas")
 """Options that are nobody's business: Spark's own pattern, and where Kafka keeps passwords."""
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -256,8 +256,9 @@ class Config:
         Of the schema its content counts. Where it runs, how it is cut into batches, and passwords do not.
         """
         result = self.to_json(secrets=False)
-        for free in ("name", "output", "spark", "stream"):
+        for free in ("name", "output", "spark", "stream", "rejected"):
             del result[free]
+        del result["order"]["final"]  # what is committed is the same, whether or not more is to come
         result["audit"] = {"trace": self.audit.trace}
         if self.schema is not None:
             from fairlead.filters.schema import Schema
@@ -292,6 +293,8 @@ class Config:
             for table in (*tables["events"], tables["subscriptions"], tables["deliveries"]):
                 _hide_secrets(table["options"])
             _hide_secrets(tables["spark"]["settings"])
+            if self.spark.remote is not None:  # sc://host:port/;token=… carries them behind the address
+                tables["spark"]["remote"] = self.spark.remote.partition("/;")[0]
         # TOML has no null: what is not there is not given.
         return {key: _without_none(value) for key, value in tables.items() if value is not None}
 

@@ -14,12 +14,15 @@ another in the order. So whoever reads a bucket batch by batch reads every subsc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from fairlead.delivery import Delivery
 from fairlead.errors import PipelineError
@@ -29,7 +32,16 @@ from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, RECORD, bucket_of, 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FILES", "Callback", "callback_named", "deliver", "lines", "send", "write_files"]
+__all__ = [
+    "FILES",
+    "Callback",
+    "callback_named",
+    "deliver",
+    "lines",
+    "replace_partition",
+    "send",
+    "write_files",
+]
 
 FILES: Final = ("json", "parquet")
 """The sinks that are files below the output."""
@@ -46,7 +58,10 @@ def deliver(matches: DataFrame, buckets: int = 16) -> DataFrame:
 def write_files(deliveries: DataFrame, format: str, path: str) -> None:
     """Write deliveries into files, by bucket."""
     if format == "json":
-        lines(deliveries).write.partitionBy("bucket").text(path)
+        # Sorted as text once more: the writer sorts by bucket what comes from Python, and that may lose the order.
+        texts = lines(deliveries, keep=("bucket", "subscriber", *KEY))
+        ranked = texts.repartition("bucket").sortWithinPartitions("bucket", "subscriber", *KEY)
+        ranked.select("bucket", "value").write.partitionBy("bucket").text(path)
     else:
         deliveries.write.partitionBy("bucket").parquet(path)
 
@@ -67,24 +82,33 @@ def send(
         callback_named(callback)(deliveries, batch)
     elif format == "table":
         assert table is not None
-        _replace_partition(numbered, table, options or {})
+        replace_partition(deliveries, batch, table)
     else:
         numbered.write.format(format).options(**(options or {})).mode("append").save()
 
 
-def _replace_partition(deliveries: DataFrame, table: str, options: Mapping[str, str]) -> None:
-    """Only the partition that is written is replaced: that of this batch, should it be repeated."""
+def replace_partition(deliveries: DataFrame, batch: int, table: str) -> None:
+    """Make deliveries the partition of their batch, whatever an earlier attempt at it has left there.
+
+    In SQL, with the partition named: `insertInto` would replace the whole table, and one that is found by its
+    rows would keep what was there where there are none now.
+    """
     spark = deliveries.sparkSession
     if not spark.catalog.tableExists(table):
-        deliveries.limit(0).write.options(**options).partitionBy("batch").saveAsTable(table)
-    columns = spark.table(table).columns
+        empty = deliveries.limit(0).withColumn("batch", F.lit(batch))
+        empty.write.partitionBy("batch").saveAsTable(table)
+    columns = [name for name in spark.table(table).columns if name != "batch"]
     if sorted(columns) != sorted(deliveries.columns):
         raise PipelineError(
             f"the table {table} has other columns than deliveries: {', '.join(columns)}",
             hint=f"name a table that does not exist yet, or one with {', '.join(deliveries.columns)}",
         )
-    writer = deliveries.select(*columns).write.option("partitionOverwriteMode", "dynamic")
-    writer.insertInto(table, overwrite=True)
+    view = f"fairlead_{uuid4().hex}"
+    deliveries.select(*columns).createTempView(view)
+    try:
+        spark.sql(f"INSERT OVERWRITE TABLE {table} PARTITION (batch = {batch}) SELECT * FROM {view}")
+    finally:
+        spark.catalog.dropTempView(view)
 
 
 def callback_named(name: str) -> Callback:
@@ -103,23 +127,28 @@ def callback_named(name: str) -> Callback:
 # -- as text -----------------------------------------------------------------------------------------------
 
 
-def lines(deliveries: DataFrame) -> DataFrame:
-    """Deliveries as JSON text in `value`, in the byte form of all runtimes; `bucket` stays where there is one."""
-    kept = "bucket int, " if "bucket" in deliveries.columns else ""
-    return deliveries.mapInArrow(_lines, f"{kept}value string")
+def lines(deliveries: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
+    """Deliveries as JSON text in `value`, in the byte form of all runtimes; columns to `keep` stay beside it."""
+    kept = [deliveries.schema[name] for name in keep]
+    declared = T.StructType([*kept, T.StructField("value", T.StringType())])
+    return deliveries.mapInArrow(_Lines(tuple(keep)), declared)
 
 
-def _lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in DELIVERY]
-        texts = [
-            Delivery(subscriber, OrderKey(*key), tuple(subscriptions)).line().decode().rstrip("\n")
-            for subscriber, *key, subscriptions in zip(*columns, strict=True)
-        ]
-        if RECORD in batch.schema.names or ATTRIBUTES in batch.schema.names:
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    keep: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = [batch.column(name).to_pylist() for name in DELIVERY]
             texts = [
-                f'{text[:-1]},"notification":{record}}}'
-                for text, record in zip(texts, records_in(batch), strict=True)
+                Delivery(subscriber, OrderKey(*key), tuple(subscriptions)).line().decode().rstrip("\n")
+                for subscriber, *key, subscriptions in zip(*columns, strict=True)
             ]
-        made: dict[str, Any] = {"bucket": batch.column("bucket")} if "bucket" in batch.schema.names else {}
-        yield pa.RecordBatch.from_pydict({**made, "value": pa.array(texts, pa.string())})
+            if RECORD in batch.schema.names or ATTRIBUTES in batch.schema.names:
+                texts = [
+                    f'{text[:-1]},"notification":{record}}}'
+                    for text, record in zip(texts, records_in(batch), strict=True)
+                ]
+            kept = {name: batch.column(name) for name in self.keep}
+            yield pa.RecordBatch.from_pydict({**kept, "value": pa.array(texts, pa.string())})

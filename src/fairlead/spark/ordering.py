@@ -240,18 +240,20 @@ class _Batch:
             given = F.when(F.col("id").rlike(MADE_ID), F.substring("id", 1, 32)).otherwise(F.col("id"))
             rows = rows.withColumn("_group", F.coalesce(F.col("digest"), given))
             same = ["producer", "_group", "id"]
-            rows = rows.withColumn("id", F.coalesce("id", self._made_id()))
+            made = self._made_id(_comparable(rows, self.payload))
+            rows = rows.withColumn("id", F.coalesce("id", made))
         arrival = ("arrived", "sequence", _comparable(rows, self.payload), "event_time", "source")
         place = F.row_number().over(Window.partitionBy(*same).orderBy(*arrival))
         return rows.withColumn("copy", place > 1).drop("_group")
 
-    def _made_id(self) -> Column:
+    def _made_id(self, content: Column) -> Column:
         """The digest with the number among equals. Those count that the watermark has not passed."""
         remembered = (
             ~F.col("arrived") & F.col("digest").isNotNull() & (_happened() >= _long(self.bound_before))
         )
+        # By content, too: records may be equal and yet be spelled differently.
         equals = Window.partitionBy("producer", "_group").orderBy(
-            "arrived", "sequence", "event_time", "source"
+            "arrived", "sequence", content, "event_time", "source"
         )
         number = F.count(F.when(remembered | F.col("id").isNull(), 1)).over(
             equals.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -428,7 +430,7 @@ class OrderAtOnce:
             rows = table.drop_columns([self.payload]).to_pylist()
             # The last keys are no notifications: they come along, and stay.
             own = [at for at, row in enumerate(rows) if row["arrived"] is not None]
-            self._identify([rows[at] for at in own])
+            self._identify(rows, own, table.column(self.payload))
             copies = self._copies(rows, own, table.column(self.payload))
             concerned = [row for at, row in enumerate(rows) if at not in copies and not row["late"]]
             became = _became(concerned, self.bound_before, self.bound)
@@ -439,18 +441,21 @@ class OrderAtOnce:
             ]
             yield from _told(table.take(own), [rows[at]["id"] for at in own], found)
 
-    def _identify(self, rows: Sequence[dict[str, Any]]) -> None:
+    def _identify(self, rows: Sequence[dict[str, Any]], own: Sequence[int], content: pa.ChunkedArray) -> None:
         """Give an id to each record that has none: the digest, with its number among remembered equals."""
         numbers: Counter[tuple[str, str]] = Counter(
-            (row["producer"], row["digest"])
-            for row in rows
-            if not row["arrived"] and row["digest"] is not None and _when(row) >= self.bound_before
+            (rows[at]["producer"], rows[at]["digest"])
+            for at in own
+            if not rows[at]["arrived"]
+            and rows[at]["digest"] is not None
+            and _when(rows[at]) >= self.bound_before
         )
-        for row in rows:
-            if row["id"] is None:
-                equals = row["producer"], row["digest"]
-                numbers[equals] += 1
-                row["id"] = f"{row['digest']}-{numbers[equals]}"
+        # By content: records may be equal and yet be spelled differently.
+        nameless = [at for at in own if rows[at]["id"] is None]
+        for at in sorted(nameless, key=lambda at: (str(content[at].as_py()), rows[at]["source"])):
+            equals = rows[at]["producer"], rows[at]["digest"]
+            numbers[equals] += 1
+            rows[at]["id"] = f"{rows[at]['digest']}-{numbers[equals]}"
 
     @staticmethod
     def _copies(rows: Sequence[Mapping[str, Any]], own: Sequence[int], content: pa.ChunkedArray) -> set[int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -140,17 +140,17 @@ class Output:
             resumed = self.check(fingerprint)
             if not resumed:
                 self.root.delete(f"{_OURS}/checkpoint")
+                self.root.delete(f"{_OURS}/index")
                 self.keep_note(_RUN, {"fingerprint": fingerprint, "configuration": dict(configuration)})
-            self.root.delete(f"{_OURS}/aside")
+            with suppress(OSError):  # the Spark of a killed run may be writing there still; nobody reads it
+                self.root.delete(f"{_OURS}/aside")
             yield resumed
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
         """One writer at a time. A lock of the operating system goes with the process, however that ends."""
         local = self.root.local()
-        if (
-            local is None
-        ):  # other file systems have none: the manifests still keep two writers apart, batch by batch
+        if local is None:  # other file systems have no such lock
             yield
             return
         import fcntl

@@ -51,6 +51,7 @@ POLL_S: Final = 0.1
 """How often a stream is asked how it is."""
 REPORT: Final = "report.html"
 VERDICTS: Final = "verdicts"
+STOPPED: Final = "the run was stopped before this batch"
 OnBatch = Callable[[Batch], object]
 
 
@@ -147,6 +148,7 @@ class Pipeline:
         """Run it, from the beginning or from where an earlier run stopped; `on_batch` hears of each commit."""
         config, output = self.config, self.output
         started = time.monotonic()
+        self._stopping.clear()
         with (
             _in_one_message(),
             output.claimed(config.fingerprint, config.to_json(secrets=False)),
@@ -192,7 +194,7 @@ class Pipeline:
 
     def _raise(self, query: StreamingQuery) -> None:
         error = query.exception()
-        if error is not None and not self._stopping.is_set():
+        if error is not None and STOPPED not in str(error):
             raise error
 
     # -- when it has run -----------------------------------------------------------------------------------
@@ -386,7 +388,7 @@ class _Gate:
 
     def check(self) -> None:
         if self._shut:
-            raise PipelineError("the run was stopped before this batch")
+            raise PipelineError(STOPPED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ LINES: Final = frozenset({"json", "text"})
 FILES: Final = LINES | {"csv", "orc", "parquet", "xml"}
 """The formats of files whose records keep their place."""
 TYPED_FILES: Final = frozenset({"orc", "parquet"})
+AGE_MAX: Final = "36500d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,9 @@ def read_stream(spark: SparkSession, input: Input) -> DataFrame:
 
     def stream() -> DataFrame:
         reader = spark.readStream
+        if input.format in FILES:
+            # Spark would pass over, in silence, a file that is a week older than the newest one it has seen.
+            reader = reader.option("maxFileAge", input.options.get("maxFileAge", AGE_MAX))
         if input.max_files is not None and input.format in FILES:
             reader = reader.option("maxFilesPerTrigger", str(input.max_files))
         schema = _schema(spark, input)

@@ -46,6 +46,10 @@ class Directory:
         """Whether there is such a file or directory."""
         return bool(self._system.get_file_info(self._at(name)).type != fs.FileType.NotFound)
 
+    def is_directory(self) -> bool:
+        """Whether it is there."""
+        return bool(self._system.get_file_info(self._at("")).type == fs.FileType.Directory)
+
     def names(self, name: str = "") -> list[str]:
         """What is in a directory, sorted; nothing where it does not exist."""
         selector = fs.FileSelector(self._at(name), allow_not_found=True)

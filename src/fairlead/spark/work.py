@@ -39,6 +39,7 @@ __all__ = ["Seen", "Work", "read_subscriptions", "schema_of"]
 
 REASONS_KEPT: Final = 20
 NONE_BEFORE: Final = -1
+TABLE: Final = "table"
 FEW_ROWS: Final = 20_000
 FEW: Final = 100_000
 """So many events go into one file of a trace: sorting them over several takes a sample first."""
@@ -189,7 +190,9 @@ class Work:
     def deliver(self, deliveries: DataFrame) -> DataFrame:
         """Write deliveries to where the pipeline says; gives them as they were written."""
         sink = self.config.deliveries
-        if not self.has("released"):
+        if sink.table is not None:
+            self._claim(sink.table)
+        elif not self.has("released"):
             self._rows["deliveries"] = 0
             return deliveries.limit(0)
         if sink.format == "parquet":
@@ -213,6 +216,16 @@ class Work:
                 write_files(written, sink.format, self._attempt.channel("deliveries"))
         self._clock.lap("match")
         return written.select(*DELIVERY)
+
+    def _claim(self, table: str) -> None:
+        """A table that has rows before the first batch belongs to somebody else."""
+        if self._output.note(TABLE) is None:
+            if self.spark.catalog.tableExists(table) and not self.spark.table(table).isEmpty():
+                raise PipelineError(
+                    f"the table {table} has rows already, and not from this pipeline",
+                    hint="name another table, or empty that one",
+                )
+            self._output.keep_note(TABLE, {"table": table})
 
     def write_rejected(self, rows: DataFrame, seen: Seen) -> None:
         """Set aside what could not be read, rows and changes of subscriptions."""
@@ -371,6 +384,11 @@ def read_subscriptions(
 
 def _files(source: SubscriptionsSource) -> list[str]:
     directory = Directory(source.path)
+    if not directory.is_directory():
+        raise PipelineError(
+            f"{source.path} is no directory, and subscriptions that are watched are files in one",
+            hint="make it, or name the file without watch = true",
+        )
     return [directory.path(name) for name, _ in directory.files()]
 
 
