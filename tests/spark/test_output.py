@@ -138,6 +138,19 @@ def test_a_file_is_there_with_all_its_bytes_or_not_at_all(tmp_path: Path) -> Non
     assert directory.names("below") == ["a.txt"]
 
 
+def test_a_directory_that_is_made_while_it_is_listed_was_not_there_yet(tmp_path: Path) -> None:
+    class Appearing:
+        """A file system that finds no directory to list, and then that it is there: so it raises."""
+
+        def get_file_info(self, _: object) -> object:
+            raise FileNotFoundError("Cannot list directory")
+
+    directory = Directory(str(tmp_path))
+    directory._system = Appearing()
+    assert directory.names("manifests") == []
+    assert list(directory.files("manifests")) == []
+
+
 def test_an_address_that_no_file_system_has_is_an_error_that_names_it() -> None:
     with pytest.raises(PipelineError, match="nosuch://here"):
         Directory("nosuch://here/out")

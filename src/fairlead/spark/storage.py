@@ -7,7 +7,7 @@ atomically, as local ones and HDFS do. Where it does not, what counts is written
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,17 +52,13 @@ class Directory:
 
     def names(self, name: str = "") -> list[str]:
         """What is in a directory, sorted; nothing where it does not exist."""
-        selector = fs.FileSelector(self._at(name), allow_not_found=True)
-        return sorted(
-            info.base_name
-            for info in self._system.get_file_info(selector)
-            if not info.base_name.endswith(_TEMPORARY)
-        )
+        found = self._listed(fs.FileSelector(self._at(name), allow_not_found=True))
+        return sorted(info.base_name for info in found if not info.base_name.endswith(_TEMPORARY))
 
     def files(self, name: str = "") -> Iterator[tuple[str, int]]:
         """The files of data below a directory and their sizes in bytes, by path; _this and .that are not data."""
         selector = fs.FileSelector(self._at(name), recursive=True, allow_not_found=True)
-        found = [info for info in self._system.get_file_info(selector) if info.type == fs.FileType.File]
+        found = [info for info in self._listed(selector) if info.type == fs.FileType.File]
         for info in sorted(found, key=lambda info: info.path):
             below = posixpath.relpath(info.path, self._root)
             if not any(
@@ -70,6 +66,14 @@ class Directory:
                 for step in posixpath.relpath(info.path, self._at(name)).split("/")
             ):
                 yield below, info.size
+
+    def _listed(self, selector: Any) -> Sequence[Any]:
+        """What a selector finds; a directory that is made this very moment was not there yet."""
+        try:
+            infos: Sequence[Any] = self._system.get_file_info(selector)
+        except FileNotFoundError:
+            return ()
+        return infos
 
     def read(self, name: str) -> bytes:
         """The bytes of a file."""
