@@ -76,27 +76,29 @@ def send(
     options: Mapping[str, str] | None = None,
 ) -> None:
     """Hand deliveries over to what is not ours: a table, a function, or any sink that Spark knows."""
-    numbered = deliveries.withColumn("batch", F.lit(batch))
     if format == "callback":
         assert callback is not None
         callback_named(callback)(deliveries, batch)
     elif format == "table":
         assert table is not None
-        replace_partition(deliveries, batch, table)
+        replace_partition(deliveries, batch, table, options)
     else:
+        numbered = deliveries.withColumn("batch", F.lit(batch))
         numbered.write.format(format).options(**(options or {})).mode("append").save()
 
 
-def replace_partition(deliveries: DataFrame, batch: int, table: str) -> None:
+def replace_partition(
+    deliveries: DataFrame, batch: int, table: str, options: Mapping[str, str] | None = None
+) -> None:
     """Make deliveries the partition of their batch, whatever an earlier attempt at it has left there.
 
     In SQL, with the partition named: `insertInto` would replace the whole table, and one that is found by its
-    rows would keep what was there where there are none now.
+    rows would keep what was there where there are none now. `options` are for making the table.
     """
     spark = deliveries.sparkSession
     if not spark.catalog.tableExists(table):
         empty = deliveries.limit(0).withColumn("batch", F.lit(batch))
-        empty.write.partitionBy("batch").saveAsTable(table)
+        empty.write.options(**(options or {})).partitionBy("batch").saveAsTable(table)
     columns = [name for name in spark.table(table).columns if name != "batch"]
     if sorted(columns) != sorted(deliveries.columns):
         raise PipelineError(

@@ -22,10 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa  # type: ignore[import-untyped]
-
 from fairlead.errors import PipelineError
-from fairlead.filters.extensions import load
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark import sources, trace
 from fairlead.spark.auditing import audit
@@ -39,7 +36,7 @@ from fairlead.spark.report import Facts, Judged, gather, render
 from fairlead.spark.sessions import session
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.summary import Batch, Summary
-from fairlead.spark.work import SUBSCRIBED, read_subscriptions, schema_of
+from fairlead.spark.work import read_subscriptions, schema_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,8 +133,6 @@ class Pipeline:
             yield f"{input.name}: {input.format}, {form}, from {events.path or 'its own source'}"
 
     def _count_subscriptions(self) -> int:
-        for name in self.config.extensions:
-            load(name)
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
             _, changed = read_subscriptions(self.config, directory, self.spark, schema_of(self.config))
             return changed.subscriptions.count
@@ -148,22 +143,21 @@ class Pipeline:
         """Run it, from the beginning or from where an earlier run stopped; `on_batch` hears of each commit."""
         config, output = self.config, self.output
         started = time.monotonic()
-        self._stopping.clear()
-        with (
-            _in_one_message(),
-            output.claimed(config.fingerprint, config.to_json(secrets=False)),
-        ):
-            before = output.last()
-            told = _Told(output, on_batch)
-            if before is not None and self._is_finished(before):
-                finished = True
-            elif config.mode == "batch":
-                Step(config).take(ingested(self.spark, config), 0, final=config.order.final)
-                finished = True
-            else:
-                finished = self._stream(told)
-            told.tell()
-            return self._conclude(told, started, resumed=before is not None, finished=finished)
+        try:
+            with _in_one_message(), output.claimed(config.fingerprint, config.to_json(secrets=False)):
+                before = output.last()
+                told = _Told(output, on_batch)
+                if before is not None and self._is_finished(before):
+                    finished = True
+                elif config.mode == "batch":
+                    Step(config).take(ingested(self.spark, config), 0, final=config.order.final)
+                    finished = True
+                else:
+                    finished = self._stream(told)
+                told.tell()
+                return self._conclude(told, started, resumed=before is not None, finished=finished)
+        finally:
+            self._stopping.clear()  # not before: who asks before it begins means this run
 
     def _stream(self, told: _Told) -> bool:
         """Run the stream until it is stopped, or has taken all that is there; whether it has."""
@@ -260,8 +254,7 @@ class Pipeline:
         stages: Counter[str] = Counter()
         for manifest in manifests:
             stages.update(manifest.stages)
-        tables = list(self._subscriptions(manifests[-1]).tables())
-        subscribed = pa.Table.from_batches(tables) if tables else SUBSCRIBED.empty_table()
+        subscribed = table_of(self._subscriptions(manifests[-1]))
         data = gather(
             Facts(
                 title=config.name,

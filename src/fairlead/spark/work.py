@@ -30,12 +30,12 @@ from fairlead.spark.ingestion import rejected
 from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
 from fairlead.spark.storage import Directory
-from fairlead.spark.subscriptions import Changed, Subscriptions, SubscriptionsInput, entries
+from fairlead.spark.subscriptions import Changed, Place, Subscriptions, SubscriptionsInput, entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Seen", "Work", "read_subscriptions", "schema_of"]
+__all__ = ["Seen", "Work", "read_subscriptions", "schema_of", "table_of"]
 
 REASONS_KEPT: Final = 20
 NONE_BEFORE: Final = -1
@@ -129,9 +129,8 @@ class Work:
         if seen.rejected and self.config.rejected == "fail":
             first = rejected(rows).orderBy("file", "line").first()
             assert first is not None
-            place = first.file or first.source
             raise PipelineError(
-                f"{place}{'' if first.line is None else f':{first.line}'}: rejected: {first.reason}",
+                f"{Place(first.file or first.source, first.line)}: rejected: {first.reason}",
                 hint=f'{seen.rejected:,} rows of this batch cannot be read; rejected = "keep" sets them aside',
             )
         known = {**dict.fromkeys((each.name for each in self.config.events), BEGINNING), **self.last.newest}
@@ -153,7 +152,8 @@ class Work:
             self._taken = tuple(self.last.taken)
             self._changed = Changed(known)
             if self.config.subscriptions.watch:
-                new = [file for file in _files(self.config.subscriptions) if file not in self._taken]
+                known_files = set(self._taken)
+                new = [file for file in _files(self.config.subscriptions) if file not in known_files]
                 self._changed = known.changed(_entries(self.config, new, self.spark), self.last.watermark)
                 self._taken += tuple(new)
         self._clock.lap("subscribe")
@@ -271,7 +271,8 @@ class Work:
                 late=late if self.has("late") else None,
                 final=self.final,
             )
-            few = self._rows.get("released", 0) + self._rows["deliveries"] < FEW
+            told_first = self._changed.subscriptions.count if self._first else 0
+            few = told_first + self._rows.get("released", 0) + self._rows["deliveries"] < FEW
             trace.write(told, self._attempt.channel("trace"), files=1 if few else None)
             self._rows["trace"] = self._attempt.rows("trace")
             self._clock.lap("trace")
@@ -279,9 +280,7 @@ class Work:
     def _begun(self) -> DataFrame | None:
         """The subscriptions that begin with this batch."""
         if self._first:
-            batches = list(self._changed.subscriptions.tables())
-            table = pa.Table.from_batches(batches) if batches else SUBSCRIBED.empty_table()
-            return self.spark.createDataFrame(table.select(SUBSCRIBED.names))
+            return self.spark.createDataFrame(table_of(self._changed.subscriptions))
         if not self._changed.begun:
             return None
         rows = [
@@ -362,6 +361,12 @@ class _Clock:
 # -- subscriptions -----------------------------------------------------------------------------------------
 
 
+def table_of(subscriptions: Subscriptions) -> pa.Table:
+    """All subscriptions as a table: id, subscriber, filter, from and until."""
+    batches = list(subscriptions.tables())
+    return (pa.Table.from_batches(batches) if batches else SUBSCRIBED.empty_table()).select(SUBSCRIBED.names)
+
+
 def read_subscriptions(
     config: Config, directory: str, spark: SparkSession, schema: Schema | None
 ) -> tuple[tuple[str, ...], Changed]:
@@ -378,7 +383,7 @@ def read_subscriptions(
     changed = empty.changed(_entries(config, files, spark), BEGINNING)
     if changed.rejections:
         first = changed.rejections[0]
-        raise PipelineError(f"{first.source}{'' if first.line is None else f':{first.line}'}: {first.reason}")
+        raise PipelineError(f"{Place(first.source, first.line)}: {first.reason}")
     return tuple(files), changed
 
 
