@@ -12,7 +12,10 @@
     ├── NotAdvertised (ValueError)       a publication outside of what its producer advertised
     ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
     ├── SubscriptionRefused (ValueError) a subscription that contradicts another one
+    ├── TopologyRefused (ValueError)     an overlay of brokers that cannot be: in pieces, an unknown name
     ├── TraceRefused (ValueError)        a trace that no run can have
+    ├── ScenarioError (ValueError)       a scenario that cannot be simulated as its file says
+    ├── SimulationFailed (RuntimeError)  a simulated run broke an invariant or delivered the wrong things
     ├── PipelineError (ValueError)       a pipeline that cannot be run as it is configured, or on that output
     ├── SparkUnavailable (RuntimeError)  Spark cannot be started or reached
     ├── BadInput                         what a command was given cannot be used; the command line's own
@@ -37,9 +40,12 @@ __all__ = [
     "NotAdvertised",
     "PipelineError",
     "SchemaError",
+    "ScenarioError",
+    "SimulationFailed",
     "SparkUnavailable",
     "SubscriptionEnded",
     "SubscriptionRefused",
+    "TopologyRefused",
     "TraceRefused",
     "Undecided",
     "ValueRefused",
@@ -127,6 +133,18 @@ class SubscriptionEnded(FairleadError, RuntimeError):
 
 class SubscriptionRefused(FairleadError, ValueError):
     """A subscription that contradicts another one."""
+
+
+class ScenarioError(FairleadError, ValueError):
+    """A scenario that cannot be simulated as its file says."""
+
+
+class SimulationFailed(FairleadError, RuntimeError):
+    """A simulated run that broke an invariant or delivered the wrong things; the hint says how to repeat it."""
+
+
+class TopologyRefused(FairleadError, ValueError):
+    """An overlay of brokers that cannot be, or something asked of one about a broker that it does not have."""
 
 
 class TraceRefused(FairleadError, ValueError):

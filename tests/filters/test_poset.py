@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,41 @@ def test_in_the_exact_class_lookups_find_all(some: list[Filter], one: Filter, n:
     assert set(poset.matching(n)) == {i for i, f in enumerate(some) if f.matches(n)}
     assert set(poset.covered_by(one)) == {i for i, f in enumerate(some) if covers(one, f)}
     assert set(poset.covering(one)) == {i for i, f in enumerate(some) if covers(f, one)}
+
+
+@given(st.lists(conjunctions(), max_size=8), st.data())
+@settings(max_examples=COUNT)
+def test_placing_tells_what_covers_and_what_is_covered(some: list[Filter], data: st.DataObject) -> None:
+    poset: Poset[int] = Poset()
+    there: dict[int, Filter] = {}
+    for number, one in enumerate(some):
+        above = [i for i, f in there.items() if covers(f, one)]
+        below = [i for i, f in there.items() if covers(one, f)]
+        assert poset.place(number, one) == (above, below)
+        there[number] = one
+        if data.draw(st.booleans()):
+            del there[number]
+            poset.remove(number)
+    check_order(poset)
+
+
+@given(st.lists(filters(), max_size=6))
+@settings(max_examples=COUNT)
+def test_placing_answers_as_the_lookups_do(some: list[Filter]) -> None:
+    poset: Poset[int] = Poset()
+    for number, one in enumerate(some):
+        above, below = poset.covering(one), poset.covered_by(one)
+        placed = poset.place(number, one)
+        assert placed[0] == above
+        assert set(below) <= set(placed[1]) <= {*below, *poset.equals(number)}
+        assert not {number} & {*placed[0], *placed[1]}
+
+
+def test_placing_an_identical_filter_names_it_on_both_sides() -> None:
+    poset = poset_of([parse("x > 1"), parse("x > 2"), parse("x > 3")])
+    assert poset.place(3, parse("not x <= 2 and x > 2.0")) == ([0, 1], [1, 2])
+    with pytest.raises(KeyError, match="already"):
+        poset.place(3, parse("x > 2"))
 
 
 def test_merge_candidates_differ_in_one_attribute() -> None:

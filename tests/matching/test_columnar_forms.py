@@ -518,6 +518,24 @@ def test_ten_filters_load_neither_numpy_nor_a_compiler() -> None:
     assert run(program) == "[]"
 
 
+def test_a_few_hundred_filters_move_into_arrays_when_many_notifications_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fairlead.matching.columnar.engine.WORTH", 500)
+    engine: Columnar[int] = Columnar()
+    filters = [parse(f'region != "r{i % 10}" and service = "s{i // 10}"') for i in range(100)]
+    for id, filter in enumerate(filters):
+        engine.add(id, filter)
+    for number in range(200):
+        notification = Notification.of({"region": f"r{number % 11}", "service": f"s{number % 12}"})
+        expected = [id for id, filter in enumerate(filters) if filter.matches(notification)]
+        assert engine.match(notification) == engine.match_batch([notification])[0] == expected
+    assert engine.statistics().tests > 500
+    assert engine._version.base is not None
+    engine.remove(0)
+    assert 0 not in engine.match(Notification.of({"region": "r1", "service": "s0"}))
+
+
 def test_kernels_are_kept_where_one_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     located = cache.cache_directory.__wrapped__
     blocked = tmp_path / "blocked"

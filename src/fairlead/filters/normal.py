@@ -155,12 +155,13 @@ _ENVELOPE: Final = {
 class Conjunction:
     """A conjunctive filter after folding: one extent per term, and the literals that have none."""
 
-    __slots__ = ("_closed", "extents", "literals")
+    __slots__ = ("_closed", "_hash", "extents", "literals")
 
     def __init__(self, extents: Mapping[Term, Extent], literals: Iterable[Literal] = ()) -> None:
         self.extents = dict(extents)
         self.literals = tuple(dict.fromkeys(literals))
         self._closed: dict[Term, Extent] | bool | None = False
+        self._hash: int | None = None
 
     def __and__(self, other: Conjunction) -> Conjunction:
         extents = dict(self.extents)
@@ -206,7 +207,9 @@ class Conjunction:
         )
 
     def __hash__(self) -> int:
-        return hash((frozenset(self.extents.items()), frozenset(self.literals)))
+        if self._hash is None:
+            self._hash = hash((frozenset(self.extents.items()), frozenset(self.literals)))
+        return self._hash
 
     def __repr__(self) -> str:
         return f"Conjunction({self.extents!r}, {self.literals!r})"

@@ -21,23 +21,24 @@ Nothing here relies on covering being transitive where the algebra is not exact.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from math import inf, nan
 from typing import Any, Final, Generic, TypeVar
 
 from fairlead.errors import Undecided
 from fairlead.filters.algebra import Algebra, Normal, algebra_for
-from fairlead.filters.counting import CountingIndex, valuation
-from fairlead.filters.extents.extent import Extent
+from fairlead.filters.counting import CountingIndex, rounded, rounded_span, valuation
+from fairlead.filters.extents.extent import Extent, Located, located
 from fairlead.filters.extents.numbers import NumberExtent
 from fairlead.filters.filter import Filter
 from fairlead.filters.merging import all_but
 from fairlead.filters.normal import Conjunction
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Length, Position, Term
-from fairlead.model import ABSENT, RANK, Kind, Notification, Value, key_of, kind_of, number_of
+from fairlead.model import ABSENT, Key, Kind, Notification, Value, key_of
 
 __all__ = ["Poset", "PosetStatistics"]
 
@@ -62,6 +63,7 @@ class _Node:
 
     number: int
     normal: Normal
+    exact: bool
     ids: dict[Any, int]  # with the place of each in the order of addition
     ends: list[tuple[dict[Term, Value], dict[Term, Value]]]
     above: set[_Node] = field(default_factory=set)
@@ -85,6 +87,8 @@ class Poset(Generic[Id]):
         self._index = CountingIndex(counted_max=1)
         self._ends = _EndIndex()
         self._alike: dict[Any, dict[_Node, None]] = {}
+        self._alone: dict[Conjunction | None, _Node] = {}
+        """The nodes of filters that are one conjunction: an equal one is identical without a test."""
         self._unindexed: dict[_Node, None] = {}
         self._tests = 0
 
@@ -105,17 +109,23 @@ class Poset(Generic[Id]):
 
     def add(self, id: Id, filter: Filter) -> None:
         """Put a filter into the order; the id must be new."""
-        if id in self._node_of:
-            raise KeyError(f"{id!r} is in the poset already")
+        self._refuse_known(id)
         normal = self._algebra.normal(filter)
-        ends = self._ends_of(normal)
-        above = set(self._covering(normal, ends))
-        same = next((node for node in above if self._covers(normal, node.normal)), None)
-        if same is None:
-            same = self._insert(normal, ends, above)
-        same.ids[id] = next(self._places)
-        self._node_of[id] = same
-        self._filters[id] = filter
+        node = self._alone.get(_only(normal))
+        if node is None:
+            node, _, _ = self._placed(normal)
+        self._join(node, id, filter)
+
+    def place(self, id: Id, filter: Filter) -> tuple[list[Id], list[Id]]:
+        """Add a filter. Returns the ids of those already there that cover it, and of those that it covers.
+
+        Identical filters are in both; each list is in the order of addition.
+        """
+        self._refuse_known(id)
+        node, above, below = self._placed(self._algebra.normal(filter))
+        covering, covered = _ids(above), _ids(below)
+        self._join(node, id, filter)
+        return covering, covered
 
     def remove(self, id: Id) -> Filter:
         """Take a filter out; what only it covered comes up. Returns the filter."""
@@ -125,9 +135,31 @@ class Poset(Generic[Id]):
             self._delete(node)
         return self._filters.pop(id)
 
-    def _insert(self, normal: Normal, ends: Any, above: set[_Node]) -> _Node:
-        node = _Node(next(self._numbers), normal, {}, ends)
-        below = set(self._covered_by(normal))
+    def _refuse_known(self, id: Id) -> None:
+        if id in self._node_of:
+            raise KeyError(f"{id!r} is in the poset already")
+
+    def _join(self, node: _Node, id: Id, filter: Filter) -> None:
+        node.ids[id] = next(self._places)
+        self._node_of[id] = node
+        self._filters[id] = filter
+
+    def _placed(self, normal: Normal) -> tuple[_Node, set[_Node], set[_Node]]:
+        """The node for a filter, new unless it has equals; the nodes that cover it, those that it covers."""
+        ends = self._ends_of(normal)
+        covering = list(self._covering(normal, ends))
+        above, below = set(covering), set(self._covered_by(normal))
+        exact = normal.exact
+        for node in covering:
+            # What is not exact may be covered without being found.
+            if node in below or (not (exact and node.exact) and self._covers(normal, node.normal)):
+                below.add(node)
+                return node, above, below
+        node = _Node(next(self._numbers), normal, exact, {}, ends)
+        self._insert(node, above, below)
+        return node, above, below
+
+    def _insert(self, node: _Node, above: set[_Node], below: set[_Node]) -> None:
         self._nodes[node.number] = node
         self._file(node)
         parents = _lowest(above)
@@ -139,7 +171,6 @@ class Poset(Generic[Id]):
             _link(parent, node)
         for child in children:
             _link(node, child)
-        return node
 
     def _delete(self, node: _Node) -> None:
         del self._nodes[node.number]
@@ -150,7 +181,7 @@ class Poset(Generic[Id]):
         for child in children:
             _unlink(node, child)
         for child in children:
-            if node.normal.exact and child.normal.exact and all(p.normal.exact for p in parents):
+            if node.exact and child.exact and all(parent.exact for parent in parents):
                 found = parents - _all_above(child)
             else:  # covering need not be transitive here, so ask again
                 found = _lowest(set(self._covering(child.normal, child.ends)) - {child}) - child.above
@@ -161,11 +192,11 @@ class Poset(Generic[Id]):
 
     def matching(self, notification: Notification) -> list[Id]:
         """The ids of the filters that the notification matches, in the order of addition."""
-        found = dict.fromkeys(self._found(valuation(notification, self._index.terms())))
+        found = self._found(valuation(notification, self._index.terms()))
         return _ids(
             node
             for node in (*found, *self._unindexed)
-            if (node.normal.exact and node not in self._unindexed) or node.normal.filter.matches(notification)
+            if (node.exact and node not in self._unindexed) or node.normal.filter.matches(notification)
         )
 
     def covering(self, filter: Filter) -> list[Id]:
@@ -179,10 +210,9 @@ class Poset(Generic[Id]):
 
     def merge_candidates(self, filter: Filter) -> list[Id]:
         """The ids of the filters that constrain the same attributes, and all but one of them identically."""
-        conjunctions = self._algebra.normal(filter).conjunctions or ()
-        if len(conjunctions) != 1:
+        one = _only(self._algebra.normal(filter))
+        if one is None:
             return []
-        [one] = conjunctions
         found: dict[_Node, None] = {}
         for term in one.extents:
             found.update(self._alike.get(all_but(one, term), {}))
@@ -237,39 +267,38 @@ class Poset(Generic[Id]):
         elif not ends:
             candidates = list(self._nodes.values())  # nothing matches it, so all cover it
         else:
-            low, high = ends[0]
-            some = dict.fromkeys(self._found(low))
-            candidates = [*(node for node in some if _holds(node, high)), *self._unindexed]
+            candidates = [*self._around(*ends[0]), *self._unindexed]
         return (node for node in candidates if self._covers(node.normal, normal))
 
     def _covered_by(self, normal: Normal) -> Iterator[_Node]:
         if normal.conjunctions is None:
             candidates: Iterable[_Node] = list(self._nodes.values())
         else:
-            candidates = dict.fromkeys(
-                node for conjunction in normal.conjunctions for node in self._within(conjunction)
-            )
-            empty = (node for node in self._unindexed if node not in candidates)
-            candidates = [*candidates, *empty]
+            candidates = [*self._within(normal.conjunctions), *self._unindexed]
         return (node for node in candidates if self._covers(normal, node.normal))
 
-    def _found(self, values: dict[Term, Value]) -> Iterator[_Node]:
+    def _found(self, values: dict[Term, Value]) -> dict[_Node, None]:
         """The nodes with a conjunction whose extents hold the values."""
-        return (self._nodes[handle[0]] for handle in self._index.find(values))  # type: ignore[index]
+        return self._of(self._index.find(values))
 
-    def _within(self, one: Conjunction) -> Iterator[_Node]:
-        """The nodes whose first end lies in a conjunction, by way of its most selective term."""
-        required = {t: extent for t, extent in one.extents.items() if not extent.allows(Kind.ABSENT)}
-        if required:
-            term = min(required, key=lambda term: self._ends.spread(term, required[term]))
-            numbers: Iterable[int] = self._ends.inside(term, required[term])
-        else:
-            numbers = list(self._nodes)
-        for number in numbers:
+    def _around(self, low: dict[Term, Value], high: dict[Term, Value]) -> dict[_Node, None]:
+        """The nodes with a conjunction that holds the one end, and the same or another that holds the other."""
+        handles = (
+            (node.number, place) for node in self._found(low) for place in range(len(node.conjunctions))
+        )
+        return self._of(self._index.among(handles, high))
+
+    def _of(self, handles: Iterable[Any]) -> dict[_Node, None]:
+        return {self._nodes[number]: None for number, _ in handles}
+
+    def _within(self, conjunctions: tuple[Conjunction, ...]) -> Iterator[_Node]:
+        """The nodes whose ends lie in the conjunctions."""
+        begin = dict.fromkeys(number for one in conjunctions for number in self._ends.beginning(one.extents))
+        end = {number for one in conjunctions for number in self._ends.ending(one.extents, begin)}
+        for number in begin:
             node = self._nodes[number]
-            if node.ends and all(
-                node.ends[0][0].get(t, ABSENT) in extent for t, extent in one.extents.items()
-            ):
+            # A literal or a sum may rule out an end, which then says nothing: there the first alone decides.
+            if number in end or not node.exact:
                 yield node
 
     def _ends_of(self, normal: Normal) -> list[tuple[dict[Term, Value], dict[Term, Value]]]:
@@ -278,8 +307,8 @@ class Poset(Generic[Id]):
         for conjunction in normal.conjunctions or ():
             closed = conjunction.closed(self._algebra.universe)
             assert closed is not None, "a normal form has no contradictions"
-            first = self._algebra.choose(closed, lambda extent: extent.ends()[0])
-            last = self._algebra.choose(closed, lambda extent: extent.ends()[1])
+            first = self._algebra.choose(closed, Extent.first)
+            last = self._algebra.choose(closed, Extent.last)
             found.append((_filled(_present(first)), _filled(_present(last))))
         return found
 
@@ -289,35 +318,33 @@ class Poset(Generic[Id]):
             return
         for place, conjunction in enumerate(node.conjunctions):
             self._index.add((node.number, place), conjunction.extents)
-        self._ends.add(node.number, node.ends[0][0])
+        self._ends.add(node.number, *node.ends[0])
         for key in _merge_keys(node):
             self._alike.setdefault(key, {})[node] = None
+        if (only := _only(node.normal)) is not None:
+            self._alone[only] = node
 
     def _unfile(self, node: _Node) -> None:
         if self._unindexed.pop(node, ABSENT) is None:
             return
         for place in range(len(node.conjunctions)):
             self._index.remove((node.number, place))
-        self._ends.remove(node.number, node.ends[0][0])
+        self._ends.remove(node.number, *node.ends[0])
         for key in _merge_keys(node):
             del self._alike[key][node]
             if not self._alike[key]:
                 del self._alike[key]
+        self._alone.pop(_only(node.normal), None)
 
 
-def _holds(node: _Node, values: dict[Term, Value]) -> bool:
-    """One of the node's conjunctions has the values in its extents."""
-    return any(
-        all(values.get(term, ABSENT) in extent for term, extent in conjunction.extents.items())
-        for conjunction in node.conjunctions
-    )
+def _only(normal: Normal) -> Conjunction | None:
+    """The conjunction of a filter that has one."""
+    return normal.conjunctions[0] if normal.conjunctions and len(normal.conjunctions) == 1 else None
 
 
 def _merge_keys(node: _Node) -> list[Any]:
-    if len(node.conjunctions) != 1:
-        return []
-    [one] = node.conjunctions
-    return [all_but(one, term) for term in one.extents]
+    one = _only(node.normal)
+    return [] if one is None else [all_but(one, term) for term in one.extents]
 
 
 def _present(values: dict[Term, Value]) -> dict[Term, Value]:
@@ -366,69 +393,163 @@ def _all_above(node: _Node) -> set[_Node]:
 
 
 class _EndIndex:
-    """Numbers of nodes by the value that their first end gives to a term."""
+    """Numbers of nodes by the values of their two ends. A few others may be among those found."""
 
     def __init__(self) -> None:
-        self._by_key: dict[Term, dict[Any, dict[int, Value]]] = {}
-        self._sorted: dict[tuple[Term, Kind], list[Any]] = {}
+        self._terms: dict[Term, _TermEnds] = {}
+        self._numbers: dict[int, None] = {}
 
-    def add(self, number: int, values: dict[Term, Value]) -> None:
-        for term, value in values.items():
-            keys = self._by_key.setdefault(term, {})
-            key = key_of(value)
-            if key not in keys:
-                keys[key] = {}
-                if kind_of(value) in _LINES:
-                    insort(self._sorted.setdefault((term, kind_of(value)), []), _place(value))
-            keys[key][number] = value
+    def add(self, number: int, first: dict[Term, Value], last: dict[Term, Value]) -> None:
+        self._numbers[number] = None
+        for term in {**first, **last}:
+            ends = self._terms.get(term)
+            if ends is None:
+                ends = self._terms[term] = _TermEnds()
+            ends.add(number, first.get(term, ABSENT), last.get(term, ABSENT))
 
-    def remove(self, number: int, values: dict[Term, Value]) -> None:
-        for term, value in values.items():
-            keys, key = self._by_key[term], key_of(value)
-            del keys[key][number]
-            if not keys[key]:
-                del keys[key]
-                if kind_of(value) in _LINES:
-                    places = self._sorted[term, kind_of(value)]
-                    del places[bisect_left(places, _place(value))]
-            if not keys:
-                del self._by_key[term]
+    def remove(self, number: int, first: dict[Term, Value], last: dict[Term, Value]) -> None:
+        del self._numbers[number]
+        for term in {**first, **last}:
+            self._terms[term].remove(number, first.get(term, ABSENT))
+            if not self._terms[term]:
+                del self._terms[term]
 
-    def spread(self, term: Term, extent: Extent) -> int:
-        """How many nodes would have to be looked at."""
-        by_key = self._by_key.get(term, {})
-        return sum(len(by_key[key]) for key in self._keys(term, extent))
+    def beginning(self, extents: dict[Term, Extent]) -> list[int]:
+        """The nodes whose first end lies in all of the extents.
 
-    def inside(self, term: Term, extent: Extent) -> list[int]:
-        """The nodes whose end has a value in the extent; a few others may be among them."""
-        by_key = self._by_key.get(term, {})
-        return [number for key in self._keys(term, extent) for number in by_key[key]]
-
-    def _keys(self, term: Term, extent: Extent) -> Iterator[Any]:
-        by_key = self._by_key.get(term, {})
-        try:
-            values = extent.values(_VALUES_MAX)
-        except Undecided:
-            values = None
-        if values is not None:
-            yield from (key for key in map(key_of, values) if key in by_key)
-        elif all(isinstance(piece, NumberExtent) for piece in extent.pieces.values()):
-            for kind, piece in extent.pieces.items():
-                yield from self._between(term, kind, piece)
+        The most selective one says where to look, the others are tested, the more selective ones first.
+        """
+        required = [term for term, extent in extents.items() if not extent.allows(Kind.ABSENT)]
+        if not all(term in self._terms for term in required):
+            return []
+        required.sort(key=lambda term: self._terms[term].count(extents[term]))
+        optional = [term for term in extents if term in self._terms and term not in required]
+        if not required:
+            found = list(self._numbers)
         else:
-            yield from by_key
+            term = required.pop(0)
+            found = self._terms[term].beginning(extents[term])
+        for term in required + optional:
+            found = self._terms[term].first.among(found, extents[term])
+        return found
 
-    def _between(self, term: Term, kind: Kind, piece: NumberExtent) -> Iterator[Any]:
-        places = self._sorted.get((term, kind), [])
-        rank = RANK[kind]
-        for span in piece.intervals:
-            start = 0 if span.lo is None else bisect_left(places, span.lo)
-            end = len(places) if span.hi is None else bisect_right(places, span.hi)
-            yield from ((rank, place) for place in places[start:end])
+    def ending(self, extents: dict[Term, Extent], numbers: Iterable[int]) -> list[int]:
+        """Those of the given nodes whose last end lies in all of the extents."""
+        found = list(numbers)
+        # Spans come first: they are the quickest to test.
+        for term, extent in sorted(extents.items(), key=lambda one: not _is_linear(one[1])):
+            if term in self._terms:
+                found = self._terms[term].last.among(found, extent)
+            elif not extent.allows(Kind.ABSENT):
+                return []
+        return found
+
+
+class _TermEnds:
+    """Numbers of nodes by the values that their ends give to one term."""
+
+    __slots__ = ("_by_key", "_lines", "first", "last")
+
+    def __init__(self) -> None:
+        self.first = _Row()
+        self.last = _Row()
+        self._by_key: dict[Key, dict[int, None]] = {}
+        self._lines: dict[Kind, list[tuple[Any, int]]] = {kind: [] for kind in _LINES}
+        """Where the first ends are on the number lines, in order."""
+
+    def __bool__(self) -> bool:
+        return bool(self.first.places or self.last.places)
+
+    def add(self, number: int, first: Value, last: Value) -> None:
+        kind, content = self.first.add(number, first)
+        self.last.add(number, last)
+        self._by_key.setdefault(key_of(first), {})[number] = None
+        if kind in _LINES:
+            insort(self._lines[kind], (content, number))
+
+    def remove(self, number: int, first: Value) -> None:
+        kind, content = self.first.remove(number)
+        self.last.remove(number)
+        key = key_of(first)
+        del self._by_key[key][number]
+        if not self._by_key[key]:
+            del self._by_key[key]
+        if kind in _LINES:
+            line = self._lines[kind]
+            del line[bisect_left(line, (content, number))]
+
+    def count(self, extent: Extent) -> int:
+        """How many nodes have to be looked at to find those whose first end is in the extent."""
+        values = _few_values(extent)
+        if values is not None:
+            return sum(len(self._by_key.get(key_of(value), ())) for value in values)
+        if _is_linear(extent):
+            return sum(end - start for _, start, end in self._stretches(extent))
+        return len(self.first.places)
+
+    def beginning(self, extent: Extent) -> list[int]:
+        """The nodes whose first end is in the extent."""
+        values = _few_values(extent)
+        if values is not None:
+            return [number for value in values for number in self._by_key.get(key_of(value), ())]
+        if _is_linear(extent):
+            stretches = self._stretches(extent)
+            return [number for line, start, end in stretches for _, number in line[start:end]]
+        return self.first.among(self.first.places, extent)
+
+    def _stretches(self, extent: Extent) -> Iterator[tuple[list[tuple[Any, int]], int, int]]:
+        """The parts of the lines that lie in an extent of numbers, each from cut to cut."""
+        for kind, piece in extent.pieces.items():
+            line = self._lines[kind]
+            # Numbers of nodes are finite and not negative: a cut is below, or above, all nodes at its place.
+            at = [bisect_left(line, (place, inf if above else -1)) for place, above in piece.cuts]
+            bounds = [*([0] if piece.below else []), *at, len(line)]
+            yield from ((line, start, end) for start, end in zip(bounds[::2], bounds[1::2], strict=False))
+
+
+class _Row:
+    """The values that one end of each node gives to one term; rounded as well where they are numbers."""
+
+    __slots__ = ("_rounded", "places")
+
+    def __init__(self) -> None:
+        self.places: dict[int, Located] = {}
+        self._rounded: dict[Kind, dict[int, float]] = {kind: {} for kind in _LINES}
+
+    def add(self, number: int, value: Value) -> Located:
+        place = self.places[number] = located(value)
+        kind, content = place
+        if kind in _LINES:
+            self._rounded[kind][number] = rounded(content)
+        return place
+
+    def remove(self, number: int) -> Located:
+        place = self.places.pop(number)
+        if place[0] in _LINES:
+            del self._rounded[place[0]][number]
+        return place
+
+    def among(self, numbers: Iterable[int], extent: Extent) -> list[int]:
+        """Those of the numbers whose value is in the extent, and perhaps some whose value is near it."""
+        span = rounded_span(extent)
+        if span is not None:
+            kind, low, high = span
+            values = self._rounded[kind]
+            return [number for number in numbers if low <= values.get(number, nan) <= high]
+        places, holds = self.places, extent.holds
+        return [number for number in numbers if holds(*places.get(number, _NOWHERE))]
 
 
 _LINES: Final = frozenset({Kind.NUMBER, Kind.TIME})
+_NOWHERE: Final = located(ABSENT)
 
 
-def _place(value: Value) -> Any:
-    return number_of(value) if kind_of(value) is Kind.NUMBER else value.microseconds
+def _few_values(extent: Extent) -> tuple[Value, ...] | None:
+    try:
+        return extent.values(_VALUES_MAX)
+    except Undecided:
+        return None
+
+
+def _is_linear(extent: Extent) -> bool:
+    return all(isinstance(piece, NumberExtent) for piece in extent.pieces.values())

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import count
 from math import ceil, floor
 from typing import Any, Final, TypeAlias
@@ -51,8 +51,10 @@ __all__ = [
     "All",
     "BooleanExtent",
     "Extent",
+    "Located",
     "element_of",
     "extent_of",
+    "located",
     "meet",
     "single",
     "union",
@@ -71,6 +73,8 @@ class All(Enum):
 ALL: Final = All.ALL
 Part: TypeAlias = Any
 """A Piece, or ALL. The pieces of a kind only ever meet pieces of the same kind."""
+Located: TypeAlias = tuple[Kind, Any]
+"""The kind of a value, and what its pieces hold of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,11 @@ class Extent:
         piece = self.pieces.get(kind)
         return piece is not None and (piece is ALL or _FORM[kind].content(value) in piece)
 
+    def holds(self, kind: Kind, content: Any) -> bool:
+        """The located value is in the extent: for a value that is looked for in many extents."""
+        piece = self.pieces.get(kind)
+        return piece is not None and (piece is ALL or content in piece)
+
     def is_empty(self) -> bool:
         """No value satisfies it, and absence does not either."""
         return not self.pieces
@@ -198,10 +207,16 @@ class Extent:
             return form.sample
         return form.value(piece.witness(_fresh) if kind is Kind.SET else piece.witness())
 
-    def ends(self) -> tuple[Value, Value]:
-        """Two members that lie far apart: whatever covers the extent holds both, and little else does."""
-        kinds = list(self.pieces.items())
-        return self._end(*kinds[0], first=True), self._end(*kinds[-1], first=False)
+    def first(self) -> Value:
+        """A member at one end of the extent, far from the last.
+
+        Whatever covers the extent holds both, and little else does.
+        """
+        return self._end(*next(iter(self.pieces.items())), first=True)
+
+    def last(self) -> Value:
+        """A member at the other end."""
+        return self._end(*next(reversed(self.pieces.items())), first=False)
 
     def _end(self, kind: Kind, piece: Part, *, first: bool) -> Value:
         if kind in (Kind.NUMBER, Kind.TIME):
@@ -235,6 +250,12 @@ def single(value: Value, *, discrete: bool = False) -> Extent:
     """The extent of one value, or of its whole kind where the kind is not told apart any further."""
     kind = kind_of(value)
     return _among((value,), discrete) if kind in COMPARABLE else Extent.of_kinds(kind)
+
+
+def located(value: Value) -> Located:
+    """`v in e` iff `e.holds(*located(v))`; the work that the tests of one value share is done here."""
+    kind = kind_of(value)
+    return kind, _FORM[kind].content(value)
 
 
 def union(extents: Iterable[Extent]) -> Extent:
@@ -360,6 +381,7 @@ def _members(kind: Kind, piece: Part, limit: int) -> tuple[Value, ...] | None:
 # -- the extents of the built-in operators -----------------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)  # many filters ask for the same type, symbol, room: they share one extent
 def extent_of(constraint: Constraint, *, discrete: bool = False) -> Extent:
     """All values that satisfy a constraint of a built-in operator.
 

@@ -328,6 +328,8 @@ class Language(Generic[W]):
         match self.shape:
             case Words(words) if self.negated:
                 return alphabet.first_outside(words)
+            case Words(words) if len(words) == 1:
+                return next(iter(words))
             case Words(words):
                 return min(words, key=alphabet.readability, default=None)
             case Ending(word) | Containing(word) if not self.negated:

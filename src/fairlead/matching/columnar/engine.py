@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Columnar", "Matches"]
 
 SMALL: Final = 1_000
-"""Up to so many filters live in dictionaries alone."""
+"""Up to so many filters live in dictionaries alone, as long as few notifications come."""
+FEW: Final = 64
+"""So few filters stay there, whatever comes."""
+WORTH: Final = 2_000_000
+"""After so many tests of filters in dictionaries, a few seconds, loading the kernels has paid for itself."""
 DELTA_SHARE: Final = 32
 """A delta of more than the base's size divided by this is merged."""
 DEAD_SHARE: Final = 8
@@ -230,6 +234,13 @@ class Columnar(Generic[Id]):
         )
         self._version = _Version(made, _Delta(), 0, stamp)
 
+    def _promote(self) -> None:
+        """Make a base of filters that few would not need, because so many notifications come."""
+        with self._writing:
+            base, delta, count, _ = self._version
+            if base is None and self._size > FEW:
+                self._build([number for number in range(count) if delta.died[number] == FOREVER])
+
     # -- files ---------------------------------------------------------------------------------------------
 
     def save(self, directory: str | Path) -> Path:
@@ -288,6 +299,8 @@ class Columnar(Generic[Id]):
             found += [ids[number] for number in self._match_delta(version, notification)]
         self._notifications += 1
         self._matches += len(found)
+        if base is None and self._tested > WORTH:
+            self._promote()
         return found
 
     def match_batch(self, notifications: Iterable[Notification]) -> list[list[Id]]:
@@ -303,6 +316,8 @@ class Columnar(Generic[Id]):
                 matching += [ids[number] for number in self._match_delta(version, notification)]
         self._notifications += len(batch)
         self._matches += sum(map(len, found))
+        if base is None and self._tested > WORTH:
+            self._promote()
         return found
 
     def match_arrow(self, batch: pa.RecordBatch) -> Matches[Id]:
@@ -332,6 +347,8 @@ class Columnar(Generic[Id]):
         del found[None]
         self._notifications += 1
         self._matches += len(found)
+        if version.base is None and self._tested > WORTH:
+            self._promote()
         return list(found)
 
     def match_scored(self, notification: Notification, least: float = 1.0) -> list[tuple[Id, float]]:

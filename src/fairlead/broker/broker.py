@@ -1,0 +1,537 @@
+"""The broker: a state machine without input, output, clock or chance (book 4.2, 4.6).
+
+    handle(message, now) -> effects
+
+The same messages in the same order give the same effects. Whoever drives it, the simulator or the sockets,
+carries the effects out in their order, and keeps what is sent to one neighbour in order.
+
+What it does is the framework of the book; how filters travel is the strategy's. With advertisements there is
+a second table, for advertisements, kept by a strategy of its own, and subscriptions go only where something
+is advertised that overlaps them. In a hierarchy the parent gets every notification, and filters go to it
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fairlead.broker.clients import Clients
+from fairlead.broker.history import History
+from fairlead.broker.messages import (
+    Acknowledge,
+    Admin,
+    Advertise,
+    Append,
+    Batch,
+    Call,
+    Climb,
+    Command,
+    Connect,
+    Deliver,
+    Disconnect,
+    Effect,
+    Forward,
+    Join,
+    Leave,
+    Link,
+    Message,
+    Passed,
+    Publish,
+    Refuse,
+    Renew,
+    Send,
+    Stamp,
+    Subscribe,
+    Synced,
+    Tick,
+    Unadvertise,
+    Unlink,
+    Unsubscribe,
+    Wake,
+)
+from fairlead.filters.filter import Filter
+from fairlead.matching import engine_named
+from fairlead.model import Notification
+from fairlead.model.encoding import record_hash
+from fairlead.model.order import LatestIdentities, identity_of
+from fairlead.routing import Catalogue, Interest, Outcome, RoutingTable, Strategy
+from fairlead.routing.advertisements import newly_servable, servable, unservable
+
+__all__ = ["Broker", "Settings"]
+
+REMEMBERED: Final = 100_000
+"""How many identities of publications of its clients a broker remembers."""
+RENEWED_MAX: Final = 10_000
+"""How many interests it remembers that somebody has asked to renew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a broker works. What they have to agree on is said where brokers are put together."""
+
+    strategy: Strategy
+    advertisements: Strategy | None = None
+    """How advertisements travel; None where there are none."""
+    parent: str | None = None
+    """The broker above this one, in a hierarchy."""
+    children: frozenset[str] = frozenset()
+    """The brokers below this one, in a hierarchy: they are not told of filters."""
+    grows: bool = False
+    """Whether whoever turns up is below this one: a tree that makes itself (book 4.6.3)."""
+    climbs: bool = True
+    """Whether the parent gets every notification. It need not, where it passes on subscriptions to those who
+    advertise to it."""
+    widen: Callable[[Filter], Filter] | None = None
+    """What other brokers are told a client asks for, where that is more than it does."""
+    cyclic: bool = False
+    """Whether there may be several ways between two brokers."""
+    batch_us: int = 0
+    """How long messages to a neighbour may wait for others, to go as one."""
+    durable: bool = False
+    """Whether a publication goes to the log before it goes anywhere else."""
+
+
+class Broker:
+    """One broker, by its name."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        neighbours: Iterable[str] = (),
+        catalogue: Catalogue | None = None,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.catalogue = Catalogue(engine_named("columnar")) if catalogue is None else catalogue
+        self.parent = settings.parent
+        self.subscriptions = RoutingTable(self.catalogue)
+        """T^S: where notifications go."""
+        self.advertisements = RoutingTable(self.catalogue)
+        """T^A: where subscriptions go."""
+        self.clients = Clients(self.catalogue)
+        self.history = History(name) if settings.cyclic else None
+        self._awaited: set[str] = set()
+        self._routed: dict[tuple[bool, str, Filter], Interest] = {}
+        self._owners = 0
+        self._renewed: dict[Interest, None] = {}
+        self._identities = LatestIdentities(REMEMBERED)
+        self._effects: list[Effect] = []
+        self.waiting: dict[str, list[Message]] = {}
+        """What is to be sent to whom, when its time has come."""
+        self._due: int | None = None
+        self._unsynced: dict[int, Publish] = {}
+        self._appended = 0
+        for neighbour in neighbours:
+            self._meet(neighbour)
+
+    @property
+    def neighbours(self) -> list[str]:
+        """The brokers next to this one."""
+        return list(self.subscriptions.neighbours)
+
+    @property
+    def tables(self) -> tuple[RoutingTable, ...]:
+        """The routing tables: of subscriptions, and of advertisements where there are any."""
+        if self.settings.advertisements is None:
+            return (self.subscriptions,)
+        return (self.subscriptions, self.advertisements)
+
+    def handle(self, message: Message | Call | Command, now: int) -> list[Effect]:
+        """Take one step, at a time by the caller's clock in microseconds."""
+        effects: list[Effect] = []
+        self._effects = effects
+        self._HANDLERS[type(message)](self, message, now)
+        self.catalogue.tidy()
+        return effects if not self.settings.batch_us else self._batched(effects, now)
+
+    # -- notifications -------------------------------------------------------------------------------------
+
+    def _publish(self, call: Publish, now: int) -> None:
+        notification = self._identified(call)
+        if notification is None:
+            self._effects.append(Refuse(call.source, "this notification was published before"))
+        elif not self._may_publish(call.source, notification):
+            self._effects.append(Refuse(call.source, "no advertisement of this client matches"))
+        elif self.settings.durable:
+            self._appended += 1
+            self._unsynced[self._appended] = publish = Publish(call.source, notification)
+            self._effects.append(Append(self._appended, publish))
+        else:
+            self._route(call.source, notification, now)
+
+    def _identified(self, call: Publish) -> Notification | None:
+        """Every notification has a producer and an id, so that it can be told from all others."""
+        self.clients.join(call.source)
+        notification = call.notification
+        if not notification.producer:
+            notification = replace(notification, producer=call.source)
+        digest = (
+            record_hash(notification.attributes, notification.document) if notification.id is None else None
+        )
+        return self._identities.take(notification, digest)
+
+    def _may_publish(self, client: str, notification: Notification) -> bool:
+        if self.settings.advertisements is None:
+            return True
+        return any(interest.filter.matches(notification) for interest in self.advertisements.of(client))
+
+    def _synced(self, command: Synced, now: int) -> None:
+        for number in [each for each in self._unsynced if each <= command.number]:
+            publish = self._unsynced.pop(number)
+            self._effects.append(Acknowledge(publish.source, publish.notification))
+            self._route(publish.source, publish.notification, now)
+
+    def _route(self, source: str, notification: Notification, now: int) -> None:
+        """A local publication begins its way."""
+        if self.history is None:
+            self._pass_on(Forward(source, notification))
+            return
+        forward = Forward(source, notification, self.name, self.history.stamp(now))
+        passed_to = self._pass_on(forward)
+        self.history.begin(identity_of(notification), self.name, forward.stamp, None, passed_to)
+        self._tell_done()
+
+    def _forward(self, message: Forward, now: int) -> None:
+        if self.history is None:
+            self._pass_on(message)
+            return
+        identity = identity_of(message.notification)
+        due: str | None = message.source
+        if self.history.is_new(identity, message.origin, message.stamp):
+            passed_to = self._pass_on(message)
+            due = self.history.begin(identity, message.origin, message.stamp, message.source, passed_to)
+        if due is not None:
+            self._send(due, Passed(self.name, identity))
+
+    def _pass_on(self, message: Forward) -> list[str]:
+        """Send to the neighbours in F_B(n) but the source, notify the local clients in it."""
+        notification = message.notification
+        destinations = self.subscriptions.destinations(notification)
+        if self.parent is not None and self.settings.climbs:
+            destinations[self.parent] = None
+        clients = []
+        passed_to = []
+        onward = Forward(self.name, notification, message.origin, message.stamp)
+        for destination in destinations:
+            if destination not in self.subscriptions.neighbours:
+                clients.append(destination)
+            elif destination != message.source:
+                passed_to.append(destination)
+                self._send(destination, onward)
+        if clients:
+            matching = self.catalogue.matching(notification)
+            for client in clients:
+                ids = self.clients.matching(client, matching)
+                if ids or self.settings.widen is None:
+                    self._effects.append(Deliver(client, notification, ids))
+        return passed_to
+
+    def _passed(self, message: Passed, now: int) -> None:
+        assert self.history is not None, "only brokers with a history are answered"
+        sender = self.history.answered(message.identity, message.source)
+        if sender is not None:
+            self._send(sender, Passed(self.name, message.identity))
+        self._tell_done()
+
+    def _tell_done(self) -> None:
+        assert self.history is not None
+        time = self.history.news()
+        if time is not None:
+            for neighbour in self.neighbours:
+                self._send(neighbour, Stamp(self.name, self.name, time))
+
+    def _stamp(self, message: Stamp, now: int) -> None:
+        assert self.history is not None, "only brokers with a history are told what is done"
+        if message.origin != self.name and self.history.forget(message.origin, message.time):
+            for neighbour in self.neighbours:
+                if neighbour != message.source:
+                    self._send(neighbour, Stamp(self.name, message.origin, message.time))
+
+    # -- clients -------------------------------------------------------------------------------------------
+
+    def _join(self, call: Join, now: int) -> None:
+        self.clients.join(call.source)
+
+    def _leave(self, call: Leave, now: int) -> None:
+        if call.source not in self.clients:
+            return
+        name, client = call.source, self.clients[call.source]
+        subscribed = self._recall(name, client.subscriptions.by_filter, advertisements=False)
+        if subscribed:
+            self._administer(name, (), subscribed)
+        advertised = self._recall(name, client.advertisements.by_filter, advertisements=True)
+        if advertised and self.settings.advertisements is not None:
+            self._administer_advertisements(name, (), advertised)
+        self.clients.leave(name)
+
+    def _declare(self, client: str, filter: Filter, now: int, *, advertisements: bool) -> list[Interest]:
+        """What a client's filter is called on its way to other brokers, from now on."""
+        strategy = self.settings.advertisements if advertisements else self.settings.strategy
+        owner = ""
+        if strategy is not None and strategy.owned:
+            owner = client
+            if self.settings.cyclic:  # no name is used twice, not even after a crash
+                self._owners = max(now, self._owners + 1)
+                owner = f"{client}@{self.name}#{self._owners}"
+        widen = self.settings.widen
+        interest = self.catalogue.interest(filter if widen is None else widen(filter), owner)
+        is_new = widen is None or not self._routes(client, interest, advertisements)
+        self._routed[advertisements, client, filter] = interest
+        return [interest] if is_new else []
+
+    def _recall(self, client: str, filters: Iterable[Filter], *, advertisements: bool) -> list[Interest]:
+        """What is no longer asked for, when these filters are not."""
+        gone = dict.fromkeys(self._routed.pop((advertisements, client, filter)) for filter in filters)
+        if self.settings.widen is None:
+            return list(gone)
+        return [interest for interest in gone if not self._routes(client, interest, advertisements)]
+
+    def _routes(self, client: str, interest: Interest, advertisements: bool) -> bool:
+        return any(
+            interest == other and key[:2] == (advertisements, client) for key, other in self._routed.items()
+        )
+
+    def _subscribe(self, call: Subscribe, now: int) -> None:
+        declared = self.clients.join(call.source).subscriptions
+        refusal = declared.refusal(call.id, call.filter)
+        if refusal is not None:
+            self._effects.append(Refuse(call.source, refusal))
+        elif call.id not in declared.by_id:
+            self.clients.subscribe(call.source, call.id, call.filter)
+            self._administer(
+                call.source, self._declare(call.source, call.filter, now, advertisements=False), ()
+            )
+
+    def _unsubscribe(self, call: Unsubscribe, now: int) -> None:
+        filter = self.clients.unsubscribe(call.source, call.id)
+        if filter is None:
+            self._effects.append(Refuse(call.source, f"there is no subscription {call.id!r}"))
+        else:
+            self._administer(call.source, (), self._recall(call.source, [filter], advertisements=False))
+
+    def _advertise(self, call: Advertise, now: int) -> None:
+        declared = self.clients.join(call.source).advertisements
+        refusal = declared.refusal(call.id, call.filter)
+        if refusal is not None:
+            self._effects.append(Refuse(call.source, refusal))
+        elif declared.add(call.id, call.filter):
+            advertised = self._declare(call.source, call.filter, now, advertisements=True)
+            if self.settings.advertisements is not None:
+                self._administer_advertisements(call.source, advertised, ())
+
+    def _unadvertise(self, call: Unadvertise, now: int) -> None:
+        filter = self.clients.join(call.source).advertisements.remove(call.id)
+        if filter is None:
+            self._effects.append(Refuse(call.source, f"there is no advertisement {call.id!r}"))
+            return
+        advertised = self._recall(call.source, [filter], advertisements=True)
+        if self.settings.advertisements is not None:
+            self._administer_advertisements(call.source, (), advertised)
+
+    # -- filters -------------------------------------------------------------------------------------------
+
+    def _admin(self, message: Admin, now: int) -> None:
+        if message.source not in self.subscriptions.neighbours or message.source in self._awaited:
+            return  # sent over an earlier link, which was cut
+        if message.advertisements:
+            self._administer_advertisements(message.source, message.added, message.removed)
+        else:
+            self._administer(message.source, message.added, message.removed)
+
+    def _administer(self, source: str, added: Iterable[Interest], removed: Iterable[Interest]) -> None:
+        added, removed = tuple(added), tuple(removed)
+        if added or removed:
+            strategy = self.settings.strategy
+            self._tell(
+                source, strategy.administer(self.subscriptions, source, added, removed), advertisements=False
+            )
+
+    def _administer_advertisements(
+        self, source: str, added: Iterable[Interest], removed: Iterable[Interest]
+    ) -> None:
+        strategy = self.settings.advertisements
+        assert strategy is not None, "there are no advertisements here"
+        added, removed = tuple(added), tuple(removed)
+        if source in self.subscriptions.hearers and source != self.parent:
+            served = newly_servable(
+                self.settings.strategy, self.subscriptions, self.advertisements, source, added
+            )
+            for interest in served:
+                self._send(source, Admin(self.name, (interest,)))
+        outcome = strategy.administer(self.advertisements, source, added, removed)
+        self._tell(source, outcome, advertisements=True)
+        if removed:
+            for interest, neighbour in list(unservable(self.subscriptions, self.advertisements)):
+                self.subscriptions.remove(interest, neighbour)
+
+    def _tell(self, source: str, outcome: Outcome, *, advertisements: bool) -> None:
+        if outcome.stale and source in self.subscriptions.neighbours:
+            self._send(source, Renew(self.name, tuple(outcome.stale), advertisements))
+        for neighbour in outcome.neighbours:
+            if neighbour == source:
+                continue
+            added = list(outcome.subscriptions.get(neighbour, ()))
+            removed = list(outcome.unsubscriptions.get(neighbour, ()))
+            restricted = self.settings.advertisements is not None and neighbour != self.parent
+            if restricted and not advertisements:
+                added = servable(added, self.advertisements, neighbour)
+                removed = servable(removed, self.advertisements, neighbour)
+            if added or removed:
+                self._send(neighbour, Admin(self.name, tuple(added), tuple(removed), advertisements))
+
+    def _renew(self, message: Renew, now: int) -> None:
+        """Let own clients' interests begin again; ask on for those of others, each only once."""
+        new = [interest for interest in message.interests if interest not in self._renewed]
+        self._renewed.update(dict.fromkeys(new))
+        while len(self._renewed) > RENEWED_MAX:
+            del self._renewed[next(iter(self._renewed))]
+        own = {interest: key for key, interest in self._routed.items() if key[0] == message.advertisements}
+        for interest in new:
+            if interest in own:
+                _, client, filter = own[interest]
+                administer = self._administer_advertisements if message.advertisements else self._administer
+                administer(client, (), [interest])
+                again = self._declare(client, filter, now, advertisements=message.advertisements)
+                administer(client, again, ())
+        others = tuple(interest for interest in new if interest not in own)
+        if others:
+            for neighbour in self.neighbours:
+                if neighbour != message.source:
+                    self._send(neighbour, Renew(self.name, others, message.advertisements))
+
+    # -- links ---------------------------------------------------------------------------------------------
+
+    def _link(self, command: Link, now: int) -> None:
+        if command.neighbour not in self.subscriptions.neighbours:
+            self._awaited.add(command.neighbour)
+            self._welcome(command.neighbour)
+
+    def _connect(self, message: Connect, now: int) -> None:
+        """Both sides say it, and what a side has sent before belongs to an earlier link."""
+        self._awaited.discard(message.source)
+        if message.source not in self.subscriptions.neighbours:
+            self._welcome(message.source)
+
+    def _welcome(self, neighbour: str) -> None:
+        """Tell a new neighbour what it has to know (book 4.6.4)."""
+        self._send(neighbour, Connect(self.name))
+        self._meet(neighbour)
+        if self.settings.advertisements is not None:
+            # Subscriptions follow, when the neighbour's advertisements have come.
+            self._introduce(self.settings.advertisements, self.advertisements, neighbour)
+        if self.settings.advertisements is None or neighbour == self.parent:
+            self._introduce(self.settings.strategy, self.subscriptions, neighbour)
+
+    def _introduce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
+        if neighbour in table.hearers:
+            for interest in strategy.prune(table, table.but(neighbour)):
+                self._send(neighbour, Admin(self.name, (interest,), (), table is self.advertisements))
+
+    def _meet(self, neighbour: str) -> None:
+        for table in (self.subscriptions, self.advertisements):
+            table.neighbours[neighbour] = None
+        if neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent):
+            self.advertisements.deaf.add(neighbour)
+            if self.settings.climbs:
+                self.subscriptions.deaf.add(neighbour)
+        for interest in self.settings.strategy.initial():
+            self.subscriptions.add(interest, neighbour)
+
+    def _unlink(self, command: Unlink, now: int) -> None:
+        if command.neighbour in self.subscriptions.neighbours:
+            self._send(command.neighbour, Disconnect(self.name))
+            self._part(command.neighbour)
+
+    def _disconnect(self, message: Disconnect, now: int) -> None:
+        if message.source in self.subscriptions.neighbours:
+            self._part(message.source)
+
+    def _part(self, neighbour: str) -> None:
+        """As if the neighbour had taken back all it ever told."""
+        self._awaited.discard(neighbour)
+        for table in (self.subscriptions, self.advertisements):
+            del table.neighbours[neighbour]
+            table.deaf.discard(neighbour)
+        for interest in self.settings.strategy.initial():
+            self.subscriptions.remove(interest, neighbour)
+        advertised = list(self.advertisements.of(neighbour))
+        if advertised:
+            self._administer_advertisements(neighbour, (), advertised)
+        subscribed = list(self.subscriptions.of(neighbour))
+        if subscribed:
+            self._administer(neighbour, (), subscribed)
+        if self.history is not None:
+            for interests, advertisements in ((subscribed, False), (advertised, True)):
+                if interests:
+                    for other in self.neighbours:
+                        self._send(other, Renew(self.name, tuple(interests), advertisements))
+            for identity, sender in self.history.lost(neighbour):
+                self._send(sender, Passed(self.name, identity))
+
+    def _climb(self, command: Climb, now: int) -> None:
+        """Leave the parent for another one."""
+        if command.parent == self.parent:
+            return
+        for other in (self.parent, command.parent):
+            if other is not None and other in self.subscriptions.neighbours:
+                self._unlink(Unlink(other), now)
+        self.parent = command.parent
+        if command.parent is not None:
+            self._link(Link(command.parent), now)
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def _send(self, to: str, message: Message) -> None:
+        self._effects.append(Send(to, message))
+
+    def _batch(self, message: Batch, now: int) -> None:
+        for each in message.messages:
+            self._HANDLERS[type(each)](self, each, now)
+
+    def _batched(self, effects: list[Effect], now: int) -> list[Effect]:
+        """What is sent waits for what else goes to the same neighbour (book 4.1)."""
+        others: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.waiting.setdefault(effect.to, []).append(effect.message)
+            else:
+                others.append(effect)
+        if self.waiting and self._due is None:
+            self._due = now + self.settings.batch_us
+            others.append(Wake(self._due))
+        if self._due is not None and now >= self._due:
+            self._due = None
+            for to, messages in self.waiting.items():
+                one = messages[0] if len(messages) == 1 else Batch(self.name, tuple(messages))
+                others.append(Send(to, one))
+            self.waiting = {}
+        return others
+
+    def _tick(self, command: Tick, now: int) -> None:
+        """Nothing by itself: what is due is looked at after every step."""
+
+    _HANDLERS: Final[dict[type, Any]] = {
+        Forward: _forward,
+        Admin: _admin,
+        Renew: _renew,
+        Connect: _connect,
+        Disconnect: _disconnect,
+        Passed: _passed,
+        Stamp: _stamp,
+        Batch: _batch,
+        Join: _join,
+        Leave: _leave,
+        Publish: _publish,
+        Subscribe: _subscribe,
+        Unsubscribe: _unsubscribe,
+        Advertise: _advertise,
+        Unadvertise: _unadvertise,
+        Link: _link,
+        Unlink: _unlink,
+        Climb: _climb,
+        Tick: _tick,
+        Synced: _synced,
+    }

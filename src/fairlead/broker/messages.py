@@ -1,0 +1,272 @@
+"""What a broker is told and what it answers: frozen values, the same in the simulator and on the wire.
+
+Messages have a source. Those between brokers (book 4.2, 4.6) come from a neighbour:
+
+    Forward       a notification
+    Admin         subscriptions and unsubscriptions, or advertisements and their opposite
+    Renew         some interest has to start anew, because its tree has lost a link
+    Connect       the neighbour is linked now       Disconnect    it is not any more
+    Passed        a notification has been passed on everywhere behind the neighbour
+    Stamp         what a broker published before this time is under way nowhere
+    InTree        one of these, about the tree of one type
+    Batch         several of these in one
+
+Calls come from a local client: Join, Leave, Publish, Subscribe, Unsubscribe, Advertise, Unadvertise.
+
+Commands come from whoever runs the broker: Link and Unlink, Climb (another broker is the parent now), Tick (the
+time it asked for has come), Synced (what it gave to the log is safe).
+
+The answers are effects, to be carried out in their order:
+
+    Send          a message to a neighbour          Deliver       a notification to a client
+    Append        a record to the log               Acknowledge   the publication will not be lost
+    Refuse        a call that cannot be granted     Wake          come back at this time, with a Tick
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from fairlead.filters.filter import Filter
+from fairlead.model import Notification
+from fairlead.model.order import Identity
+from fairlead.routing import Interest
+
+__all__ = [
+    "Acknowledge",
+    "Admin",
+    "Advertise",
+    "Append",
+    "Batch",
+    "Call",
+    "Climb",
+    "Command",
+    "Connect",
+    "Deliver",
+    "Disconnect",
+    "Effect",
+    "Forward",
+    "InTree",
+    "Join",
+    "Leave",
+    "Link",
+    "Message",
+    "Passed",
+    "Publish",
+    "Refuse",
+    "Renew",
+    "Send",
+    "Stamp",
+    "Subscribe",
+    "Synced",
+    "Tick",
+    "Unadvertise",
+    "Unlink",
+    "Unsubscribe",
+    "Wake",
+]
+
+Micros: TypeAlias = int
+"""A point of time by the clock that is passed in, in microseconds."""
+
+
+class Forward(Struct, frozen=True):
+    """forward(n). Where histories are kept (book 4.6.6) it says where and when n was published."""
+
+    source: str
+    notification: Notification
+    origin: str = ""
+    stamp: Micros = 0
+
+
+class Admin(Struct, frozen=True):
+    """admin(S, U), about the subscription table or the advertisement table (book 4.6.1)."""
+
+    source: str
+    added: tuple[Interest, ...]
+    removed: tuple[Interest, ...] = ()
+    advertisements: bool = False
+
+
+class Renew(Struct, frozen=True):
+    """Whoever these interests belong to: end them, and declare them again (see `routing.cyclic`)."""
+
+    source: str
+    interests: tuple[Interest, ...]
+    advertisements: bool = False
+
+
+class InTree(Struct, frozen=True):
+    """A message about one dissemination tree of several (book 4.6.3): that of a type."""
+
+    source: str
+    tree: str
+    message: Message
+
+
+class Connect(Struct, frozen=True):
+    """The source is a neighbour from now on."""
+
+    source: str
+
+
+class Disconnect(Struct, frozen=True):
+    """The source is a neighbour no longer."""
+
+    source: str
+
+
+class Passed(Struct, frozen=True):
+    """The source and all brokers behind it have done what they had to with a notification they were sent."""
+
+    source: str
+    identity: Identity
+
+
+class Stamp(Struct, frozen=True):
+    """Nothing that was published at `origin` before this time is under way anywhere (book 4.6.6)."""
+
+    source: str
+    origin: str
+    time: Micros
+
+
+class Batch(Struct, frozen=True):
+    """Messages of one source, to be handled in their order as if each had come alone (book 4.1)."""
+
+    source: str
+    messages: tuple[Message, ...]
+
+
+Message: TypeAlias = Forward | Admin | Renew | Connect | Disconnect | Passed | Stamp | InTree | Batch
+
+
+class Join(Struct, frozen=True):
+    """A client is here; any other call of a client that is not yet known means this, too (book 4.6.5)."""
+
+    source: str
+
+
+class Leave(Struct, frozen=True):
+    """A client goes, and takes all its subscriptions and advertisements with it."""
+
+    source: str
+
+
+class Publish(Struct, frozen=True):
+    """pub(X, n)."""
+
+    source: str
+    notification: Notification
+
+
+class Subscribe(Struct, frozen=True):
+    """sub(Y, F), under an id that is the client's own."""
+
+    source: str
+    id: str
+    filter: Filter
+
+
+class Unsubscribe(Struct, frozen=True):
+    """unsub(Y, F), by the id."""
+
+    source: str
+    id: str
+
+
+class Advertise(Struct, frozen=True):
+    """adv(X, F), under an id that is the client's own."""
+
+    source: str
+    id: str
+    filter: Filter
+
+
+class Unadvertise(Struct, frozen=True):
+    """unadv(X, F), by the id."""
+
+    source: str
+    id: str
+
+
+Call: TypeAlias = Join | Leave | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+
+
+class Link(Struct, frozen=True):
+    """Connect to a broker."""
+
+    neighbour: str
+
+
+class Unlink(Struct, frozen=True):
+    """Disconnect from a neighbour."""
+
+    neighbour: str
+
+
+class Climb(Struct, frozen=True):
+    """From now on another broker is above this one, or none: in the tree of a type, if there are several."""
+
+    parent: str | None
+    tree: str = ""
+
+
+class Tick(Struct, frozen=True):
+    """The time that the broker asked to be woken at has come."""
+
+
+class Synced(Struct, frozen=True):
+    """All records up to this number are safe in the log."""
+
+    number: int
+
+
+Command: TypeAlias = Link | Unlink | Climb | Tick | Synced
+
+
+class Send(Struct, frozen=True):
+    """Send a message to a neighbour, after all that was sent to it before."""
+
+    to: str
+    message: Message
+
+
+class Deliver(Struct, frozen=True):
+    """notify(Y, n), with the sorted ids of the client's subscriptions that match."""
+
+    client: str
+    notification: Notification
+    subscriptions: tuple[str, ...]
+
+
+class Append(Struct, frozen=True):
+    """Write a publication to the log; it is answered by Synced, and forwarded only then."""
+
+    number: int
+    publication: Publish
+
+
+class Acknowledge(Struct, frozen=True):
+    """A client's publication is safe and on its way."""
+
+    client: str
+    notification: Notification
+
+
+class Refuse(Struct, frozen=True):
+    """A call has no effect, and why."""
+
+    client: str
+    reason: str
+
+
+class Wake(Struct, frozen=True):
+    """Call with a Tick at this time, or soon after."""
+
+    at: Micros
+
+
+Effect: TypeAlias = Send | Deliver | Append | Acknowledge | Refuse | Wake

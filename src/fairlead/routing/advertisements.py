@@ -1,0 +1,69 @@
+"""Which subscriptions an advertisement concerns (book 4.6.1).
+
+A subscription goes only where something is advertised that overlaps it. So there are two tables, each kept by
+an algorithm of its own, and three sets that tie them together:
+
+    newly_servable(H, S)   P_B   the filters in T\\H that overlap an advertisement in S, and none that H had made
+    unservable()           O_B   the entries of neighbours that no advertisement from elsewhere overlaps
+    servable(A, H)         Q_B   the filters in A that overlap an advertisement of H
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fairlead.routing.interest import Interest
+from fairlead.routing.strategy import Strategy
+from fairlead.routing.table import Entry, RoutingTable
+
+__all__ = ["newly_servable", "servable", "unservable"]
+
+
+def newly_servable(
+    strategy: Strategy,
+    subscriptions: RoutingTable,
+    advertisements: RoutingTable,
+    neighbour: str,
+    advertised: Iterable[Interest],
+) -> list[Interest]:
+    """prune(P_B): what a neighbour has to be told of, because it advertises more than it did."""
+    catalogue = subscriptions.catalogue
+    before = _numbers(advertisements, advertisements.of(neighbour))
+    new = _numbers(advertisements, advertised)
+    known: dict[Interest, None] = {}
+    served: dict[Interest, None] = {}
+    for interest in subscriptions.but(neighbour):
+        number = catalogue.number(interest)
+        if any(catalogue.overlaps(number, each) for each in before):
+            known[interest] = None
+        elif any(catalogue.overlaps(number, each) for each in new):
+            served[interest] = None
+    # What the neighbour knows already may cover some of it.
+    return [each for each in strategy.prune(subscriptions, [*known, *served]) if each in served]
+
+
+def unservable(subscriptions: RoutingTable, advertisements: RoutingTable) -> Iterator[Entry]:
+    """O_B. Who is not told of advertisements does not wait for them, so its filters stay (book 4.6.2)."""
+    catalogue = subscriptions.catalogue
+    offers = [(catalogue.number(interest), source) for interest, source in advertisements]
+    for neighbour in advertisements.hearers:
+        elsewhere = {number for number, source in offers if source != neighbour}
+        for interest in list(subscriptions.of(neighbour)):
+            number = catalogue.number(interest)
+            if not any(catalogue.overlaps(number, each) for each in elsewhere):
+                yield interest, neighbour
+
+
+def servable(interests: Iterable[Interest], advertisements: RoutingTable, neighbour: str) -> list[Interest]:
+    """Q_B."""
+    catalogue = advertisements.catalogue
+    offers = _numbers(advertisements, advertisements.of(neighbour))
+    return [
+        interest
+        for interest in interests
+        if any(catalogue.overlaps(catalogue.number(interest), each) for each in offers)
+    ]
+
+
+def _numbers(table: RoutingTable, interests: Iterable[Interest]) -> list[int]:
+    return [table.catalogue.number(interest) for interest in interests]

@@ -1,0 +1,106 @@
+"""Flooding, simple routing and identity-based routing (book 4.5.1 to 4.5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from fairlead.routing.interest import ANYTHING, Interest
+from fairlead.routing.strategy import Outcome, Strategy
+from fairlead.routing.table import RoutingTable
+
+__all__ = ["Flooding", "Identity", "Simple"]
+
+
+class Flooding(Strategy):
+    """Notifications go everywhere, filters nowhere: T|H = {everything} for every neighbour H, for ever."""
+
+    name: ClassVar[str] = "flooding"
+
+    def initial(self) -> Sequence[Interest]:
+        return (ANYTHING,)
+
+    def administer(
+        self,
+        table: RoutingTable,
+        source: str,
+        subscriptions: Sequence[Interest],
+        unsubscriptions: Sequence[Interest],
+    ) -> Outcome:
+        for interest in subscriptions:
+            table.add(interest, source)
+        table.remove_all(unsubscriptions, source)
+        return Outcome()
+
+    def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
+        return []
+
+
+class Simple(Strategy):
+    """Every broker knows every filter: what H knows from B is T_B\\H, once nothing is under way."""
+
+    name: ClassVar[str] = "simple"
+    owned: ClassVar[bool] = True
+
+    def administer(
+        self,
+        table: RoutingTable,
+        source: str,
+        subscriptions: Sequence[Interest],
+        unsubscriptions: Sequence[Interest],
+    ) -> Outcome:
+        outcome = Outcome()
+        others = [neighbour for neighbour in table.hearers if neighbour != source]
+        for interest in subscriptions:
+            table.add(interest, source)
+            outcome.subscribe(interest, others)
+        for interest in unsubscriptions:
+            table.remove(interest, source)
+            outcome.unsubscribe(interest, others)
+        return outcome
+
+    def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
+        return list(dict.fromkeys(interests))
+
+
+class Identity(Strategy):
+    """Of identical filters a neighbour is told one: no two entries (F, H), (G, H) with F ≡ G (book 4.5.6)."""
+
+    name: ClassVar[str] = "identity"
+
+    def administer(
+        self,
+        table: RoutingTable,
+        source: str,
+        subscriptions: Sequence[Interest],
+        unsubscriptions: Sequence[Interest],
+    ) -> Outcome:
+        outcome = Outcome()
+        for interest in subscriptions:
+            self._remove(table, interest, source)
+            outcome.subscribe(interest, self._told(table, interest, source))
+            table.add(interest, source)
+        for interest in unsubscriptions:
+            self._remove(table, interest, source)
+            outcome.unsubscribe(interest, self._told(table, interest, source))
+        return outcome
+
+    @staticmethod
+    def _remove(table: RoutingTable, interest: Interest, source: str) -> None:
+        """A neighbour speaks for all it has told of; a client may hold two filters that are identical."""
+        if source in table.neighbours:
+            table.remove_all(table.identical(interest, source), source)
+        else:
+            table.remove(interest, source)
+
+    @staticmethod
+    def _told(table: RoutingTable, interest: Interest, source: str) -> list[str]:
+        return [each for each in table.without_identical(interest) if each != source]
+
+    def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
+        kept: dict[int, Interest] = {}
+        for interest in interests:
+            number = table.catalogue.number(interest)
+            if not table.catalogue.identical(number) & kept.keys():
+                kept[number] = interest
+        return list(kept.values())

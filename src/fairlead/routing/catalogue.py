@@ -1,0 +1,211 @@
+"""All filters that a broker has to do with, each once, under a number; and how they relate.
+
+    covering(i)      the numbers of the filters that cover filter i, its own included
+    covered_by(i)    the numbers of the filters that filter i covers, its own included
+    matching(n)      the numbers of the filters that notification n matches
+
+A table asks these questions of the filters it holds. It answers them by intersecting numbers: the relations
+themselves are found once per filter, by the poset, and what a notification matches once per notification, by
+the matching engine. So brokers in one process may share a catalogue, and share that work; a broker alone has
+its own, and forgets a filter that nobody holds any more.
+
+Nothing is computed before it is asked for: flooding and simple routing never relate filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import Final, Protocol
+
+from fairlead.filters.algebra import Algebra, algebra_for
+from fairlead.filters.filter import Filter, Or
+from fairlead.filters.merging import merge
+from fairlead.filters.poset import Poset
+from fairlead.filters.schema import Schema
+from fairlead.model import Notification
+from fairlead.routing.interest import Interest
+
+__all__ = ["Catalogue", "Matcher"]
+
+
+class Matcher(Protocol):
+    """What a catalogue asks of a matching engine."""
+
+    def add_many(self, subscriptions: Iterable[tuple[int, Filter]], /) -> None: ...
+    def remove(self, id: int, /) -> None: ...
+    def match(self, notification: Notification, /) -> list[int]: ...
+
+
+IDLE_MAX: Final = 1_000
+"""So many filters that nobody holds are kept beyond as many as are held: many come back soon."""
+
+
+class Catalogue:
+    """Filters under numbers, counted by how many hold them. `keep` never forgets one."""
+
+    def __init__(self, matcher: Matcher, schema: Schema | None = None, *, keep: bool = False) -> None:
+        self._matcher = matcher
+        self._schema = schema
+        self._algebra: Algebra = algebra_for(schema)
+        self._poset: Poset[int] = Poset(schema)
+        self._keep = keep
+        self._next = 0
+        self._filters: dict[int, Filter] = {}
+        self._numbers: dict[Filter, int] = {}
+        self._known: dict[Interest, int] = {}
+        self._interests: dict[int, list[Interest]] = {}
+        self._held: dict[int, int] = {}
+        self._idle: dict[int, None] = {}
+        self._unmatched: dict[int, Filter] = {}
+        self._unplaced: dict[int, Filter] = {}
+        self._above: dict[int, set[int]] = {}
+        self._below: dict[int, set[int]] = {}
+        self._overlaps: dict[tuple[int, int], bool] = {}
+        self._merged: dict[tuple[int, int, float], Filter | None] = {}
+        self._last: tuple[Notification | None, frozenset[int]] = (None, frozenset())
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    # -- filters come and go -------------------------------------------------------------------------------
+
+    def number(self, interest: Interest) -> int:
+        """The number of an interest's filter."""
+        number = self._known.get(interest)
+        if number is not None:
+            return number
+        number = self._numbers.get(interest.filter)
+        if number is None:
+            number = self._next
+            self._next += 1
+            self._numbers[interest.filter] = number
+            self._filters[number] = self._unmatched[number] = self._unplaced[number] = interest.filter
+            self._idle[number] = None
+        self._known[interest] = number
+        self._interests.setdefault(number, []).append(interest)
+        return number
+
+    def interest(self, filter: Filter, owner: str = "") -> Interest:
+        """The one object for an interest, so that comparing it costs nothing where it is known."""
+        interest = Interest(filter, owner)
+        number = self.number(interest)
+        return next(each for each in self._interests[number] if each == interest)
+
+    def hold(self, interest: Interest) -> int:
+        """The number of an interest's filter, which stays as long as somebody holds it."""
+        number = self.number(interest)
+        held = self._held.get(number, 0)
+        if not held:
+            self._idle.pop(number, None)
+        self._held[number] = held + 1
+        return number
+
+    def release(self, interest: Interest) -> int:
+        """The opposite of `hold`."""
+        number = self._known[interest]
+        self._held[number] -= 1
+        if not self._held[number]:
+            del self._held[number]
+            self._idle[number] = None
+        return number
+
+    def filter(self, number: int) -> Filter:
+        """The filter under a number."""
+        return self._filters[number]
+
+    def tidy(self) -> None:
+        """Forget what nobody holds, once there is much of it; numbers that are not held end here."""
+        if self._keep or len(self._idle) <= len(self._held) + IDLE_MAX:
+            return
+        for number in self._idle:
+            del self._numbers[self._filters.pop(number)]
+            for interest in self._interests.pop(number):
+                del self._known[interest]
+            if self._unmatched.pop(number, None) is None:
+                self._matcher.remove(number)
+            if self._unplaced.pop(number, None) is None:
+                self._poset.remove(number)
+                for other in self._above.pop(number) - {number}:
+                    self._below[other].discard(number)
+                for other in self._below.pop(number) - {number}:
+                    self._above[other].discard(number)
+        self._idle.clear()
+        self._overlaps.clear()
+        self._merged.clear()
+        self._last = (None, frozenset())
+
+    # -- how they relate -----------------------------------------------------------------------------------
+
+    def covering(self, number: int) -> Set[int]:
+        """The filters that cover this one, itself included."""
+        if self._unplaced:
+            self._place()
+        return self._above[number]
+
+    def covered_by(self, number: int) -> Set[int]:
+        """The filters that this one covers, itself included."""
+        if self._unplaced:
+            self._place()
+        return self._below[number]
+
+    def identical(self, number: int) -> Set[int]:
+        """The filters that match the same notifications, itself included."""
+        return self.covering(number) & self.covered_by(number)
+
+    def covers(self, one: int, other: int) -> bool:
+        """Whether filter `one` covers filter `other`."""
+        return one in self.covering(other)
+
+    def overlaps(self, one: int, other: int) -> bool:
+        """Whether a notification may match both."""
+        pair = (one, other) if one < other else (other, one)
+        if pair not in self._overlaps:
+            self._overlaps[pair] = self._algebra.overlaps(self._filters[one], self._filters[other])
+        return self._overlaps[pair]
+
+    def merge_candidates(self, number: int) -> list[int]:
+        """The filters that constrain the same attributes, and all but one of them identically."""
+        self._place()
+        return self._poset.merge_candidates(self._filters[number])
+
+    def merged(self, one: int, other: int, imperfection_max: float = 0.0) -> Filter | None:
+        """A filter that covers both and lets in no more than the bound allows; None where there is none."""
+        key = (one, other, imperfection_max)
+        if key not in self._merged:
+            both = (self._filters[one], self._filters[other])
+            merger = merge(both, self._schema, imperfection_max=imperfection_max)
+            self._merged[key] = None if merger is None else merger.filter
+        return self._merged[key]
+
+    def is_merger(self, filter: Filter, parts: Iterable[Filter], imperfection_max: float = 0.0) -> bool:
+        """Whether a filter that covers the parts lets in no more beyond them than the bound allows."""
+        given = tuple(parts)
+        if self._algebra.covers(Or.of(given), filter):
+            return True
+        if not imperfection_max:
+            return False
+        merger = merge(given, self._schema, imperfection_max=imperfection_max)
+        return merger is not None and self._algebra.covers(merger.filter, filter)
+
+    def _place(self) -> None:
+        for number, filter in self._unplaced.items():
+            above, below = self._poset.place(number, filter)
+            self._above[number] = {number, *above}
+            self._below[number] = {number, *below}
+            for other in above:
+                self._below[other].add(number)
+            for other in below:
+                self._above[other].add(number)
+        self._unplaced.clear()
+
+    # -- whom a notification concerns ----------------------------------------------------------------------
+
+    def matching(self, notification: Notification) -> Set[int]:
+        """The filters that a notification matches."""
+        if self._unmatched:
+            self._matcher.add_many(self._unmatched.items())
+            self._unmatched.clear()
+        elif notification is self._last[0]:
+            return self._last[1]
+        self._last = (notification, frozenset(self._matcher.match(notification)))
+        return self._last[1]

@@ -1,0 +1,87 @@
+"""Covering-based routing (book 4.5.4): of filters where one covers the other a neighbour is told the wider one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from fairlead.routing.interest import Interest
+from fairlead.routing.strategy import Outcome, Strategy
+from fairlead.routing.table import Entry, RoutingTable
+
+__all__ = ["Covering"]
+
+
+class Covering(Strategy):
+    """No two entries (F, H), (G, H) for a neighbour H with F ⊒ G (book 4.5.6).
+
+    A message has subscriptions only, or unsubscriptions together with the subscriptions that these uncover:
+    both in one message, since between two the table of the receiver would have neither, and lose
+    notifications.
+    """
+
+    name: ClassVar[str] = "covering"
+
+    def administer(
+        self,
+        table: RoutingTable,
+        source: str,
+        subscriptions: Sequence[Interest],
+        unsubscriptions: Sequence[Interest],
+    ) -> Outcome:
+        outcome = Outcome()
+        if not unsubscriptions:
+            for interest in subscriptions:
+                self._remove(table, interest, source)
+                outcome.subscribe(interest, self._but(source, table.without_cover(interest)))
+                table.add(interest, source)
+            return outcome
+        for interest in unsubscriptions:
+            self._remove(table, interest, source)
+        # These entries may have been covered by nothing else, so others may not know of them.
+        uncovered: dict[Entry, None] = {}
+        for interest in unsubscriptions:
+            outcome.unsubscribe(interest, self._but(source, table.without_cover(interest)))
+            uncovered.update(dict.fromkeys(table.properly_covered(interest)))
+        for interest in subscriptions:
+            table.add(interest, source)
+            uncovered[interest, source] = None
+        self._tell_uncovered(table, source, uncovered, outcome)
+        return outcome
+
+    def _tell_uncovered(
+        self, table: RoutingTable, source: str, uncovered: dict[Entry, None], outcome: Outcome
+    ) -> None:
+        """Of identical ones one is told, and nobody tells it to the only destination that asks for it."""
+        done: set[int] = set()
+        for interest, _ in uncovered:
+            number = table.catalogue.number(interest)
+            if number in done:
+                continue
+            done |= table.catalogue.identical(number)
+            asking = table.asking(interest)
+            told = self._but(source, table.without_proper_cover(interest))
+            outcome.subscribe(interest, [each for each in told if asking != {each}])
+
+    @staticmethod
+    def _but(source: str, neighbours: Iterable[str]) -> list[str]:
+        return [each for each in neighbours if each != source]
+
+    @staticmethod
+    def _remove(table: RoutingTable, interest: Interest, source: str) -> None:
+        """A neighbour speaks for all it has told of; a client for this one filter only."""
+        if source in table.neighbours:
+            table.remove_all(table.covered_at(interest, source), source)
+        else:
+            table.remove(interest, source)
+
+    def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
+        catalogue = table.catalogue
+        given = {catalogue.number(interest): interest for interest in interests}
+        kept: dict[int, Interest] = {}
+        for number, interest in given.items():
+            above = catalogue.covering(number) & given.keys()
+            # Of identical ones the first is kept.
+            if all(number <= other and catalogue.covers(number, other) for other in above):
+                kept[number] = interest
+        return list(kept.values())

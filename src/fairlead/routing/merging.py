@@ -1,0 +1,191 @@
+"""Merging-based routing (book 4.5.5), on top of covering: filters with the same destination become one.
+
+    perfect     a merger matches what the filters it was made of match, and nothing else
+    imperfect   it may let in more, up to a share that the caller sets, from neighbours only: a client must
+                not be notified of what it has not subscribed to
+
+A merger and what it was made of are known only where it was made; to everybody else it is a filter like any
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import ClassVar, Final
+
+from fairlead.errors import ValueRefused
+from fairlead.filters.filter import Filter
+from fairlead.routing.covering import Covering
+from fairlead.routing.interest import Interest
+from fairlead.routing.strategy import Outcome
+from fairlead.routing.table import RoutingTable
+
+__all__ = ["ImperfectMerging", "Merging"]
+
+TRIED_MAX: Final = 16
+"""How many entries an imperfect merger is tried with; those for a perfect one are found by hash."""
+
+
+class Merging(Covering):
+    """Perfect merging."""
+
+    name: ClassVar[str] = "merging"
+    imperfection_max: float = 0.0
+
+    def administer(
+        self,
+        table: RoutingTable,
+        source: str,
+        subscriptions: Sequence[Interest],
+        unsubscriptions: Sequence[Interest],
+    ) -> Outcome:
+        if unsubscriptions:
+            return self._leave(table, source, list(subscriptions), list(unsubscriptions))
+        outcome = Outcome()
+        # One after the other: a merger of one may cover the next.
+        for interest in subscriptions:
+            arriving = self._arrive(table, source, interest)
+            if arriving is not None:
+                outcome.update(super().administer(table, source, (arriving,), ()))
+        return outcome
+
+    # -- subscriptions -------------------------------------------------------------------------------------
+
+    def _arrive(self, table: RoutingTable, source: str, interest: Interest) -> Interest | None:
+        """Add it to a merger that covers it (None), or extend one, or make one; else it stays as it is."""
+        if source in table.neighbours:
+            table.remove_all(table.covered_at(interest, source), source)
+        if self._join_merger(table, interest, source):
+            return None
+        made = self._merged(table, interest, source)
+        if made is None:
+            return interest
+        merger, parts = made
+        self._absorb(table, source, merger, parts)
+        return merger
+
+    @staticmethod
+    def _join_merger(table: RoutingTable, interest: Interest, source: str) -> bool:
+        """Make an interest part of a merger that covers it, if there is one: all who need to know that one do."""
+        number = table.catalogue.number(interest)
+        for merger, parts in table.mergers.get(source, {}).items():
+            if table.catalogue.covers(table.catalogue.number(merger), number):
+                parts[interest] = None
+                return True
+        return False
+
+    def _merged(
+        self, table: RoutingTable, interest: Interest, source: str
+    ) -> tuple[Interest, dict[Interest, None]] | None:
+        """A merger of an interest with entries of the same destination, and what it consists of."""
+        bound = self.imperfection_max if source in table.neighbours else 0.0
+        mergers = table.mergers.get(source, {})
+        parts: dict[Interest, None] = {interest: None}
+        merger = interest
+        for other in self._partners(table, interest, source, bound):
+            filter = table.catalogue.merged(
+                table.catalogue.number(merger), table.catalogue.number(other), bound
+            )
+            wanted = {**parts, **mergers.get(other, {other: None})}
+            if filter is None or not self._is_allowed(table, filter, wanted, bound):
+                continue
+            merger, parts = Interest(filter), wanted
+        return None if merger is interest else (merger, parts)
+
+    @staticmethod
+    def _is_allowed(table: RoutingTable, filter: Filter, parts: dict[Interest, None], bound: float) -> bool:
+        """One perfect step after another stays perfect; imperfect ones add up, so the whole is judged."""
+        return not bound or table.catalogue.is_merger(filter, (part.filter for part in parts), bound)
+
+    @staticmethod
+    def _partners(table: RoutingTable, interest: Interest, source: str, bound: float) -> list[Interest]:
+        """Mergers first, since one that can be extended is extended."""
+        catalogue = table.catalogue
+        close = {*catalogue.merge_candidates(catalogue.number(interest))}
+        of = table.of(source)
+        found = {each: None for each in of if catalogue.number(each) in close} if close else {}
+        if bound:
+            found.update(dict.fromkeys(islice(reversed(list(of)), TRIED_MAX)))
+        mergers = table.mergers.get(source, {})
+        found.pop(interest, None)
+        return sorted(found, key=lambda each: each not in mergers)
+
+    @staticmethod
+    def _absorb(table: RoutingTable, source: str, merger: Interest, parts: dict[Interest, None]) -> None:
+        """What a merger covers goes out of the table and becomes part of it."""
+        mergers = table.mergers.get(source, {})
+        held = dict(parts)
+        for covered in table.covered_at(merger, source):
+            held.update(mergers.get(covered, {covered: None}))
+        table.remove_all([*parts, *table.covered_at(merger, source)], source)
+        if source in table.neighbours:
+            catalogue = table.catalogue
+            numbers = {catalogue.number(part): part for part in held}
+            held = {
+                part: None
+                for number, part in numbers.items()
+                if all(
+                    other >= number and catalogue.covers(number, other)
+                    for other in catalogue.covering(number) & numbers.keys()
+                )
+            }
+        table.mergers.setdefault(source, {})[merger] = held
+
+    # -- unsubscriptions -----------------------------------------------------------------------------------
+
+    def _leave(
+        self, table: RoutingTable, source: str, arriving: list[Interest], leaving: list[Interest]
+    ) -> Outcome:
+        """Mergers that have lost a part and are no longer mergers of the rest fall apart."""
+        remote = source in table.neighbours
+        for interest in (*arriving, *leaving) if remote else ():
+            table.remove_all(table.covered_at(interest, source), source)
+        bound = self.imperfection_max if remote else 0.0
+        for merger, parts in list(table.mergers.get(source, {}).items()):
+            lost = self._lost(table, parts, arriving, leaving) if remote else parts.keys() & {*leaving}
+            if not lost:
+                continue
+            for part in lost:
+                del parts[part]
+            if parts and table.catalogue.is_merger(merger.filter, (each.filter for each in parts), bound):
+                continue
+            table.remove(merger, source)
+            arriving = [*arriving, *parts]
+            leaving = [*leaving, merger]
+        arriving = [each for each in arriving if not self._join_merger(table, each, source)]
+        if remote:
+            arriving = self.prune(table, arriving)
+        else:
+            # A client speaks for each of its filters, also for one that another covers: none is pruned.
+            table.remove_all(leaving, source)
+        return super().administer(table, source, arriving, self.prune(table, leaving))
+
+    @staticmethod
+    def _lost(
+        table: RoutingTable,
+        parts: dict[Interest, None],
+        arriving: Sequence[Interest],
+        leaving: Sequence[Interest],
+    ) -> list[Interest]:
+        """What is covered by a filter that leaves, and not by one that comes in its place."""
+        catalogue = table.catalogue
+        coming = {catalogue.number(interest) for interest in arriving}
+        going = {catalogue.number(interest) for interest in leaving}
+        lost = []
+        for part in parts:
+            above = catalogue.covering(catalogue.number(part))
+            if above & going and not above & coming:
+                lost.append(part)
+        return lost
+
+
+class ImperfectMerging(Merging):
+    """Imperfect merging: at most the share `imperfection_max` of a merger is what no part of it asks for."""
+
+    name: ClassVar[str] = "imperfect"
+
+    def __init__(self, imperfection_max: float = 0.2) -> None:
+        if not 0 <= imperfection_max <= 1:
+            raise ValueRefused(f"an imperfection is a share between 0 and 1, not {imperfection_max}")
+        self.imperfection_max = imperfection_max

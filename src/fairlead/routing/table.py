@@ -1,0 +1,187 @@
+"""The routing table T of a broker B, and the sets that the algorithms are written in (book 4.2.2, 4.5).
+
+A routing entry (F, D) says: what matches F goes to D, a neighbour or a local client. With N(F) for the
+notifications that F matches, and `F ⊒ G` for N(F) ⊇ N(G):
+
+    of(D)                 T|D    the interests with the destination D
+    but(D)                T\\D    the interests with any other destination
+    destinations(n)       F_B(n) where n goes
+    identical(F, D)       C^I    the interests with the destination D that are identical to F
+    covered(F)            C^L    the entries that F covers
+    without_identical(F)  D^I    the neighbours H such that nothing in T\\H is identical to F
+    without_cover(F)      D^U    the neighbours H such that nothing in T\\H covers F
+    without_proper_cover  D^PU   the neighbours H such that nothing in T\\H covers F, but for what is identical
+
+Where filters go is decided here, too: to all neighbours, except that brokers below this one in a hierarchy
+never learn of filters (book 4.6.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, KeysView, Set
+from typing import Final, TypeAlias
+
+from fairlead.model import Notification
+from fairlead.routing.catalogue import Catalogue
+from fairlead.routing.interest import Interest
+
+__all__ = ["Entry", "RoutingTable"]
+
+Entry: TypeAlias = tuple[Interest, str]
+_NONE: Final[dict[Interest, None]] = {}
+
+
+class RoutingTable:
+    """Routing entries (F, D), found by destination and by filter."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.neighbours: dict[str, None] = {}
+        """The brokers next to this one, in the order in which they came."""
+        self.deaf: set[str] = set()
+        """The neighbours that filters are not forwarded to: those below in a hierarchy."""
+        self.mergers: dict[str, dict[Interest, dict[Interest, None]]] = {}
+        """Per destination the interests that this broker made by merging, each with those it was made of."""
+        self.ended: dict[Interest, None] = {}
+        """Where filters travel on several ways: interests that are known to have ended."""
+        self._of: dict[str, dict[Interest, None]] = {}
+        self._at: dict[int, tuple[Entry, ...]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Entry]:
+        return ((interest, destination) for destination, of in self._of.items() for interest in of)
+
+    def __contains__(self, entry: Entry) -> bool:
+        interest, destination = entry
+        return interest in self._of.get(destination, _NONE)
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def add(self, interest: Interest, destination: str) -> bool:
+        """T ∪ {(F, D)}; whether it was new."""
+        of = self._of.setdefault(destination, {})
+        if interest in of:
+            return False
+        of[interest] = None
+        number = self.catalogue.hold(interest)
+        self._at[number] = (*self._at.get(number, ()), (interest, destination))
+        self._size += 1
+        return True
+
+    def remove(self, interest: Interest, destination: str) -> bool:
+        """T \\ {(F, D)}; whether it was there."""
+        of = self._of.get(destination, _NONE)
+        if interest not in of:
+            return False
+        del of[interest]
+        if not of:
+            del self._of[destination]
+        if destination in self.mergers:
+            self.mergers[destination].pop(interest, None)
+            if not self.mergers[destination]:
+                del self.mergers[destination]
+        number = self.catalogue.release(interest)
+        left = tuple(entry for entry in self._at[number] if entry != (interest, destination))
+        if left:
+            self._at[number] = left
+        else:
+            del self._at[number]
+        self._size -= 1
+        return True
+
+    def remove_all(self, interests: Iterable[Interest], destination: str) -> None:
+        """T \\ {(F, D) | F among the interests}."""
+        for interest in list(interests):
+            self.remove(interest, destination)
+
+    # -- where things go -----------------------------------------------------------------------------------
+
+    @property
+    def hearers(self) -> list[str]:
+        """The neighbours that filters are forwarded to."""
+        if not self.deaf:
+            return list(self.neighbours)
+        return [neighbour for neighbour in self.neighbours if neighbour not in self.deaf]
+
+    def destinations(self, notification: Notification) -> dict[str, None]:
+        """F_B(n): the destinations with an entry that the notification matches."""
+        found: dict[str, None] = {}
+        for number in sorted(self._at.keys() & self.catalogue.matching(notification)):
+            for _, destination in self._at[number]:
+                found[destination] = None
+        return found
+
+    # -- what is there -------------------------------------------------------------------------------------
+
+    def of(self, destination: str) -> KeysView[Interest]:
+        """T|D."""
+        return self._of.get(destination, _NONE).keys()
+
+    def but(self, destination: str) -> Iterator[Interest]:
+        """T\\D; an interest that has several other destinations comes several times."""
+        return (interest for other, of in self._of.items() if other != destination for interest in of)
+
+    def places(self) -> KeysView[str]:
+        """The destinations that have an entry."""
+        return self._of.keys()
+
+    def _entries(self, numbers: Set[int]) -> list[Entry]:
+        here = self._at.keys() & numbers
+        if len(here) == 1:
+            return list(self._at[here.pop()])
+        return [entry for number in sorted(here) for entry in self._at[number]]
+
+    def identical(self, interest: Interest, destination: str) -> list[Interest]:
+        """C^I(F, D)."""
+        numbers = self.catalogue.identical(self.catalogue.number(interest))
+        return [each for each, there in self._entries(numbers) if there == destination]
+
+    def covered(self, interest: Interest) -> list[Entry]:
+        """C^L(F)."""
+        return self._entries(self.catalogue.covered_by(self.catalogue.number(interest)))
+
+    def covered_at(self, interest: Interest, destination: str) -> list[Interest]:
+        """C^L(F, D)."""
+        return [each for each, there in self.covered(interest) if there == destination]
+
+    def properly_covered(self, interest: Interest) -> list[Entry]:
+        """C^L(F) \\ C^I(F)."""
+        number = self.catalogue.number(interest)
+        below = self.catalogue.covered_by(number)
+        return self._entries(below - self.catalogue.identical(number))
+
+    def holding(self, interest: Interest) -> set[str]:
+        """The destinations with an entry for this very interest."""
+        at = self._at.get(self.catalogue.number(interest), ())
+        return {destination for each, destination in at if each == interest}
+
+    def asking(self, interest: Interest) -> set[str]:
+        """The destinations with an entry that is identical to F."""
+        numbers = self.catalogue.identical(self.catalogue.number(interest))
+        return {destination for _, destination in self._entries(numbers)}
+
+    def without_identical(self, interest: Interest) -> list[str]:
+        """D^I(F)."""
+        return self._served_from_at_most(self.catalogue.identical(self.catalogue.number(interest)))
+
+    def without_cover(self, interest: Interest) -> list[str]:
+        """D^U(F)."""
+        return self._served_from_at_most(self.catalogue.covering(self.catalogue.number(interest)))
+
+    def without_proper_cover(self, interest: Interest) -> list[str]:
+        """D^PU(F)."""
+        number = self.catalogue.number(interest)
+        above = self.catalogue.covering(number) - self.catalogue.identical(number)
+        return self._served_from_at_most(above)
+
+    def _served_from_at_most(self, numbers: Set[int]) -> list[str]:
+        """The neighbours H such that no entry with one of these filters has a destination other than H."""
+        serving: set[str] = set()
+        for number in self._at.keys() & numbers:
+            serving.update(destination for _, destination in self._at[number])
+            if len(serving) > 1:
+                return []
+        return [each for each in self.hearers if not serving or each in serving]
