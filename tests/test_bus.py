@@ -251,8 +251,6 @@ def test_an_id_belongs_to_one_subscription(bus: Bus) -> None:
     bus.subscribe("n = 1", id="a", subscriber="ada")
     with pytest.raises(SubscriptionRefused, match="the id 'a' is taken"):
         bus.subscribe("n = 2", id="a")
-    with pytest.raises(SubscriptionRefused, match="under the id 'a'"):
-        bus.subscribe("n = 1", id="b", subscriber="ada")
 
 
 # -- order and re-entrance ---------------------------------------------------------------------------------
@@ -608,3 +606,19 @@ def test_the_bus_does_what_the_specification_says(steps: list[tuple[str, str, in
     assert {(each.subscriber, str(each.filter)) for each in bus.subscriptions} == {
         (name, FILTERS[number]) for name, number in active
     }
+
+
+def test_the_same_filter_under_two_ids_is_two_subscriptions_and_one_delivery() -> None:
+    bus = Bus()
+    got: list[Notification] = []
+    first = bus.subscribe("x > 1", got.append, subscriber="ada", id="s1")
+    second = bus.subscribe("x > 1", got.append, subscriber="ada", id="s2")
+    assert bus.subscribe("x > 1", got.append, subscriber="ada") is first
+    assert bus.subscribe("x > 1", got.append, subscriber="ada", id="s2") is second
+    bus.publish({"x": 2})
+    assert len(got) == 1
+    assert bus.unsubscribe(first)
+    bus.publish({"x": 3})
+    assert bus.unsubscribe(second)
+    bus.publish({"x": 4})
+    assert len(got) == 2

@@ -157,7 +157,7 @@ class Bus:
         self._engine: Engine[str] = engine_named(engine) if isinstance(engine, str) else engine
         self._subscriptions: dict[str, Subscription] = {}
         # Only subscribers that were named: the others cannot be joined.
-        self._by_filter: dict[tuple[str, Filter], Subscription] = {}
+        self._by_filter: dict[tuple[str, Filter], dict[str, Subscription]] = {}
         self._receivers: dict[str, _Receiver] = {}
         self._advertised: dict[str, dict[Filter, Advertisement]] = {}
         self._identities = LatestIdentities(remembered)
@@ -292,8 +292,9 @@ class Bus:
         """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
 
         A subscriber that subscribes to the same filter again gets the same subscription, and one
-        `unsubscribe` ends it (book 2.5.2). `maxsize` bounds the queue; when it is full, the handing over
-        either waits (`block`) or pushes out the oldest one, which is counted (`drop_oldest`).
+        `unsubscribe` ends it (book 2.5.2); under another id it is another subscription. `maxsize` bounds the
+        queue; when it is full, the handing over either waits (`block`) or pushes out the oldest one, which is
+        counted (`drop_oldest`).
 
         On an ordered bus it holds for order times in [since, until); what the watermark has passed is gone.
         """
@@ -306,13 +307,10 @@ class Bus:
             )
         with self._lock:
             self._check_open()
-            existing = None if subscriber is None else self._by_filter.get((subscriber, parsed))
+            known = {} if subscriber is None else self._by_filter.get((subscriber, parsed), {})
+            existing = next(iter(known.values()), None) if id is None else known.get(id)
             if existing is not None:
                 existing._receiver.check_same(callback)
-                if id not in (None, existing.id):
-                    raise SubscriptionRefused(
-                        f"{subscriber!r} subscribes to this filter already, under the id {existing.id!r}"
-                    )
                 return existing
             identity = self._fresh_id() if id is None else id
             if identity in self._subscriptions:
@@ -333,7 +331,7 @@ class Bus:
             self._subscriptions[identity] = subscription
             receiver.active.add(identity)
             if subscriber is not None:
-                self._by_filter[subscriber, parsed] = subscription
+                self._by_filter.setdefault((subscriber, parsed), {})[identity] = subscription
                 self._receivers[subscriber] = receiver
             if self._trace is not None:
                 self._trace.subscribed(name, identity, parsed, validity)
@@ -356,7 +354,10 @@ class Bus:
             if self._trace is not None:  # not before: a delivery may begin up to here
                 self._trace.unsubscribed(found.subscriber, identity)
             if self._receivers.get(found.subscriber) is found._receiver:
-                del self._by_filter[found.subscriber, found.filter]
+                alike = self._by_filter[found.subscriber, found.filter]
+                del alike[identity]
+                if not alike:
+                    del self._by_filter[found.subscriber, found.filter]
                 if last:
                     del self._receivers[found.subscriber]
             return True

@@ -299,17 +299,18 @@ class Broker:
         refusal = declared.refusal(call.id, call.filter)
         if refusal is not None:
             self._effects.append(Refuse(call.source, refusal))
-        elif call.id not in declared.by_id:
-            self.clients.subscribe(call.source, call.id, call.filter)
+        elif self.clients.subscribe(call.source, call.id, call.filter):
             self._administer(
                 call.source, self._declare(call.source, call.filter, now, advertisements=False), ()
             )
 
     def _unsubscribe(self, call: Unsubscribe, now: int) -> None:
-        filter = self.clients.unsubscribe(call.source, call.id)
-        if filter is None:
+        removed = self.clients.unsubscribe(call.source, call.id)
+        if removed is None:
             self._effects.append(Refuse(call.source, f"there is no subscription {call.id!r}"))
-        else:
+            return
+        filter, is_last = removed
+        if is_last:
             self._administer(call.source, (), self._recall(call.source, [filter], advertisements=False))
 
     def _advertise(self, call: Advertise, now: int) -> None:
@@ -323,13 +324,15 @@ class Broker:
                 self._administer_advertisements(call.source, advertised, ())
 
     def _unadvertise(self, call: Unadvertise, now: int) -> None:
-        filter = self.clients.join(call.source).advertisements.remove(call.id)
-        if filter is None:
+        removed = self.clients.join(call.source).advertisements.remove(call.id)
+        if removed is None:
             self._effects.append(Refuse(call.source, f"there is no advertisement {call.id!r}"))
             return
-        advertised = self._recall(call.source, [filter], advertisements=True)
-        if self.settings.advertisements is not None:
-            self._administer_advertisements(call.source, (), advertised)
+        filter, is_last = removed
+        if is_last:
+            advertised = self._recall(call.source, [filter], advertisements=True)
+            if self.settings.advertisements is not None:
+                self._administer_advertisements(call.source, (), advertised)
 
     # -- filters -------------------------------------------------------------------------------------------
 

@@ -13,34 +13,35 @@ __all__ = ["Client", "Clients", "Declared"]
 
 @dataclass(slots=True)
 class Declared:
-    """Filters under ids; a filter is there once (book 2.5.2: what a client subscribes to is a set)."""
+    """Filters under ids. What others are told of is the set of filters (book 2.5.2)."""
 
     by_id: dict[str, Filter] = field(default_factory=dict)
-    by_filter: dict[Filter, str] = field(default_factory=dict)
+    by_filter: dict[Filter, dict[str, None]] = field(default_factory=dict)
 
     def refusal(self, id: str, filter: Filter) -> str | None:
         """Why a filter cannot be declared under an id; None where it can, or is already."""
-        if id in self.by_id:
-            same = self.by_id[id] == filter
-            return None if same else f"the id {id!r} is taken"
-        if filter in self.by_filter:
-            return f"this filter is there already, under the id {self.by_filter[filter]!r}"
+        if self.by_id.get(id, filter) != filter:
+            return f"the id {id!r} is taken"
         return None
 
     def add(self, id: str, filter: Filter) -> bool:
-        """Declare a filter; whether it is new."""
-        if id in self.by_id:
-            return False
+        """Declare a filter; whether it is the first of its kind."""
+        ids = self.by_filter.setdefault(filter, {})
+        is_first = not ids
         self.by_id[id] = filter
-        self.by_filter[filter] = id
-        return True
+        ids[id] = None
+        return is_first
 
-    def remove(self, id: str) -> Filter | None:
-        """Take a filter back; None where there is none under the id."""
+    def remove(self, id: str) -> tuple[Filter, bool] | None:
+        """Take a filter back, and whether it was the last of its kind; None where there is none under the id."""
         filter = self.by_id.pop(id, None)
-        if filter is not None:
+        if filter is None:
+            return None
+        ids = self.by_filter[filter]
+        del ids[id]
+        if not ids:
             del self.by_filter[filter]
-        return filter
+        return filter, not ids
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class Clients:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._clients: dict[str, Client] = {}
-        self._numbers: dict[str, dict[int, str]] = {}
+        self._numbers: dict[str, dict[int, dict[str, None]]] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._clients
@@ -78,20 +79,28 @@ class Clients:
             self.unsubscribe(name, id)
         del self._clients[name]
 
-    def subscribe(self, name: str, id: str, filter: Filter) -> None:
-        """Note a new subscription of a client who is here."""
-        self._clients[name].subscriptions.add(id, filter)
-        self._numbers.setdefault(name, {})[self._catalogue.hold(self._catalogue.interest(filter))] = id
+    def subscribe(self, name: str, id: str, filter: Filter) -> bool:
+        """Note a subscription of a client who is here; whether it is the client's first to this filter."""
+        is_first = self._clients[name].subscriptions.add(id, filter)
+        interest = self._catalogue.interest(filter)
+        number = self._catalogue.hold(interest) if is_first else self._catalogue.number(interest)
+        self._numbers.setdefault(name, {}).setdefault(number, {})[id] = None
+        return is_first
 
-    def unsubscribe(self, name: str, id: str) -> Filter | None:
-        """Forget a subscription; None where there is none under the id."""
+    def unsubscribe(self, name: str, id: str) -> tuple[Filter, bool] | None:
+        """Forget a subscription: its filter, and whether it was the last to it; None where there is none."""
         client = self._clients.get(name)
-        filter = None if client is None else client.subscriptions.remove(id)
-        if filter is not None:
-            del self._numbers[name][self._catalogue.release(self._catalogue.interest(filter))]
-        return filter
+        removed = None if client is None else client.subscriptions.remove(id)
+        if removed is not None:
+            filter, is_last = removed
+            own, number = self._numbers[name], self._catalogue.number(self._catalogue.interest(filter))
+            del own[number][id]
+            if is_last:
+                del own[number]
+                self._catalogue.release(self._catalogue.interest(filter))
+        return removed
 
     def matching(self, name: str, numbers: Set[int]) -> tuple[str, ...]:
         """The ids of a client's subscriptions whose filters have these numbers, sorted."""
         own = self._numbers.get(name, {})
-        return tuple(sorted(own[number] for number in numbers & own.keys()))
+        return tuple(sorted(id for number in numbers & own.keys() for id in own[number]))

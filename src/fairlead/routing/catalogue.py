@@ -60,6 +60,7 @@ class Catalogue:
         self._unplaced: dict[int, Filter] = {}
         self._above: dict[int, set[int]] = {}
         self._below: dict[int, set[int]] = {}
+        self._same: dict[int, set[int]] = {}
         self._overlaps: dict[tuple[int, int], bool] = {}
         self._merged: dict[tuple[int, int, float], Filter | None] = {}
         self._last: tuple[Notification | None, frozenset[int]] = (None, frozenset())
@@ -71,6 +72,9 @@ class Catalogue:
 
     def number(self, interest: Interest) -> int:
         """The number of an interest's filter."""
+        noted = interest._number
+        if noted is not None and noted[0] is self:
+            return noted[1]
         number = self._known.get(interest)
         if number is not None:
             return number
@@ -82,6 +86,7 @@ class Catalogue:
             self._filters[number] = self._unmatched[number] = self._unplaced[number] = interest.filter
             self._idle[number] = None
         self._known[interest] = number
+        interest._number = (self, number)
         self._interests.setdefault(number, []).append(interest)
         return number
 
@@ -102,7 +107,7 @@ class Catalogue:
 
     def release(self, interest: Interest) -> int:
         """The opposite of `hold`."""
-        number = self._known[interest]
+        number = self.number(interest)
         self._held[number] -= 1
         if not self._held[number]:
             del self._held[number]
@@ -121,10 +126,13 @@ class Catalogue:
             del self._numbers[self._filters.pop(number)]
             for interest in self._interests.pop(number):
                 del self._known[interest]
+                interest._number = None
             if self._unmatched.pop(number, None) is None:
                 self._matcher.remove(number)
             if self._unplaced.pop(number, None) is None:
                 self._poset.remove(number)
+                for other in self._same.pop(number) - {number}:
+                    self._same[other].discard(number)
                 for other in self._above.pop(number) - {number}:
                     self._below[other].discard(number)
                 for other in self._below.pop(number) - {number}:
@@ -150,7 +158,9 @@ class Catalogue:
 
     def identical(self, number: int) -> Set[int]:
         """The filters that match the same notifications, itself included."""
-        return self.covering(number) & self.covered_by(number)
+        if self._unplaced:
+            self._place()
+        return self._same[number]
 
     def covers(self, one: int, other: int) -> bool:
         """Whether filter `one` covers filter `other`."""
@@ -192,10 +202,13 @@ class Catalogue:
             above, below = self._poset.place(number, filter)
             self._above[number] = {number, *above}
             self._below[number] = {number, *below}
+            self._same[number] = self._above[number] & self._below[number]
             for other in above:
                 self._below[other].add(number)
             for other in below:
                 self._above[other].add(number)
+            for other in self._same[number] - {number}:
+                self._same[other].add(number)
         self._unplaced.clear()
 
     # -- whom a notification concerns ----------------------------------------------------------------------

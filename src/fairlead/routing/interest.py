@@ -16,7 +16,7 @@ class Interest:
     with two owners. The algorithms that compare filters by what they match forward them without an owner.
     """
 
-    __slots__ = ("_hash", "filter", "owner")
+    __slots__ = ("_hash", "_number", "filter", "owner")
 
     filter: Final[Filter]
     owner: Final[str]
@@ -26,6 +26,8 @@ class Interest:
         self.owner = owner
         # Tables are dictionaries of interests, and hashing a filter walks all of it.
         self._hash = hash((filter, owner))
+        # The catalogue that knows this very object, and the filter's number there: it is asked for all the time.
+        self._number: tuple[object, int] | None = None
 
     def __hash__(self) -> int:
         return self._hash

@@ -184,4 +184,6 @@ class RoutingTable:
             serving.update(destination for _, destination in self._at[number])
             if len(serving) > 1:
                 return []
-        return [each for each in self.hearers if not serving or each in serving]
+        if not serving:
+            return self.hearers
+        return [each for each in serving if each in self.neighbours and each not in self.deaf]

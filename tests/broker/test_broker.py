@@ -1,0 +1,224 @@
+"""One broker: a message in, effects out, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.broker import Broker, Settings
+from fairlead.broker.messages import (
+    Acknowledge,
+    Admin,
+    Advertise,
+    Append,
+    Batch,
+    Connect,
+    Deliver,
+    Disconnect,
+    Effect,
+    Forward,
+    Join,
+    Leave,
+    Link,
+    Publish,
+    Refuse,
+    Send,
+    Subscribe,
+    Synced,
+    Tick,
+    Unadvertise,
+    Unlink,
+    Unsubscribe,
+    Wake,
+)
+from fairlead.filters import parse
+from fairlead.model import Notification
+from fairlead.routing import Covering, Flooding, Identity, Interest, Simple, Strategy
+
+
+def broker(strategy: Strategy | None = None, **settings: Any) -> Broker:
+    return Broker("B1", Settings(strategy or Covering(), **settings), ("B2", "B3"))
+
+
+def interest(text: str, owner: str = "") -> Interest:
+    return Interest(parse(text), owner)
+
+
+def notification(id: str = "1", producer: str = "p", **attributes: Any) -> Notification:
+    return replace(Notification.of(attributes), id=id, producer=producer)
+
+
+def sends(effects: list[Effect]) -> dict[str, Any]:
+    return {effect.to: effect.message for effect in effects if isinstance(effect, Send)}
+
+
+def test_a_subscription_is_told_to_all_neighbours_and_a_match_delivered() -> None:
+    one = broker()
+    told = sends(one.handle(Subscribe("ada", "s1", parse("x > 1")), 0))
+    assert told == {to: Admin("B1", (interest("x > 1"),)) for to in ("B2", "B3")}
+    n = notification(x=2)
+    assert one.handle(Forward("B2", n), 0) == [Deliver("ada", n, ("s1",))]
+    assert one.handle(Forward("B2", notification(x=1)), 0) == []
+
+
+def test_a_notification_is_delivered_once_with_all_ids_that_match() -> None:
+    one = broker()
+    one.handle(Subscribe("ada", "s2", parse("x > 1")), 0)
+    one.handle(Subscribe("ada", "s1", parse("x > 0")), 0)
+    [delivery] = one.handle(Publish("p", notification(x=5)), 0)
+    assert delivery == Deliver("ada", notification(x=5), ("s1", "s2"))
+
+
+def test_a_publication_goes_to_clients_here_and_never_back_to_a_neighbour() -> None:
+    one = broker(Flooding())
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    n = notification(x=1)
+    assert sends(one.handle(Publish("p", n), 0)) == {"B2": Forward("B1", n), "B3": Forward("B1", n)}
+    assert sends(one.handle(Forward("B2", n), 0)) == {"B3": Forward("B1", n)}
+
+
+def test_a_filter_under_two_ids_is_told_once_and_stays_until_both_have_ended() -> None:
+    one = broker()
+    one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
+    assert one.handle(Subscribe("ada", "s2", parse("x > 1")), 0) == []
+    [delivery] = one.handle(Forward("B2", notification(x=2)), 0)
+    assert delivery == Deliver("ada", notification(x=2), ("s1", "s2"))
+    assert one.handle(Unsubscribe("ada", "s1"), 0) == []
+    [delivery] = one.handle(Forward("B2", notification(x=2)), 0)
+    assert delivery == Deliver("ada", notification(x=2), ("s2",))
+    assert list(sends(one.handle(Unsubscribe("ada", "s2"), 0))) == ["B2", "B3"]
+
+
+def test_an_id_that_is_taken_is_refused_and_a_repeated_call_is_nothing() -> None:
+    one = broker()
+    one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
+    assert one.handle(Subscribe("ada", "s1", parse("x > 1")), 0) == []
+    assert one.handle(Subscribe("ada", "s1", parse("x > 2")), 0) == [Refuse("ada", "the id 's1' is taken")]
+    assert one.handle(Unsubscribe("ada", "s9"), 0) == [Refuse("ada", "there is no subscription 's9'")]
+    assert one.handle(Unadvertise("ada", "a9"), 0) == [Refuse("ada", "there is no advertisement 'a9'")]
+
+
+def test_a_notification_without_producer_or_id_gets_both_and_a_duplicate_is_refused() -> None:
+    one = broker()
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    [first] = one.handle(Publish("pub", Notification.of({"x": 1})), 0)
+    [second] = one.handle(Publish("pub", Notification.of({"x": 1})), 0)
+    assert isinstance(first, Deliver)
+    assert isinstance(second, Deliver)
+    assert first.notification.producer == "pub"
+    assert first.notification.id != second.notification.id
+    one.handle(Publish("pub", notification("7", x=1)), 0)
+    assert one.handle(Publish("pub", notification("7", x=1)), 0) == [
+        Refuse("pub", "this notification was published before")
+    ]
+
+
+def test_who_leaves_takes_subscriptions_and_advertisements_along() -> None:
+    one = broker(advertisements=Covering())
+    one.handle(Advertise("ada", "a1", parse("exists x")), 0)
+    one.handle(Admin("B2", (interest("exists x"),), (), True), 0)
+    one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
+    told = one.handle(Leave("ada"), 0)
+    assert Send("B2", Admin("B1", (), (interest("x > 1"),))) in told
+    assert Send("B2", Admin("B1", (), (interest("exists x"),), True)) in told
+    assert "ada" not in one.clients
+    assert one.handle(Leave("ada"), 0) == []
+
+
+def test_only_what_is_advertised_may_be_published() -> None:
+    one = broker(advertisements=Simple())
+    n = notification(x=1)
+    refused = [Refuse("p", "no advertisement of this client matches")]
+    assert one.handle(Publish("p", n), 0) == refused
+    one.handle(Advertise("p", "a1", parse("x > 5")), 0)
+    assert one.handle(Publish("p", notification("2", x=1)), 0) == refused
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    [delivery] = one.handle(Publish("p", notification("3", x=6)), 0)
+    assert isinstance(delivery, Deliver)
+
+
+def test_subscriptions_go_where_something_is_advertised_that_overlaps() -> None:
+    one = broker(advertisements=Covering())
+    assert sends(one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)) == {}
+    told = sends(one.handle(Admin("B2", (interest("x > 5"),), (), True), 0))
+    assert told["B2"] == Admin("B1", (interest("x > 1"),))
+    assert told["B3"] == Admin("B1", (interest("x > 5"),), (), True)
+    # What nobody offers any more is not asked for.
+    one.handle(Admin("B3", (interest("x < 9"),)), 0)
+    assert (interest("x < 9"), "B3") in one.subscriptions
+    one.handle(Admin("B2", (), (interest("x > 5"),), True), 0)
+    assert (interest("x < 9"), "B3") not in one.subscriptions
+    assert (interest("x > 1"), "ada") in one.subscriptions
+
+
+def test_new_neighbours_exchange_what_they_have_to_know() -> None:
+    one = Broker("B1", Settings(Covering()), ("B2",))
+    one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
+    one.handle(Admin("B2", (interest("x > 5"),)), 0)
+    effects = one.handle(Link("B3"), 0)
+    assert [effect.message for effect in effects if isinstance(effect, Send)] == [
+        Connect("B1"),
+        Admin("B1", (interest("x > 1"),)),
+    ]
+    # What comes before the other side has said so belongs to an earlier link.
+    one.handle(Admin("B3", (interest("x < 0"),)), 0)
+    assert list(one.subscriptions.of("B3")) == []
+    one.handle(Connect("B3"), 0)
+    one.handle(Admin("B3", (interest("x < 0"),)), 0)
+    assert list(one.subscriptions.of("B3")) == [interest("x < 0")]
+
+
+def test_a_neighbour_that_has_gone_takes_its_filters_along() -> None:
+    one = broker()
+    one.handle(Admin("B2", (interest("x > 1"),)), 0)
+    one.handle(Subscribe("ada", "s1", parse("x > 5")), 0)
+    told = sends(one.handle(Disconnect("B2"), 0))
+    assert told == {"B3": Admin("B1", (interest("x > 5"),), (interest("x > 1"),))}
+    assert one.neighbours == ["B3"]
+    assert sends(one.handle(Unlink("B3"), 0)) == {"B3": Disconnect("B1")}
+    assert one.handle(Unlink("B3"), 0) == []
+
+
+def test_flooding_forgets_a_neighbour_that_has_gone() -> None:
+    one = broker(Flooding())
+    one.handle(Unlink("B2"), 0)
+    assert list(sends(one.handle(Publish("p", notification(x=1)), 0))) == ["B3"]
+
+
+def test_what_waits_for_the_same_neighbour_goes_as_one_message() -> None:
+    one = broker(batch_us=1_000)
+    assert one.handle(Subscribe("ada", "s1", parse("x = 1")), 5) == [Wake(1_005)]
+    assert one.handle(Subscribe("ada", "s2", parse("x = 2")), 600) == []
+    told = sends(one.handle(Tick(), 1_005))
+    assert told["B2"] == Batch("B1", (Admin("B1", (interest("x = 1"),)), Admin("B1", (interest("x = 2"),))))
+    other = broker()
+    other.handle(Batch("B2", (Admin("B2", (interest("x = 1"),)), Admin("B2", (interest("x = 2"),)))), 0)
+    assert set(other.subscriptions.of("B2")) == {interest("x = 1"), interest("x = 2")}
+
+
+def test_a_durable_publication_waits_for_the_log() -> None:
+    one = broker(durable=True)
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    n, m = notification("1", x=1), notification("2", x=2)
+    assert one.handle(Publish("p", n), 0) == [Append(1, Publish("p", n))]
+    assert one.handle(Publish("p", m), 0) == [Append(2, Publish("p", m))]
+    assert one.handle(Synced(1), 0) == [Acknowledge("p", n), Deliver("ada", n, ("s1",))]
+    assert one.handle(Synced(2), 0) == [Acknowledge("p", m), Deliver("ada", m, ("s1",))]
+    assert one.handle(Synced(2), 0) == []
+
+
+def test_in_a_hierarchy_the_parent_gets_everything_and_is_the_only_one_told_of_filters() -> None:
+    one = broker(Identity(), parent="B2", children=frozenset({"B3"}))
+    assert list(sends(one.handle(Subscribe("ada", "s1", parse("x > 1")), 0))) == ["B2"]
+    assert list(sends(one.handle(Publish("p", notification(x=0)), 0))) == ["B2"]
+    assert list(sends(one.handle(Forward("B3", notification("2", x=0)), 0))) == ["B2"]
+    assert sends(one.handle(Forward("B2", notification("3", x=0)), 0)) == {}
+    one.handle(Admin("B3", (interest("x = 0"),)), 0)
+    assert list(sends(one.handle(Forward("B2", notification("4", x=0)), 0))) == ["B3"]
+
+
+@pytest.mark.parametrize("call", [Join("ada"), Tick()])
+def test_some_messages_ask_for_nothing(call: Any) -> None:
+    assert broker().handle(call, 0) == []
