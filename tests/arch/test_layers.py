@@ -51,7 +51,7 @@ HOMES: dict[str, frozenset[str]] = {
     ),
     **dict.fromkeys(("starlette", "uvicorn"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
-    "matplotlib": frozenset({"bench"}),
+    "matplotlib": frozenset({"bench", "simulation"}),
     "rich": frozenset({"cli"}),
 }
 

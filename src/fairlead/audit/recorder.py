@@ -59,32 +59,37 @@ class Recorder:
             notification_to_json(thing) if isinstance(thing, Notification) else render(thing)
 
     def published(self, notification: Notification, key: OrderKey | None = None) -> None:
-        self._record(Published(notification, key or OrderKey.of(notification)))
+        self.record(Published(notification, key or OrderKey.of(notification)))
 
     def subscribed(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
-        self._record(Subscribed(subscriber, id, filter, validity.since, validity.until))
+        self.record(Subscribed(subscriber, id, filter, validity.since, validity.until))
 
     def unsubscribed(self, subscriber: str, id: str) -> None:
-        self._record(Unsubscribed(subscriber, id))
+        self.record(Unsubscribed(subscriber, id))
 
     def advertised(self, producer: str, filter: Filter) -> None:
         self._advertisements_made += 1
         id = self._advertisements[producer, filter] = f"a{self._advertisements_made}"
-        self._record(Advertised(producer, id, filter))
+        self.record(Advertised(producer, id, filter))
 
     def unadvertised(self, producer: str, filter: Filter) -> None:
-        self._record(Unadvertised(producer, self._advertisements.pop((producer, filter))))
+        self.record(Unadvertised(producer, self._advertisements.pop((producer, filter))))
 
     def notified(self, subscriber: str, notification: Notification, subscriptions: tuple[str, ...]) -> None:
-        self._record(Notified(subscriber, identity_of(notification), subscriptions))
+        self.record(Notified(subscriber, identity_of(notification), subscriptions))
 
     def ended(self) -> None:
         """Everything has been delivered; what happens from now on is no longer part of the trace."""
-        self._record(Ended())
+        self.record(Ended())
+        self.stop()
+
+    def stop(self) -> None:
+        """Nothing more is recorded; where the trace has no end yet, it stays without one."""
         with self._lock:
             self._stop()
 
-    def _record(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
+        """Record any event; the methods above are for the common ones."""
         with self._lock:
             try:
                 if self._stream is not None:

@@ -18,7 +18,7 @@ subscription to a type is in the trees of its subtypes (Hermes' type hierarchies
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fairlead.broker.broker import Broker, Settings
@@ -51,17 +51,20 @@ from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.routing import Catalogue, Covering, Identity, RoutingTable, Strategy
 
-__all__ = ["RendezvousBroker", "RendezvousSettings", "hermes", "scribe"]
+__all__ = ["RendezvousBroker", "RendezvousSettings", "hermes", "scribe", "types_named"]
 
 Parent = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class RendezvousSettings:
-    """Which types there are, in which attribute a notification names its own, and how a tree is kept."""
+    """Which types there are, what is of each, and how a tree is kept.
 
-    types: tuple[str, ...]
-    attribute: str = "type"
+    No notification is of two types. A type may be any part of all notifications, such as a range of values:
+    then the space of publications is divided among the brokers.
+    """
+
+    types: Mapping[str, Filter]
     strategy: Strategy = field(default_factory=Covering)
     advertisements: Strategy | None = None
     topics: bool = False
@@ -76,19 +79,20 @@ class RendezvousSettings:
         if self.topics and self.advertisements is not None:
             raise ValueRefused("topics are not advertised")
 
-    def is_of(self, type_name: str) -> Filter:
-        """The filter for what is of this type itself."""
-        return Constraint(Attribute(self.attribute), Op.EQ, type_name)
+
+def types_named(names: Iterable[str], attribute: str = "type") -> dict[str, Filter]:
+    """Types by their names, which notifications have in an attribute."""
+    return {name: Constraint(Attribute(attribute), Op.EQ, name) for name in names}
 
 
-def scribe(types: Iterable[str], attribute: str = "type") -> RendezvousSettings:
+def scribe(types: Mapping[str, Filter]) -> RendezvousSettings:
     """Trees for topics."""
-    return RendezvousSettings(tuple(types), attribute, Identity(), topics=True)
+    return RendezvousSettings(types, Identity(), topics=True)
 
 
-def hermes(types: Iterable[str], attribute: str = "type", schema: Schema | None = None) -> RendezvousSettings:
+def hermes(types: Mapping[str, Filter], schema: Schema | None = None) -> RendezvousSettings:
     """Trees for types, with filters and advertisements."""
-    return RendezvousSettings(tuple(types), attribute, Covering(), Covering(), schema=schema)
+    return RendezvousSettings(types, Covering(), Covering(), schema=schema)
 
 
 class RendezvousBroker:
@@ -139,7 +143,7 @@ class RendezvousBroker:
 
     def _planted(self, type_name: str) -> Broker:
         settings = self.settings
-        of_type = settings.is_of(type_name)
+        of_type = settings.types[type_name]
         parent = self._parent(type_name)
         return Broker(
             self.name,
@@ -186,7 +190,7 @@ class RendezvousBroker:
             case Publish(source=client, notification=notification):
                 of_type = self._type_of(notification)
                 if of_type is None:
-                    effects.append(Refuse(client, f"`{self.settings.attribute}` names no type that there is"))
+                    effects.append(Refuse(client, "this notification is of no type that there is"))
                     return []
                 return [(of_type, message)]
             case (
@@ -235,11 +239,13 @@ class RendezvousBroker:
         if filter not in self._types:
             self._types[filter] = tuple(
                 each
-                for each in self.settings.types
-                if overlaps(filter, self.settings.is_of(each), self.settings.schema)
+                for each, of_type in self.settings.types.items()
+                if overlaps(filter, of_type, self.settings.schema)
             )
         return self._types[filter]
 
     def _type_of(self, notification: Notification) -> str | None:
-        value = notification.attributes.get(self.settings.attribute)
-        return value if isinstance(value, str) and value in self.settings.types else None
+        for name, of_type in self.settings.types.items():
+            if of_type.matches(notification):
+                return name
+        return None

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "filter": "check, relate, merge, explain and simplify filters",
     "match": "match a file of events against a file of subscriptions",
     "run": "run a pipeline on Spark: events in, deliveries out, in batch or as a stream",
+    "simulate": "simulate routing between brokers: algorithms side by side, with their costs",
     "audit": "judge the trace of a run by the specification",
     "bench": "measure, side by side with what one would use instead",
     "tour": "show the subscription language at work on the embedded bus",

@@ -28,7 +28,10 @@ def newly_servable(
 ) -> list[Interest]:
     """prune(P_B): what a neighbour has to be told of, because it advertises more than it did."""
     catalogue = subscriptions.catalogue
-    before = _numbers(advertisements, advertisements.of(neighbour))
+    # Not by what was made of its advertisements: an imperfect merger overlaps filters that it was never told of.
+    mergers = advertisements.mergers.get(neighbour, {})
+    said = (part for each in advertisements.of(neighbour) for part in mergers.get(each, (each,)))
+    before = _numbers(advertisements, said)
     new = _numbers(advertisements, advertised)
     known: dict[Interest, None] = {}
     served: dict[Interest, None] = {}

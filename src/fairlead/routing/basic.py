@@ -56,7 +56,9 @@ class Simple(Strategy):
             outcome.subscribe(interest, others)
         for interest in unsubscriptions:
             table.remove(interest, source)
-            outcome.unsubscribe(interest, others)
+            # While links change it may come from two sides: what is left on another side is still needed.
+            left = table.holding(interest)
+            outcome.unsubscribe(interest, [each for each in others if left <= {each}])
         return outcome
 
     def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
@@ -101,6 +103,6 @@ class Identity(Strategy):
         kept: dict[int, Interest] = {}
         for interest in interests:
             number = table.catalogue.number(interest)
-            if not table.catalogue.identical(number) & kept.keys():
+            if not table.catalogue.identical(number, kept.keys()):
                 kept[number] = interest
         return list(kept.values())

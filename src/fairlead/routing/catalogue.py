@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Final, Protocol
 
-from fairlead.filters.algebra import Algebra, algebra_for
+from fairlead.filters.algebra import Algebra, Normal, algebra_for
 from fairlead.filters.filter import Filter, Or
 from fairlead.filters.merging import merge
 from fairlead.filters.poset import Poset
@@ -36,6 +36,12 @@ class Matcher(Protocol):
     def match(self, notification: Notification, /) -> list[int]: ...
 
 
+FEW: Final = 48
+"""Among so few filters, each is compared with each: cheaper than to find a filter's place in the poset."""
+COMPARED_MAX: Final = 1_000_000
+"""How many comparisons of two filters are remembered."""
+MATCHED_MAX: Final = 256
+"""Of so many notifications it is remembered what they match: several brokers ask about each."""
 IDLE_MAX: Final = 1_000
 """So many filters that nobody holds are kept beyond as many as are held: many come back soon."""
 
@@ -61,9 +67,11 @@ class Catalogue:
         self._above: dict[int, set[int]] = {}
         self._below: dict[int, set[int]] = {}
         self._same: dict[int, set[int]] = {}
+        self._normals: dict[int, Normal] = {}
+        self._compared: dict[tuple[int, int], bool] = {}
         self._overlaps: dict[tuple[int, int], bool] = {}
         self._merged: dict[tuple[int, int, float], Filter | None] = {}
-        self._last: tuple[Notification | None, frozenset[int]] = (None, frozenset())
+        self._matched: dict[int, tuple[Notification, frozenset[int]]] = {}
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -137,40 +145,61 @@ class Catalogue:
                     self._below[other].discard(number)
                 for other in self._below.pop(number) - {number}:
                     self._above[other].discard(number)
+            self._normals.pop(number, None)
         self._idle.clear()
+        self._compared.clear()
         self._overlaps.clear()
         self._merged.clear()
-        self._last = (None, frozenset())
+        self._matched.clear()
 
     # -- how they relate -----------------------------------------------------------------------------------
 
-    def covering(self, number: int) -> Set[int]:
-        """The filters that cover this one, itself included."""
-        if self._unplaced:
-            self._place()
-        return self._above[number]
+    def covering(self, number: int, among: Set[int] | None = None) -> Set[int]:
+        """The filters that cover this one, itself included; of those given, or of all."""
+        if among is not None and len(among) <= FEW:
+            return {other for other in among if self.covers(other, number)}
+        self._place()
+        return self._above[number] if among is None else among & self._above[number]
 
-    def covered_by(self, number: int) -> Set[int]:
-        """The filters that this one covers, itself included."""
-        if self._unplaced:
-            self._place()
-        return self._below[number]
+    def covered_by(self, number: int, among: Set[int] | None = None) -> Set[int]:
+        """The filters that this one covers, itself included; of those given, or of all."""
+        if among is not None and len(among) <= FEW:
+            return {other for other in among if self.covers(number, other)}
+        self._place()
+        return self._below[number] if among is None else among & self._below[number]
 
-    def identical(self, number: int) -> Set[int]:
-        """The filters that match the same notifications, itself included."""
-        if self._unplaced:
-            self._place()
-        return self._same[number]
+    def identical(self, number: int, among: Set[int] | None = None) -> Set[int]:
+        """The filters that match the same notifications, itself included; of those given, or of all."""
+        if among is not None and len(among) <= FEW:
+            return {other for other in among if self.covers(number, other) and self.covers(other, number)}
+        self._place()
+        return self._same[number] if among is None else among & self._same[number]
 
     def covers(self, one: int, other: int) -> bool:
         """Whether filter `one` covers filter `other`."""
-        return one in self.covering(other)
+        if one == other:
+            return True
+        above = self._above.get(other)
+        if above is not None and one in self._above:
+            return one in above
+        known = self._compared.get((one, other))
+        if known is None:
+            if len(self._compared) >= COMPARED_MAX:
+                self._compared.clear()
+            known = self._algebra.covers(self._normal(one), self._normal(other))
+            self._compared[one, other] = known
+        return known
+
+    def _normal(self, number: int) -> Normal:
+        if number not in self._normals:
+            self._normals[number] = self._algebra.normal(self._filters[number])
+        return self._normals[number]
 
     def overlaps(self, one: int, other: int) -> bool:
         """Whether a notification may match both."""
         pair = (one, other) if one < other else (other, one)
         if pair not in self._overlaps:
-            self._overlaps[pair] = self._algebra.overlaps(self._filters[one], self._filters[other])
+            self._overlaps[pair] = self._algebra.overlaps(self._normal(one), self._normal(other))
         return self._overlaps[pair]
 
     def merge_candidates(self, number: int) -> list[int]:
@@ -198,6 +227,8 @@ class Catalogue:
         return merger is not None and self._algebra.covers(merger.filter, filter)
 
     def _place(self) -> None:
+        if not self._unplaced:
+            return
         for number, filter in self._unplaced.items():
             above, below = self._poset.place(number, filter)
             self._above[number] = {number, *above}
@@ -218,7 +249,13 @@ class Catalogue:
         if self._unmatched:
             self._matcher.add_many(self._unmatched.items())
             self._unmatched.clear()
-        elif notification is self._last[0]:
-            return self._last[1]
-        self._last = (notification, frozenset(self._matcher.match(notification)))
-        return self._last[1]
+            self._matched.clear()
+        known = self._matched.get(id(notification))
+        if known is not None:
+            return known[1]
+        if len(self._matched) >= MATCHED_MAX:
+            del self._matched[next(iter(self._matched))]
+        found = frozenset(self._matcher.match(notification))
+        # The notification itself is kept, so that no other object can have its place in memory.
+        self._matched[id(notification)] = (notification, found)
+        return found

@@ -56,9 +56,9 @@ class Covering(Strategy):
         done: set[int] = set()
         for interest, _ in uncovered:
             number = table.catalogue.number(interest)
-            if number in done:
+            if table.catalogue.identical(number, done):
                 continue
-            done |= table.catalogue.identical(number)
+            done.add(number)
             asking = table.asking(interest)
             told = self._but(source, table.without_proper_cover(interest))
             outcome.subscribe(interest, [each for each in told if asking != {each}])
@@ -80,7 +80,7 @@ class Covering(Strategy):
         given = {catalogue.number(interest): interest for interest in interests}
         kept: dict[int, Interest] = {}
         for number, interest in given.items():
-            above = catalogue.covering(number) & given.keys()
+            above = catalogue.covering(number, given.keys())
             # Of identical ones the first is kept.
             if all(number <= other and catalogue.covers(number, other) for other in above):
                 kept[number] = interest

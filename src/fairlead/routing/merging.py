@@ -24,7 +24,7 @@ from fairlead.routing.table import RoutingTable
 __all__ = ["ImperfectMerging", "Merging"]
 
 TRIED_MAX: Final = 16
-"""How many entries an imperfect merger is tried with; those for a perfect one are found by hash."""
+"""With so many entries a merger is tried; among more, those for a perfect one are found by hash."""
 
 
 class Merging(Covering):
@@ -101,10 +101,12 @@ class Merging(Covering):
     @staticmethod
     def _partners(table: RoutingTable, interest: Interest, source: str, bound: float) -> list[Interest]:
         """Mergers first, since one that can be extended is extended."""
-        catalogue = table.catalogue
-        close = {*catalogue.merge_candidates(catalogue.number(interest))}
-        of = table.of(source)
-        found = {each: None for each in of if catalogue.number(each) in close} if close else {}
+        catalogue, of = table.catalogue, table.of(source)
+        if len(of) <= TRIED_MAX:
+            found = dict.fromkeys(of)
+        else:
+            close = {*catalogue.merge_candidates(catalogue.number(interest))}
+            found = {each: None for each in of if catalogue.number(each) in close} if close else {}
         if bound:
             found.update(dict.fromkeys(islice(reversed(list(of)), TRIED_MAX)))
         mergers = table.mergers.get(source, {})
@@ -127,7 +129,7 @@ class Merging(Covering):
                 for number, part in numbers.items()
                 if all(
                     other >= number and catalogue.covers(number, other)
-                    for other in catalogue.covering(number) & numbers.keys()
+                    for other in catalogue.covering(number, numbers.keys())
                 )
             }
         table.mergers.setdefault(source, {})[merger] = held
@@ -155,7 +157,13 @@ class Merging(Covering):
             leaving = [*leaving, merger]
         arriving = [each for each in arriving if not self._join_merger(table, each, source)]
         if remote:
-            arriving = self.prune(table, arriving)
+            # What a merger was made of may be covered by another entry by now (book 4.5.6 wants one of them).
+            held = {table.catalogue.number(interest) for interest in table.of(source)}
+            arriving = [
+                each
+                for each in self.prune(table, arriving)
+                if not table.catalogue.covering(table.catalogue.number(each), held)
+            ]
         else:
             # A client speaks for each of its filters, also for one that another covers: none is pruned.
             table.remove_all(leaving, source)
@@ -174,8 +182,8 @@ class Merging(Covering):
         going = {catalogue.number(interest) for interest in leaving}
         lost = []
         for part in parts:
-            above = catalogue.covering(catalogue.number(part))
-            if above & going and not above & coming:
+            number = catalogue.number(part)
+            if catalogue.covering(number, going) and not catalogue.covering(number, coming):
                 lost.append(part)
         return lost
 

@@ -129,19 +129,26 @@ class RoutingTable:
         return self._of.keys()
 
     def _entries(self, numbers: Set[int]) -> list[Entry]:
-        here = self._at.keys() & numbers
-        if len(here) == 1:
-            return list(self._at[here.pop()])
-        return [entry for number in sorted(here) for entry in self._at[number]]
+        if len(numbers) == 1:
+            return list(self._at[next(iter(numbers))])
+        return [entry for number in sorted(numbers) for entry in self._at[number]]
+
+    def _identical(self, interest: Interest) -> Set[int]:
+        return self.catalogue.identical(self.catalogue.number(interest), self._at.keys())
+
+    def _covering(self, interest: Interest) -> Set[int]:
+        return self.catalogue.covering(self.catalogue.number(interest), self._at.keys())
 
     def identical(self, interest: Interest, destination: str) -> list[Interest]:
         """C^I(F, D)."""
-        numbers = self.catalogue.identical(self.catalogue.number(interest))
-        return [each for each, there in self._entries(numbers) if there == destination]
+        return [each for each, there in self._entries(self._identical(interest)) if there == destination]
 
     def covered(self, interest: Interest) -> list[Entry]:
         """C^L(F)."""
-        return self._entries(self.catalogue.covered_by(self.catalogue.number(interest)))
+        return self._entries(self._covered(interest))
+
+    def _covered(self, interest: Interest) -> Set[int]:
+        return self.catalogue.covered_by(self.catalogue.number(interest), self._at.keys())
 
     def covered_at(self, interest: Interest, destination: str) -> list[Interest]:
         """C^L(F, D)."""
@@ -149,9 +156,7 @@ class RoutingTable:
 
     def properly_covered(self, interest: Interest) -> list[Entry]:
         """C^L(F) \\ C^I(F)."""
-        number = self.catalogue.number(interest)
-        below = self.catalogue.covered_by(number)
-        return self._entries(below - self.catalogue.identical(number))
+        return self._entries(self._covered(interest) - self._identical(interest))
 
     def holding(self, interest: Interest) -> set[str]:
         """The destinations with an entry for this very interest."""
@@ -160,27 +165,24 @@ class RoutingTable:
 
     def asking(self, interest: Interest) -> set[str]:
         """The destinations with an entry that is identical to F."""
-        numbers = self.catalogue.identical(self.catalogue.number(interest))
-        return {destination for _, destination in self._entries(numbers)}
+        return {destination for _, destination in self._entries(self._identical(interest))}
 
     def without_identical(self, interest: Interest) -> list[str]:
         """D^I(F)."""
-        return self._served_from_at_most(self.catalogue.identical(self.catalogue.number(interest)))
+        return self._served_from_at_most(self._identical(interest))
 
     def without_cover(self, interest: Interest) -> list[str]:
         """D^U(F)."""
-        return self._served_from_at_most(self.catalogue.covering(self.catalogue.number(interest)))
+        return self._served_from_at_most(self._covering(interest))
 
     def without_proper_cover(self, interest: Interest) -> list[str]:
         """D^PU(F)."""
-        number = self.catalogue.number(interest)
-        above = self.catalogue.covering(number) - self.catalogue.identical(number)
-        return self._served_from_at_most(above)
+        return self._served_from_at_most(self._covering(interest) - self._identical(interest))
 
     def _served_from_at_most(self, numbers: Set[int]) -> list[str]:
         """The neighbours H such that no entry with one of these filters has a destination other than H."""
         serving: set[str] = set()
-        for number in self._at.keys() & numbers:
+        for number in numbers:
             serving.update(destination for _, destination in self._at[number])
             if len(serving) > 1:
                 return []

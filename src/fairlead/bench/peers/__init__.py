@@ -121,7 +121,8 @@ def _call(directory: Path, *command: str) -> None:
         raise Absent(f"{command[0]} took longer than {BUILD_S} s") from None
     if run.returncode != 0:
         said = [line.strip() for line in f"{run.stdout}\n{run.stderr}".splitlines() if line.strip()]
-        raise Absent(f"{' '.join(command[:2])} failed: {said[-1].rpartition(': ')[2][:200] if said else run.returncode}")
+        reason = said[-1].rpartition(": ")[2][:200] if said else run.returncode
+        raise Absent(f"{' '.join(command[:2])} failed: {reason}")
 
 
 def _build_ruler(directory: Path) -> None:

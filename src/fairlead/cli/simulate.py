@@ -1,0 +1,248 @@
+"""`fairlead simulate`: routing between brokers, algorithms side by side, with what each costs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead.cli.inputs import BadInput
+from fairlead.cli.terminal import Progress, complain, emit_json, note, say
+from fairlead.errors import SimulationFailed
+
+if TYPE_CHECKING:
+    from fairlead.bench.tables import Grid
+    from fairlead.simulation import Cell, Results, Row, Scenario, Simulation
+    from fairlead.simulation.tracing import Tracer
+
+__all__ = ["configure"]
+
+HEADS: Final = (
+    "algorithm",
+    "table",
+    "largest",
+    "admin",
+    "forwards",
+    "spurious",
+    "busiest",
+    "hops",
+    "delay ms",
+    "p99",
+    "deliveries",
+)
+LEGEND: Final = (
+    "table: entries per broker, and of the largest. admin: messages about filters so far. forwards, spurious: "
+    "per publication.\nbusiest: the share of publications that one broker handles."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.description = (
+        "Simulate an overlay of brokers as a scenario says: at each number of subscriptions, what the routing "
+        "tables hold and what publications cost. The same seed is the same run, on any machine."
+    )
+    parser.epilog = (
+        "Example: fairlead simulate examples/simulation/small.toml --algorithm identity covering --out results. "
+        "Exit code: 1 when a run delivers the wrong things or breaks the specification."
+    )
+    parser.add_argument("scenario", metavar="FILE", type=Path, help="the scenario, in TOML")
+    parser.add_argument("--algorithm", metavar="A", nargs="+", help="the algorithms, instead of the file's")
+    parser.add_argument("--seed", metavar="N", type=_count(0), help="the seed, instead of the file's")
+    parser.add_argument("--seeds", metavar="N", type=_count(1), help="run so many seeds, one after the other")
+    parser.add_argument(
+        "--subscriptions",
+        metavar="N",
+        nargs="+",
+        type=_count(1),
+        help="the checkpoints, instead of the file's",
+    )
+    parser.add_argument(
+        "--brokers", metavar="N", nargs="+", type=_count(1), help="the sizes of the overlay, likewise"
+    )
+    parser.add_argument("--out", metavar="DIR", type=Path, help="keep the figures and their curves there")
+    parser.add_argument("--json", action="store_true", help="write the rows as JSON, one in each line")
+    parser.add_argument(
+        "--trace", metavar="FILE", type=Path, help="write what happens, for `fairlead audit`; one run only"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="check every state against the specification of routing"
+    )
+    parser.add_argument("--on", choices=("spark",), help="run the algorithms, sizes and seeds on Spark")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", metavar="M", help="Spark's master, with --on spark")
+    where.add_argument("--remote", metavar="URL", help="a Spark Connect server, likewise")
+    parser.set_defaults(run=run)
+
+
+def _count(least: int) -> Any:
+    def read(text: str) -> int:
+        try:
+            number = int(text.replace(",", "").replace("_", ""))
+        except ValueError:
+            number = -1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"not a whole number from {least} on: {text!r}")
+        return number
+
+    return read
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate, show and keep; the exit code."""
+    from fairlead.simulation import Scenario, cells_of
+
+    scenario = Scenario.read(arguments.scenario).changed(
+        algorithms=arguments.algorithm, subscriptions=arguments.subscriptions, seed=arguments.seed
+    )
+    sizes = tuple(dict.fromkeys(arguments.brokers or ()))
+    for size in sizes:
+        scenario.changed(brokers=size)  # what cannot be is said before anything runs
+    seeds = range(scenario.seed, scenario.seed + (arguments.seeds or 1))
+    cells = cells_of(scenario, brokers=sizes, seeds=seeds)
+    _refuse(arguments, cells)
+    started = time.monotonic()
+    try:
+        simulated = _on_spark if arguments.on else _here
+        results = simulated(arguments, scenario, cells)
+    except SimulationFailed as failure:
+        complain(str(failure))
+        return 1
+    if arguments.out is not None:
+        _keep(results, arguments.out)
+    if arguments.json:
+        for row in results.rows:
+            emit_json(row.to_json())
+    else:
+        _show(results, len(seeds))
+        note(f"{len(cells)} runs, {time.monotonic() - started:.1f} s")
+    return 0
+
+
+def _refuse(arguments: argparse.Namespace, cells: Sequence[Cell]) -> None:
+    """What does not go together."""
+    if arguments.trace is not None and (len(cells) > 1 or arguments.on):
+        raise BadInput(
+            f"a trace is of one run, and these are {len(cells)}" if len(cells) > 1 else "--trace runs here",
+            hint="name one algorithm, one size and one seed, without --on spark",
+        )
+    if (arguments.master or arguments.remote) and not arguments.on:
+        raise BadInput("--master and --remote say where Spark is", hint="they go with --on spark")
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+def _here(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> Results:
+    from fairlead.simulation import Results
+
+    rows: list[Row] = []
+    tracers: list[Tracer] = []
+    try:
+        for number, cell in enumerate(cells, start=1):
+            progress = Progress(
+                f"steps of {cell.algorithm} with seed {cell.seed}, run {number} of {len(cells)}"
+            )
+            try:
+                rows += cell.run(
+                    scenario,
+                    check=arguments.check,
+                    watch=None if arguments.trace is None else _traced(arguments.trace, tracers),
+                    told=progress.at,
+                )
+            finally:
+                progress.done()
+    finally:
+        for tracer in tracers:
+            tracer.close()
+    return Results(scenario, tuple(rows))
+
+
+def _traced(path: Path, tracers: list[Tracer]) -> Any:
+    def watch(simulation: Simulation) -> None:
+        from fairlead.simulation.tracing import Tracer
+
+        tracers.append(Tracer(simulation, path))
+
+    return watch
+
+
+def _on_spark(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> Results:
+    from fairlead.spark.sessions import session
+    from fairlead.spark.sweeps import sweep
+
+    spark = session(master=arguments.master, remote=arguments.remote)
+    return sweep(spark, scenario, cells, check=arguments.check)
+
+
+# -- telling -----------------------------------------------------------------------------------------------
+
+
+def _keep(results: Results, directory: Path) -> None:
+    from fairlead.simulation.plots import PlotUnavailable, draw
+
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "results.json").write_text(results.json(), encoding="utf-8")
+    (directory / "results.csv").write_text(results.csv(), encoding="utf-8")
+    try:
+        draw(results, directory)
+    except PlotUnavailable as missing:  # the figures are not thrown away for a picture
+        note(str(missing))
+    note(f"kept in {directory}")
+
+
+def _show(results: Results, seeds: int) -> None:
+    for grid in _grids(results, seeds):
+        say(grid.plain())
+        say()
+    say(LEGEND)
+    if results.scenario.faults:
+        missing, unasked = (
+            sum(getattr(row, name) for row in results.rows) for name in ("missing", "unasked")
+        )
+        say(f"With faults: {missing:,} deliveries are missing, {unasked:,} were not asked for.")
+    sys.stdout.flush()
+
+
+def _grids(results: Results, seeds: int) -> Iterator[Grid]:
+    """A table for each checkpoint: the algorithms below one another, which is how they are compared."""
+    from fairlead.bench.tables import Grid
+
+    places = dict.fromkeys((row.brokers, row.subscriptions) for row in results.rows)
+    for brokers, subscriptions in places:
+        own = [row for row in results.rows if (row.brokers, row.subscriptions) == (brokers, subscriptions)]
+        title = f"{brokers:,} brokers, {own[0].topology}; {subscriptions:,} subscriptions"
+        algorithms = dict.fromkeys(row.algorithm for row in own)
+        yield Grid(
+            title if seeds == 1 else f"{title}; medians of {seeds} seeds",
+            HEADS,
+            tuple(_line(name, [row for row in own if row.algorithm == name]) for name in algorithms),
+        )
+
+
+def _line(algorithm: str, rows: Sequence[Row]) -> tuple[str, ...]:
+    from fairlead.bench.tables import brief
+
+    def middle(value: Any) -> float:
+        return float(median(value(row) for row in rows))
+
+    def each(name: str) -> Any:
+        return lambda row: getattr(row, name) / max(1, row.publications)
+
+    return (
+        algorithm,
+        brief(middle(lambda row: row.entries_mean)),
+        f"{middle(lambda row: row.entries_max):,.0f}",
+        f"{middle(lambda row: row.admin_messages):,.0f}",
+        brief(middle(each("forwards"))),
+        brief(middle(each("spurious"))),
+        f"{middle(each('load_max')):.0%}",
+        f"{middle(lambda row: row.hops_median):g}",
+        brief(middle(lambda row: row.delay_us_median / 1_000)),
+        brief(middle(lambda row: row.delay_us_p99 / 1_000)),
+        f"{middle(lambda row: row.deliveries):,.0f}",
+    )

@@ -1,0 +1,55 @@
+"""How long a message is under way: distributions over whole microseconds, the same on every machine.
+
+Floating-point functions differ in their last bits from one library to another, so none is used to draw: a
+delay is an integer drawn uniformly, or an entry drawn from a table that exact decimal arithmetic has made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import cache
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+from fairlead.errors import ValueRefused
+
+__all__ = ["Delay", "DelayShape"]
+
+DelayShape: TypeAlias = Literal["constant", "uniform", "exponential"]
+_STEPS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """A delay of `least` microseconds, and beyond it one of mean `spread`, by the shape."""
+
+    least: int = 1_000
+    spread: int = 1_000
+    shape: DelayShape = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.least < 0 or self.spread < 0:
+            raise ValueRefused(f"a delay is not negative: {self.least}, {self.spread}")
+
+    def drawn(self, random: Random) -> Callable[[], int]:
+        """A function that draws delays."""
+        least, spread = self.least, self.spread
+        if self.shape == "constant" or not spread:
+            fixed = least + spread
+            return lambda: fixed
+        if self.shape == "uniform":
+            randrange = random.randrange
+            return lambda: least + randrange(2 * spread + 1)
+        quantiles = _exponential(spread)
+        return lambda: least + quantiles[random.randrange(_STEPS)]
+
+
+@cache
+def _exponential(mean: int) -> tuple[int, ...]:
+    """The middle of each of equally likely parts of an exponential distribution."""
+    with localcontext() as context:
+        context.prec = 20
+        steps = Decimal(2 * _STEPS)
+        return tuple(int(-mean * (1 - (2 * step + 1) / steps).ln()) for step in range(_STEPS))

@@ -1,0 +1,158 @@
+"""In cyclic overlays everybody gets everything once, and what is remembered stays bounded (book 4.6.6)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.broker import Broker, Settings
+from fairlead.broker.history import TOLD_AFTER
+from fairlead.broker.messages import Advertise, Link, Publish, Subscribe, Unlink, Unsubscribe
+from fairlead.filters import Filter, parse
+from fairlead.matching import engine_named
+from fairlead.model import Notification
+from fairlead.overlay import Topology
+from fairlead.routing import Catalogue, CyclicSimple, Flooding, Strategy
+from fairlead.simulation.network import Simulation
+from fairlead.testing.worlds import Deliveries, expected, some_filter, some_notification
+
+STEPS_MAX = 200_000
+CLIENTS = ("ada", "bob", "cyn", "dan")
+KINDS: dict[str, tuple[type[Strategy], type[Strategy] | None]] = {
+    "flooding": (Flooding, None),
+    "simple": (CyclicSimple, None),
+    "simple with advertisements": (CyclicSimple, CyclicSimple),
+}
+
+
+class World:
+    """A cyclic overlay that changes, clients that subscribe and publish, all drawn from a seed."""
+
+    def __init__(self, seed: int, kind: str, brokers: int | None = None, extra: int | None = None) -> None:
+        self.random = random = Random(seed)
+        size = random.randrange(2, 8) if brokers is None else brokers
+        more = random.randrange(5) if extra is None else extra
+        self.topology = Topology.cyclic(size, min(more, (size - 1) * (size - 2) // 2), random)
+        strategy, advertised = KINDS[kind]
+        how = Settings(strategy(), None if advertised is None else advertised(), cyclic=True)
+        catalogue = Catalogue(engine_named("columnar"), keep=True)
+        self.simulation = Simulation(
+            [Broker(name, how, self.topology.neighbours(name), catalogue) for name in self.topology.brokers],
+            seed=seed,
+        )
+        self.deliveries = Deliveries()
+        self.simulation.observers.append(self.deliveries)
+        self.at = {client: random.choice(self.topology.brokers) for client in CLIENTS}
+        self.subscriptions: dict[str, tuple[str, Filter]] = {}
+        self.published = 0
+        if advertised is not None:
+            for client in CLIENTS:
+                self.simulation.call(self.at[client], Advertise(client, "a", parse("exists price")))
+
+    def live(self, steps: int) -> None:
+        time = 0
+        for number in range(steps):
+            time += self.random.randrange(2_500)
+            chance = self.random.random()
+            if chance < 0.15:
+                self._change(time)
+            elif chance < 0.3:
+                client = self.random.choice(CLIENTS)
+                self.simulation.at(time, self.at[client], Publish(client, self.notification(client)))
+            elif self.subscriptions and chance < 0.55:
+                id = self.random.choice(sorted(self.subscriptions))
+                client, _ = self.subscriptions.pop(id)
+                self.simulation.at(time, self.at[client], Unsubscribe(client, id))
+            else:
+                self._subscribe(time, f"s{number}")
+
+    def _change(self, time: int) -> None:
+        one, other = sorted(self.random.sample(self.topology.brokers, 2))
+        if other not in self.topology.neighbours(one):
+            self.topology = self.topology.with_link(one, other)
+            self.simulation.at(time, one, Link(other))
+            return
+        links = [link for link in self.topology.links if set(link) != {one, other}]
+        if _connected(self.topology.brokers, links):
+            self.topology = self.topology.without_link(one, other)
+            self.simulation.at(time, one, Unlink(other))
+
+    def _subscribe(self, time: int, id: str) -> None:
+        client, filter = self.random.choice(CLIENTS), some_filter(self.random)
+        if (client, filter) not in self.subscriptions.values():
+            self.subscriptions[id] = (client, filter)
+            self.simulation.at(time, self.at[client], Subscribe(client, id, filter))
+
+    def notification(self, producer: str) -> Notification:
+        self.published += 1
+        return some_notification(self.random, str(self.published), producer)
+
+    def settle(self) -> None:
+        for _ in range(STEPS_MAX):
+            if self.simulation.is_quiet:
+                return
+            self.simulation.step()
+        raise AssertionError("something travels for ever")
+
+
+def _connected(brokers: tuple[str, ...], links: list[tuple[str, str]]) -> bool:
+    reached = {brokers[0]}
+    while True:
+        new = {end for link in links for end in link if reached & set(link)} - reached
+        if not new:
+            return len(reached) == len(brokers)
+        reached |= new
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40 if settings.default and settings.default.max_examples == 100 else 2_000)
+@given(seed=st.integers(0, 2**32))
+def test_at_rest_everybody_gets_everything_once_whatever_has_happened(kind: str, seed: int) -> None:
+    world = World(seed, kind)
+    world.live(world.random.randrange(1, 40))
+    world.settle()
+    seen = [delivered[:2] for delivered in world.deliveries.all]
+    assert len(seen) == len(set(seen)), "nobody gets anything twice, not even while the overlay changes"
+    world.deliveries.all.clear()
+    published = []
+    for _ in range(30):
+        client = world.random.choice(CLIENTS)
+        published.append(world.notification(client))
+        world.simulation.call(world.at[client], Publish(client, published[-1]))
+    world.settle()
+    assert sorted(world.deliveries.all) == expected(world.subscriptions, published)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_histories_stay_short_however_much_is_published(kind: str) -> None:
+    world = World(7, kind, brokers=6, extra=5)
+    for client in CLIENTS:
+        world.simulation.call(world.at[client], Subscribe(client, "all", parse("exists price")))
+    world.settle()
+    longest = 0
+    for number in range(1_000):
+        client = CLIENTS[number % len(CLIENTS)]
+        world.simulation.call(world.at[client], Publish(client, world.notification(client)))
+        world.settle()
+        histories = [broker.history for broker in world.simulation.brokers.values()]  # type: ignore[union-attr]
+        longest = max(longest, *(len(history) for history in histories if history is not None))
+    assert len(world.deliveries.all) == 1_000 * len(CLIENTS)
+    assert longest <= len(set(world.at.values())) * 2 * TOLD_AFTER
+
+
+def test_trees_of_different_subscriptions_use_different_links() -> None:
+    """The load is spread over the links, as the book says, rather than over those of one tree."""
+    world = World(3, "simple", brokers=8, extra=10)
+    for number, broker in enumerate(world.topology.brokers):
+        world.simulation.at(number * 10_000, broker, Subscribe(f"c{number}", "s", parse(f"price = {number}")))
+    world.settle()
+    used = {
+        frozenset((name, destination))
+        for name, broker in world.simulation.brokers.items()
+        for _, destination in broker.subscriptions  # type: ignore[union-attr]
+        if destination in world.topology.brokers
+    }
+    assert len(used) > len(world.topology.brokers) - 1

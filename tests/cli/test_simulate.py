@@ -1,0 +1,125 @@
+"""`fairlead simulate`: what it shows and keeps, and exit codes that scripts can rely on."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlead.cli import main
+from fairlead.routing import Covering, Outcome
+
+FILE = """
+[topology]
+shape = "line"
+brokers = 4
+[routing]
+algorithm = ["flooding", "covering"]
+[workload]
+subscriptions = [2, 10]
+publications = 10
+values = 5
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def test_it_shows_a_table_for_each_checkpoint(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "4 brokers, line; 2 subscriptions" in shown
+    assert "4 brokers, line; 10 subscriptions" in shown
+    assert [line.split()[0] for line in shown.splitlines() if line.startswith("  ")] == [
+        *("algorithm", "flooding", "covering"),
+        *("algorithm", "flooding", "covering"),
+    ]
+
+
+def test_rows_are_json_where_asked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(file), "--json", "--seeds", "2", "--brokers", "2", "3"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == 2 * 2 * 2 * 2
+    assert {(row["brokers"], row["seed"]) for row in rows} == {(2, 0), (2, 1), (3, 0), (3, 1)}
+
+
+def test_options_take_the_place_of_the_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--algorithm", "simple", "--subscriptions", "3", "--seed", "9", "--json"]
+    assert main(["simulate", str(file), *given]) == 0
+    [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (row["algorithm"], row["subscriptions"], row["seed"]) == ("simple", 3, 9)
+
+
+def test_figures_and_curves_are_kept(file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "results"
+    assert main(["simulate", str(file), "--out", str(out)]) == 0
+    assert {path.name for path in out.iterdir()} == {
+        "results.json",
+        "results.csv",
+        "curves.png",
+        "curves.svg",
+    }
+    rows = json.loads((out / "results.json").read_text(encoding="utf-8"))["rows"]
+    with (out / "results.csv").open(encoding="utf-8") as lines:
+        assert [row["delivered"] for row in csv.DictReader(lines)] == [row["delivered"] for row in rows]
+
+
+def test_a_trace_of_a_run_can_be_audited(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    assert main(["simulate", str(file), "--algorithm", "covering", "--trace", str(trace)]) == 0
+    # One order for all is no promise of a network: links differ in their delays.
+    for specification in ("simple", "fifo"):
+        assert main(["audit", str(trace), "--spec", specification]) == 0
+    capsys.readouterr()
+
+
+def test_a_trace_is_of_one_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(file), "--trace", str(tmp_path / "trace")]) == 2
+    assert "a trace is of one run, and these are 2" in capsys.readouterr().err
+
+
+def test_every_state_is_checked_where_asked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(file), "--check"]) == 0
+    capsys.readouterr()
+
+
+def test_a_run_that_fails_is_a_no_with_the_command_that_repeats_it(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Covering, "administer", lambda *given: Outcome())
+    assert main(["simulate", str(file), "--seed", "5"]) == 1
+    told = capsys.readouterr().err
+    assert "covering on 4 brokers with seed 5" in told
+    assert f"fairlead simulate {file} --algorithm covering --seed 5" in told
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--algorithm", "coverin"], "did you mean 'covering'?"),
+        (["--subscriptions", "none"], "not a whole number from 1 on: 'none'"),
+        (["--master", "local[1]"], "--master and --remote say where Spark is"),
+        (["--brokers", "0"], "not a whole number from 1 on"),
+    ],
+)
+def test_bad_options_are_told(
+    file: Path, given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", str(file), *given]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_bad_scenario_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(FILE.replace("brokers", "borkers"), encoding="utf-8")
+    assert main(["simulate", str(path)]) == 2
+    assert "[topology] borkers: no such key; did you mean 'brokers'?" in capsys.readouterr().err

@@ -1,0 +1,59 @@
+"""The curves are drawn for any results, the same file for the same results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.simulation import Scenario, cells_of, compare, plots
+
+pytest.importorskip("matplotlib")
+
+
+SCENARIO = Scenario.of(
+    {
+        "topology": {"shape": "line", "brokers": 4},
+        "routing": {"algorithm": ["flooding", "simple", "hierarchical-covering"]},
+        "workload": {"subscriptions": [1, 4, 40], "publications": 5, "values": 20},
+    }
+)
+
+
+def test_the_curves_of_all_algorithms_are_drawn_in_both_formats(tmp_path: Path) -> None:
+    written = plots.draw(compare(SCENARIO), tmp_path)
+    assert [path.name for path in written] == ["curves.png", "curves.svg"]
+    text = written[1].read_text(encoding="utf-8")
+    assert all(f"<!-- {name} -->" in text for name in SCENARIO.routing.algorithms)
+
+
+def test_the_same_results_are_the_same_file_and_each_size_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "FORMATS", ("svg",))
+    monkeypatch.setattr(plots, "PANELS", plots.PANELS[:1])
+    results = compare(SCENARIO, cells_of(SCENARIO, brokers=[3, 4], seeds=[1, 2]))
+    written = plots.draw(results, tmp_path)
+    assert [path.name for path in written] == ["curves-3.svg", "curves-4.svg"]
+    first = [path.read_bytes() for path in written]
+    assert [path.read_bytes() for path in plots.draw(results, tmp_path)] == first
+
+
+def test_a_single_point_is_drawn_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario.of(
+        {
+            "topology": {"shape": "line", "brokers": 1},
+            "workload": {"subscriptions": 1, "publications": 0},
+        }
+    )
+    monkeypatch.setattr(plots, "FORMATS", ("svg",))
+    assert len(plots.draw(compare(scenario), tmp_path)) == 1
+
+
+def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(plots, "import_module", missing)
+    with pytest.raises(plots.PlotUnavailable, match=r"fairlead\[bench\]"):
+        plots.draw(compare(SCENARIO), tmp_path)
