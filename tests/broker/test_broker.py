@@ -36,6 +36,7 @@ from fairlead.broker.messages import (
 from fairlead.filters import parse
 from fairlead.model import Notification
 from fairlead.routing import Covering, Flooding, Identity, Interest, Simple, Strategy
+from fairlead.simulation.network import Simulation
 
 
 def broker(strategy: Strategy | None = None, **settings: Any) -> Broker:
@@ -168,6 +169,33 @@ def test_new_neighbours_exchange_what_they_have_to_know() -> None:
     one.handle(Connect("B3"), 0)
     one.handle(Admin("B3", (interest("x < 0"),)), 0)
     assert list(one.subscriptions.of("B3")) == [interest("x < 0")]
+
+
+def test_a_neighbour_that_comes_back_unexpectedly_starts_anew() -> None:
+    one = broker()
+    one.handle(Admin("B2", (interest("x > 1"),)), 0)
+    assert sends(one.handle(Connect("B2"), 0)) == {"B3": Admin("B1", (), (interest("x > 1"),))}
+    assert list(one.subscriptions.of("B2")) == []
+    one.handle(Admin("B2", (interest("x > 5"),)), 0)
+    assert list(one.subscriptions.of("B2")) == [interest("x > 5")]
+
+
+def test_when_both_sides_cut_a_link_and_make_it_again_nothing_stale_is_left() -> None:
+    ends = [Broker(name, Settings(Covering()), (other,)) for name, other in (("B1", "B2"), ("B2", "B1"))]
+    simulation = Simulation(ends)
+    simulation.call("B1", Subscribe("ada", "s1", parse("x > 1")))
+    simulation.run()
+    for name, other in (("B1", "B2"), ("B2", "B1")):
+        simulation.call(name, Unlink(other))
+        simulation.call(name, Link(other))
+    while not simulation.is_quiet:
+        simulation.step()
+        if "B2" not in ends[0].neighbours and "ada" in ends[0].clients:
+            simulation.call("B1", Leave("ada"))
+    assert "ada" not in ends[0].clients
+    assert [*ends[1].subscriptions] == []
+    assert ends[0].neighbours == ["B2"]
+    assert ends[1].neighbours == ["B1"]
 
 
 def test_a_neighbour_that_has_gone_takes_its_filters_along() -> None:

@@ -72,6 +72,7 @@ class FakePipeline:
     during: Callable[[FakePipeline], None] = lambda _: None
     stopped: threading.Event = field(default_factory=threading.Event)
     config: Config | None = None
+    at: str = "batch 1, match"
 
     def __call__(self, config: Config) -> FakePipeline:
         self.config = config
@@ -358,16 +359,18 @@ def test_a_person_who_watches_sees_how_far_it_is(
     terminal, shown = Terminal(), threading.Event()
     show = command._Progress.show
 
-    def showing(progress: command._Progress) -> None:
-        show(progress)
+    def showing(progress: command._Progress, at: str) -> None:
+        show(progress, at)
         shown.set()
 
     monkeypatch.setattr(command._Progress, "show", showing)
     monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "200")
     using(FakePipeline(during=lambda _: (shown.wait(PATIENCE_S), None)[1]))
     assert main(["run", path]) == 0
     assert re.search(
-        r"\ralerts: 1 batch · 200 rows · 1,512 deliveries, [\d,]+/s · 14 held · \d+ s", terminal.getvalue()
+        r"\ralerts: batch 1, match · 1 batch done · 200 rows · 1,512 deliveries, [\d,]+/s · 14 held · \d+ s",
+        terminal.getvalue(),
     )
     assert terminal.getvalue().endswith("\r\x1b[K")
 
@@ -375,11 +378,12 @@ def test_a_person_who_watches_sees_how_far_it_is(
 def test_the_line_of_progress(path: str) -> None:
     config = Config.read(path)
     progress = command._Progress(config)
-    assert progress.line(3.2, 0) == "alerts: working, 3 s"
+    assert progress.line("", 3.2, 0) == "alerts: working · 3 s"
+    assert progress.line("starting Spark", 4, 0) == "alerts: starting Spark · 4 s"
     progress.took(BATCH)
     progress.took(replace(BATCH, number=1, held=1_000))
-    assert (
-        progress.line(10.0, 0) == "alerts: 2 batches · 400 rows · 3,024 deliveries, 302/s · 1,000 held · 10 s"
+    assert progress.line("batch 2, order", 10.0, 0) == (
+        "alerts: batch 2, order · 2 batches done · 400 rows · 3,024 deliveries, 302/s · 1,000 held · 10 s"
     )
     streaming = command._Progress(replace(config, mode="stream"))
     for behind_s, told in (
@@ -389,7 +393,7 @@ def test_the_line_of_progress(path: str) -> None:
         (-1, "ahead"),
     ):
         streaming.took(BATCH)
-        assert f" · watermark {told} · " in streaming.line(1.0, 1_700_000_000 + behind_s)
+        assert f" · watermark {told} · " in streaming.line("waiting", 1.0, 1_700_000_000 + behind_s)
 
 
 def test_the_help_has_an_example(capsys: Captured) -> None:

@@ -118,8 +118,12 @@ def test_an_explicit_topology_names_its_brokers() -> None:
             changed('shape = "zipff"'),
             "uniform, zipf or intervals was expected, not 'zipff'; did you mean 'zipf'?",
         ),
+        (
+            changed("fanout = 2", "topology").replace('"line"', "[]"),
+            "[topology] shape: a string was expected",
+        ),
         (changed("values = true"), "[workload] values: a whole number was expected, not a Boolean (true)"),
-        (changed("values = 0"), "from 1 to 10,000,000 was expected, not 0 (how many values an attribute can"),
+        (changed("values = 0"), "[workload] values: a whole number from 1 to 10,000,000 was expected, not 0"),
         (changed("locality = 1.5"), "[workload] locality: a share from 0 to 1 was expected, not 1.5"),
         (changed("locality = 0.5"), "[workload] locality: it needs [clients] regions = 2 or more"),
         (changed("every_ms = 0.0001"), "0.0001 ms is finer than a microsecond"),

@@ -19,6 +19,7 @@ from fairlead.errors import PipelineError
 from fairlead.ingest import Fields
 from fairlead.spark.config import (
     KEYS,
+    PATTERN,
     SPECIFICATIONS,
     Audit,
     Config,
@@ -307,6 +308,7 @@ def test_all_problems_are_told_at_once() -> None:
         ({"schema": "s3://bucket/x"}, "schema: a schema is a file on this machine"),
         ({"name": " "}, "name: it is empty"),
         ({"events": []}, "[[events]]: there is no input"),
+        ({"events": [3, {"path": "x", "name": "a"}]}, "[[events]] 1: a table [[events]] 1 was expected"),
         ({"events": {"format": "json"}}, "[events] path: missing: events in json are read from files"),
         ({"events": {"path": "x", "lines": True}}, '[events] lines: it goes with format = "xml"'),
         (
@@ -332,6 +334,7 @@ def test_all_problems_are_told_at_once() -> None:
         ),
         ({"output": "events/out"}, "output: it overlaps with an input"),
         ({"output": "subscriptions.jsonl"}, "output: it overlaps with the subscriptions"),
+        ({"output": "out/[a-z]*"}, "output: it has one of"),
         ({"subscriptions": {"path": "events/s.jsonl"}}, "[subscriptions] path: it lies among the events"),
     ],
     ids=lambda each: json.dumps(each) if isinstance(each, dict) else "",
@@ -369,7 +372,7 @@ OPTIONS = st.dictionaries(TEXT, TEXT, max_size=2)
 CONFIGS = st.builds(
     Config,
     name=TEXT,
-    output=TEXT.map("/out/{}".format),
+    output=TEXT.map(lambda text: "/out/" + PATTERN.sub("-", text)),
     mode=st.just("stream"),
     schema=st.none() | TEXT.map("/schemas/{}".format),
     extensions=st.lists(st.sampled_from(["a:B", "a.b:C"]), unique=True).map(tuple),

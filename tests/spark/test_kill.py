@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -27,6 +27,8 @@ path = "subscriptions.jsonl"
 [order]
 lateness = "20ms"
 final = true
+[deliveries]
+{deliveries}
 [audit]
 trace = true
 [stream]
@@ -34,7 +36,16 @@ available = true
 max_files = 1
 [spark]
 master = "local[2]"
-settings = {{ "spark.sql.shuffle.partitions" = "2", "spark.driver.extraJavaOptions" = "{java}" }}
+[spark.settings]
+"spark.sql.shuffle.partitions" = "2"
+"spark.driver.extraJavaOptions" = "{java}"
+{settings}
+"""
+# A catalog that outlives the session, and knows after a kill what is in the warehouse.
+CATALOG = """
+"spark.sql.catalogImplementation" = "hive"
+"spark.sql.warehouse.dir" = "{place}/warehouse"
+"spark.hadoop.javax.jdo.option.ConnectionURL" = "jdbc:derby:;databaseName={place}/metastore;create=true"
 """
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 FILES = 2
@@ -66,9 +77,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def start(directory: Path, output: str) -> subprocess.Popen[bytes]:
+def start(directory: Path, output: str, deliveries: str = "", settings: str = "") -> subprocess.Popen[bytes]:
     path = directory / f"{output}.toml"
-    path.write_text(PIPELINE.format(output=output, java=QUICK))
+    path.write_text(PIPELINE.format(output=output, java=QUICK, deliveries=deliveries, settings=settings))
     command = [sys.executable, "-m", "fairlead", "run", str(path)]
     # A group of its own: the Spark that it starts is in it, and dies with it.
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -84,17 +95,20 @@ def written(output: Path) -> int:
     return sum(len(files) + len(directories) for _, directories, files in os.walk(output))
 
 
-def kill_when(process: subprocess.Popen[bytes], output: Path, files: int) -> bool:
-    """Kill the run, its Spark included, once it has written so many files; False where it ended before."""
+def kill_when(
+    process: subprocess.Popen[bytes], has_come: Callable[[], bool], *, driver_only: bool = False
+) -> None:
+    """Kill the run at a moment, its Spark included, or its Python alone: then Spark lives on for a while."""
     deadline = time.monotonic() + DEADLINE_S
-    while written(output) < files and process.poll() is None:
+    while not has_come():
+        assert process.poll() is None, (process.communicate()[0] or b"").decode()
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    alive = process.poll() is None
-    if alive:
+    if driver_only:
+        os.kill(process.pid, signal.SIGKILL)
+    else:
         os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=DEADLINE_S)
-    return alive
+    process.wait(timeout=DEADLINE_S)
 
 
 def rows(output: Path, channel: str) -> Iterator[str]:
@@ -117,8 +131,37 @@ def test_after_a_kill_at_any_moment_the_output_is_that_of_an_undisturbed_run(
     rng = Random(seed)
     name, output = f"killed{seed}", undisturbed / f"killed{seed}"
     whole = undisturbed / "whole"
-    killed = kill_when(start(undisturbed, name), output, rng.randint(1, written(whole) * 4 // 5))
-    assert killed
+    files = rng.randint(1, written(whole) * 4 // 5)
+    first = start(undisturbed, name)
+    kill_when(first, lambda: written(output) >= files, driver_only=seed % 2 == 1)
     finish(start(undisturbed, name))
+    first.communicate(timeout=DEADLINE_S)  # by now its Spark has noticed
     for channel in CHANNELS:
         assert list(rows(output, channel)) == list(rows(whole, channel))
+
+
+@pytest.mark.soak
+def test_after_a_kill_between_a_table_and_its_manifest_the_table_has_each_batch_once(
+    undisturbed: Path,
+) -> None:
+    output, place = undisturbed / "tabled", undisturbed / "tables"
+    table = place / "warehouse" / "killed_deliveries"
+    sink = 'format = "table"\ntable = "killed_deliveries"'
+    settings = CATALOG.format(place=place)
+
+    def has_come() -> bool:
+        manifest = output / "_fairlead" / "manifests" / "00000001.json"
+        return any((table / "batch=1").glob("part-*")) and not manifest.exists()
+
+    first = start(undisturbed, "tabled", sink, settings)
+    kill_when(first, has_come)
+    first.communicate(timeout=DEADLINE_S)
+    finish(start(undisturbed, "tabled", sink, settings))
+    found = []
+    for number in range(FILES + 1):  # the last one is the end of the input
+        batch = table / f"batch={number}"
+        if batch.exists():
+            found += sorted(
+                map(str, ds.dataset(batch, format="parquet").to_table().drop(["bucket"]).to_pylist())
+            )
+    assert found == list(rows(undisturbed / "whole", "deliveries"))

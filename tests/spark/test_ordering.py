@@ -291,6 +291,20 @@ def test_of_one_identity_the_same_content_stands_whatever_comes_first(spark: Spa
         assert set(found) == {"1", made, made.replace("-1", "-2")}
 
 
+def test_the_same_copy_stands_whether_few_or_many_are_put_in_order(spark: SparkSession) -> None:
+    values: tuple[Any, ...] = (1, 1.0, "1", 10, 9.5, "é", "z", True)
+    records = frame(spark, *(note(id=f"{n}", x=x) for n in range(8) for x in values[n:] + values[: n // 2]))
+    columns = "struct<x: double, y: string, z: struct<w: array<int>>>"
+    typed = records.withColumn("attributes", F.from_json("record", columns)).drop("record")
+    # A double cannot tell 1 from 1.0, but it is not the text "1", and 9.5 comes before 10 only as a number.
+    for rows, content in ((records, "record"), (typed, "attributes")):
+        few, many = (
+            {row.id: row[content] for row in order(rows, few=few).released.collect()} for few in (True, False)
+        )
+        assert few == many
+        assert len(few) == 8
+
+
 def test_typed_columns_are_ordered_as_they_are_even_where_they_hold_maps(spark: SparkSession) -> None:
     rows = frame(spark, note(id="1", time=5), note(id="1", time=5)).drop("record")
     for content in ("named_struct('x', 1.5)", "named_struct('m', map('k', 1))"):

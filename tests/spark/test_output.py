@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.errors import PipelineError
-from fairlead.spark.output import Attempt, Counts, Manifest, Output
+from fairlead.spark import storage
+from fairlead.spark.output import LINKS_MAX, Attempt, Counts, Manifest, Output
 from fairlead.spark.storage import Directory
 
 
@@ -154,3 +155,116 @@ def test_a_directory_that_is_made_while_it_is_listed_was_not_there_yet(tmp_path:
 def test_an_address_that_no_file_system_has_is_an_error_that_names_it() -> None:
     with pytest.raises(PipelineError, match="nosuch://here"):
         Directory("nosuch://here/out")
+
+
+# -- long streams ------------------------------------------------------------------------------------------
+
+
+def test_the_last_batch_is_found_whatever_became_of_the_pointer(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    pointer = tmp_path / "_fairlead" / "last.json"
+    with output.claimed("f", {}):
+        for batch in range(4):
+            commit(output, batch, "")
+    for content in ("", "{}", *(f'{{"version": 1, "batch": {batch}}}' for batch in (0, 1, 3, 7))):
+        pointer.write_text(content)
+        assert output.last() == output.manifest(3)
+    pointer.unlink()
+    assert output.last() == output.manifest(3)
+
+
+def test_looking_for_what_is_new_lists_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = Output(str(tmp_path))
+    with output.claimed("f", {}):
+        for batch in range(3):
+            commit(output, batch, "")
+    monkeypatch.setattr(Directory, "names", lambda *_: pytest.fail("a directory was listed"))
+    assert list(output.batches_from(1)) == [1, 2]
+    assert list(output.batches_from(3)) == []
+    assert output.is_committed(2)
+    last = output.last()
+    assert last is not None
+    assert last.batch == 2
+
+
+def test_the_files_taken_are_known_without_a_list_of_them_in_every_manifest(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    taken: list[str] = []
+    lengths = []
+    last = Manifest(-1)
+    for batch in range(150):
+        files = [f"{batch}.jsonl"] if batch % 3 else []
+        taken += files
+        Attempt(output, batch).commit(Manifest(batch, **output.taking(last, files)))
+        last = output.manifest(batch)
+        lengths.append(len(last.taken))
+        assert output.taken(last) == taken
+    assert sum(length > 1 for length in lengths) == len(taken) // LINKS_MAX
+
+
+def test_a_manifest_of_before_lists_all_files_itself(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    given = json.loads(Manifest(0, taken=("a", "b")).dump())
+    del given["taken_before"], given["columns"]
+    old = Manifest.load(json.dumps(given).encode(), "old")
+    assert output.taken(old) == ["a", "b"]
+    assert output.taking(old, ["c"]) == {"taken": ("c",), "taken_before": 0}
+
+
+def test_a_plan_is_kept_until_its_batch_is_committed(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    with output.claimed("f", {}):
+        output.keep_plan(0, ["a", "b"])
+    with output.claimed("f", {}):
+        assert output.plan(0) == ["a", "b"]
+        assert output.plan(1) is None
+        commit(output, 0, "zero")
+        assert output.plan(0) is None
+        output.keep_plan(1, [])
+        assert output.plan(1) == []
+
+
+def test_a_batch_counts_once_the_disk_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = Output(str(tmp_path / "out"))
+    forced: list[str] = []
+    force = os.fsync
+
+    def noting(handle: int) -> None:
+        forced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{handle}"), tmp_path / "out"))
+        force(handle)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    with output.claimed("f", {}):
+        commit(output, 0, "zero")
+    data = next(place for place, name in enumerate(forced) if name.endswith("deliveries/part.txt"))
+    moved = forced.index("deliveries")
+    manifest = forced.index("_fairlead/manifests/00000000.json.part")
+    assert data < moved < manifest < forced.index("_fairlead/manifests")
+    assert "." in forced[data:manifest]  # deliveries is a new entry there
+
+
+# -- where it is -------------------------------------------------------------------------------------------
+
+
+def test_a_local_directory_has_one_name_however_it_is_written(tmp_path: Path) -> None:
+    for written in (f"file:{tmp_path}/out", f"file://{tmp_path}/out/", f"file://localhost{tmp_path}/out"):
+        directory = Directory(written)
+        assert directory.uri == f"file://{tmp_path}/out"
+        assert directory.local() == tmp_path / "out"
+        directory.write("a.txt", written.encode())
+        assert (tmp_path / "out" / "a.txt").read_text() == written
+
+
+@pytest.mark.parametrize(
+    ("uri", "arrow"),
+    [
+        ("s3a://bucket/out/", "s3://bucket/out"),
+        ("s3n://bucket/out", "s3://bucket/out"),
+        ("s3://bucket/out", "s3://bucket/out"),
+        ("hdfs://host:8020/out", "hdfs://host:8020/out"),
+        ("file:/out", "file:///out"),
+        ("/out", "/out"),
+    ],
+)
+def test_an_address_of_sparks_is_known_to_pyarrow_by_its_own_name(uri: str, arrow: str) -> None:
+    assert storage._for_arrow(uri) == arrow

@@ -11,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F
 
 from fairlead.cli import main
 from fairlead.delivery import Delivery
@@ -22,10 +25,14 @@ from fairlead.model.encoding import fields_from_json
 from fairlead.model.order import OrderKey
 from fairlead.spark import frames
 from fairlead.spark.config import Config
-from fairlead.spark.delivery import replace_partition
+from fairlead.spark.delivery import deliver, replace_partition
 from fairlead.spark.frames import DELIVERY, ENVELOPE_TYPES
 from fairlead.spark.matching import match
+from fairlead.spark.output import LINE as KEYED
+from fairlead.spark.output import Attempt, Manifest, Output
+from fairlead.spark.pipeline import Step, ingested
 from fairlead.spark.running import Pipeline
+from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.summary import Batch
 
 if TYPE_CHECKING:
@@ -286,6 +293,148 @@ def test_a_change_takes_effect_at_its_place_in_the_order(spark: SparkSession, tm
     }
     assert summary.rejected == 1
     assert summary.verdicts == {"simple": "holds"}
+
+
+class Killed(Exception):
+    """In place of a kill: nothing that the code under test could expect."""
+
+
+def test_a_batch_that_is_repeated_takes_the_changes_that_it_took_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take(number: int, step: Step) -> Manifest:
+        rows = [{"id": f"e{number}", "producer": "p", "time": 100 + number, "x": 1}]
+        write_lines(tmp_path / f"events{number}" / "0.jsonl", rows)
+        events = replace(made.events[0], path=str(tmp_path / f"events{number}"))
+        return step.take(ingested(spark, replace(made, events=(events,))), number)
+
+    def compiled(batch: int) -> Subscriptions:
+        return Subscriptions.from_json(output.manifest(batch).subscriptions, output.index.uri)
+
+    source = tmp_path / "subscriptions"
+    made = config(
+        tmp_path,
+        mode="stream",
+        subscriptions={"path": str(source), "format": "json", "watch": True},
+    )
+    step, output = Step(made), Output(made.output)
+    write_lines(source / "0.jsonl", [{"id": "s", "filter": "x = 1"}])
+    with monkeypatch.context() as patched:
+        patched.setattr(Attempt, "commit", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            take(0, step)
+    write_lines(source / "1.jsonl", [{"id": "t", "filter": "x = 1"}])
+
+    assert take(0, step).taken == (str(source / "0.jsonl"),)
+    assert compiled(0).count == 1
+    assert take(1, step).taken == (str(source / "1.jsonl"),)
+    assert compiled(1).count == 2
+    # What neither of the last two batches has is gone: the two subscriptions are in one part now.
+    assert set(output.index.names()) == compiled(0).kept_files | compiled(1).kept_files
+    take(2, step)
+    assert set(output.index.names()) == compiled(1).kept_files
+    assert not compiled(0).kept_files <= compiled(1).kept_files
+    assert output.taken(output.manifest(2)) == [str(source / name) for name in ("0.jsonl", "1.jsonl")]
+
+    # A file that cannot be read stops nothing for good: what nobody has seen is planned anew.
+    (source / "2.parquet").write_text("not what it says")
+    parquet = Step(replace(made, subscriptions=replace(made.subscriptions, format="parquet")))
+    with pytest.raises(Exception, match=r"2\.parquet"):
+        take(3, parquet)
+    assert output.plan(3) is None
+
+
+# -- skew --------------------------------------------------------------------------------------------------
+
+
+def test_what_one_producer_has_numbered_is_matched_by_several_tasks(
+    spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"id": f"e{n}", "producer": "p", "sequence": n, "time": 1_000 - n % 7, "x": n % 3} for n in range(400)
+    ]
+    write_lines(place / "events" / "0.jsonl", rows)
+    tasks = []
+
+    def noting(matches: DataFrame, buckets: int) -> DataFrame:
+        tasks.append(matches.select(F.spark_partition_id()).distinct().count())
+        return deliver(matches, buckets)
+
+    monkeypatch.setattr("fairlead.spark.pipeline.deliver", noting)
+    monkeypatch.setattr("fairlead.spark.work.FEW_ROWS", 0)
+    written = []
+    for least in (10**9, 100):
+        monkeypatch.setattr("fairlead.spark.work.SPREAD_ROWS", least)
+        output = place / f"out{least}"
+        Step(config(place, output=str(output), deliveries={"format": "json", "buckets": 2})).take(
+            ingested(spark, config(place)), 0, final=True
+        )
+        written.append({path.parent.name: path.read_bytes() for path in output.rglob("*.txt")})
+    assert tasks == [1, 2]
+    assert written[0] == written[1]
+    expected = sum((row["x"] >= 1) + (row["x"] == 1) for row in rows)
+    assert sum(lines.count(b"\n") for lines in written[0].values()) == expected
+
+
+# -- typed columns -----------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_is_started_again_takes_up_the_columns_that_files_have_gained(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "events").mkdir()
+    write_lines(
+        tmp_path / "subscriptions.jsonl", [{"id": "s", "filter": "x = 1"}, {"id": "t", "filter": "y = 2"}]
+    )
+    given = {
+        "mode": "stream",
+        "events": {"path": str(tmp_path / "events"), "format": "parquet"},
+        "stream": {"available": True},
+    }
+    for number, more in enumerate(({}, {"y": [2, 3]})):
+        times = [100 * number + 1, 100 * number + 50]
+        columns = {"id": [f"{number}a", f"{number}b"], "time": times, "x": [1, 1]}
+        pq.write_table(pa.table(columns | more), tmp_path / "events" / f"{number}.parquet")
+        # The second of each file is held until the next.
+        order = {"lateness": "10us", "final": number == 1}
+        pipeline = Pipeline(config(tmp_path, order=order, **given), spark)
+        pipeline.run()
+    rows = pipeline.output.read(spark)
+    assert rows is not None
+    found = {(row.id, row.subscriber, row.attributes.y) for row in rows.collect()}
+    assert found == {
+        ("0a", "s", None),
+        ("0b", "s", None),
+        ("1a", "s", 2),
+        ("1b", "s", 3),
+        ("1a", "t", 2),
+    }
+
+
+# -- a dry run ---------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_says_what_is_wrong_with_a_table(spark: SparkSession, place: Path) -> None:
+    made = config(place, deliveries={"format": "table", "table": "planned_by_a_test"})
+    columns = f"{KEYED}, record string, bucket int, batch int"
+    for definition, problem in (
+        ("(subscriber string, batch int) USING parquet PARTITIONED BY (batch)", "has other columns"),
+        (f"({columns}) USING parquet", "is not a table that is partitioned by batch"),
+        (f"({columns}) USING parquet PARTITIONED BY (batch)", None),
+    ):
+        spark.sql(f"CREATE TABLE planned_by_a_test {definition}")
+        if problem is None:
+            assert any("table to planned_by_a_test" in line for line in Pipeline(made, spark).plan())
+            Pipeline(made, spark).run()
+            assert delivered(spark.table("planned_by_a_test")) == in_order(LINES)
+            with pytest.raises(PipelineError, match="has rows already"):
+                Pipeline(replace(made, output=str(place / "other")), spark).plan()
+        else:
+            with pytest.raises(PipelineError, match=problem):
+                Pipeline(made, spark).plan()
+        spark.sql("DROP TABLE planned_by_a_test")
+    with pytest.raises(PipelineError, match="planned_by_a_test is gone"):
+        Step(made).take(ingested(spark, made), 1, final=True)
 
 
 # -- the corpus --------------------------------------------------------------------------------------------

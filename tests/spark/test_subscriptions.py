@@ -251,6 +251,16 @@ def test_an_ending_takes_effect_at_the_watermark_at_the_earliest(tmp_path):
     ]
 
 
+def test_those_are_counted_that_hold_and_each_id_once(tmp_path):
+    rows = [{"id": id, "filter": "true"} for id in "abc"]
+    base = Subscriptions.read([*rows, {"id": "d", "filter": "true", "until": 5}], tmp_path)
+    assert (base.count, base.count_from(10)) == (4, 3)
+    changes = [{"id": "a", "filter": "x = 2", "from": 20}, {"id": "b"}, {"id": "c", "until": 30}]
+    after = base.changed(changes, 10).subscriptions
+    assert [after.count_from(watermark) for watermark in (BEGINNING, 10, 29, 30)] == [4, 2, 2, 1]
+    assert Subscriptions.read([], tmp_path).count == 0
+
+
 def test_bad_changes_are_rejections_and_the_others_are_taken_in(tmp_path):
     base = Subscriptions.read([{"id": "a", "filter": "true"}], tmp_path)
     place = Place("c.json", 3)

@@ -414,9 +414,14 @@ class Broker:
 
     def _connect(self, message: Connect, now: int) -> None:
         """Both sides say it, and what a side has sent before belongs to an earlier link."""
-        self._awaited.discard(message.source)
-        if message.source not in self.subscriptions.neighbours:
+        if message.source in self._awaited:
+            self._awaited.discard(message.source)
+        elif message.source not in self.subscriptions.neighbours:
             self._welcome(message.source)
+        else:
+            # It has left and come back in the meantime, and tells all it has to tell anew.
+            self._part(message.source)
+            self._meet(message.source)
 
     def _welcome(self, neighbour: str) -> None:
         """Tell a new neighbour what it has to know (book 4.6.4)."""

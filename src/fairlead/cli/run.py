@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -34,6 +35,9 @@ COLOURS: Final = {"holds": "green", "open": "yellow", "violated": "red"}
 
 class Pipeline(Protocol):
     """What this command needs of `fairlead.spark.running.Pipeline`."""
+
+    @property
+    def at(self) -> str: ...
 
     def plan(self) -> list[str]: ...
 
@@ -153,7 +157,7 @@ def run_pipeline(pipeline: Pipeline, config: Config) -> tuple[Summary, bool]:
         worker.start()
         try:
             while not ended.wait(EVERY_S):
-                progress.show()
+                progress.show(pipeline.at)
                 if asked.is_set() and not told:
                     told = True
                     progress.done()
@@ -208,18 +212,22 @@ class _Progress:
         self._deliveries += batch.deliveries
         self._batch = batch
 
-    def show(self) -> None:
+    def show(self, at: str) -> None:
         if self._watched:
             self._shown = True
-            sys.stderr.write(f"\r{self.line(time.monotonic() - self._started, time.time())}\x1b[K")
+            line = self.line(at, time.monotonic() - self._started, time.time())
+            width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be written over
+            sys.stderr.write(f"\r{line[:width]}\x1b[K")
             sys.stderr.flush()
 
-    def line(self, elapsed_s: float, now_s: float) -> str:
-        """How far it is after so many seconds; `now_s` is the time of day, which watermarks are compared with."""
+    def line(self, at: str, elapsed_s: float, now_s: float) -> str:
+        """What it is at after so many seconds; `now_s` is the time of day, which watermarks are compared with."""
+        doing = f"{self._config.name}: {at or 'working'}"
         if self._batch is None:
-            return f"{self._config.name}: working, {elapsed_s:.0f} s"
+            return f"{doing} · {elapsed_s:.0f} s"
         parts = [
-            f"{self._config.name}: {_counted(self._batches, 'batch', 'batches')}",
+            doing,
+            f"{_counted(self._batches, 'batch', 'batches')} done",
             _counted(self._read, "row", "rows"),
             f"{_counted(self._deliveries, 'delivery', 'deliveries')}, {self._deliveries / elapsed_s:,.0f}/s",
             f"{self._batch.held:,} held",

@@ -9,23 +9,34 @@ integers, and a scenario and a seed are the same run on any machine.
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
-from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from fairlead.configuration import (
+    Format,
+    Key,
+    Reading,
+    Wrong,
+    all_of,
+    count,
+    expected,
+    listed,
+    one_of,
+    read_toml,
+    suggestion,
+    text,
+)
 from fairlead.errors import FairleadError, ScenarioError
 from fairlead.overlay.topology import Topology, topology
 from fairlead.simulation.algorithms import ALGORITHMS, STRATEGIES
 from fairlead.simulation.delays import Delay
 from fairlead.simulation.faults import NO_FAULTS, Crash, Faults, Partition
 
-__all__ = ["KEYS", "ClientsPlan", "Key", "OverlayPlan", "RoutingPlan", "Scenario", "WorkloadPlan"]
+__all__ = ["KEYS", "ClientsPlan", "OverlayPlan", "RoutingPlan", "Scenario", "WorkloadPlan"]
 
 SHAPES: Final = {
     "line": "line",
@@ -134,25 +145,14 @@ class Scenario:
     @classmethod
     def read(cls, path: str | Path) -> Scenario:
         """The scenario in a file; ScenarioError names all that is wrong with it."""
-        try:
-            content = Path(path).read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ScenarioError(f"{path}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
-        except OSError as error:
-            raise ScenarioError(f"{path}: cannot be read ({error.strerror})") from None
-        try:
-            given = tomllib.loads(content)
-        except tomllib.TOMLDecodeError as error:
-            raise ScenarioError(
-                f"{path}: not TOML: {error}", hint='text stands in quotes, as in name = "small"'
-            ) from None
+        given = read_toml(path, ScenarioError, hint='text stands in quotes, as in name = "small"')
         return cls.of(given, source=str(path))
 
     @classmethod
     def of(cls, given: Mapping[str, Any], source: str = "scenario") -> Scenario:
         """The scenario of a mapping with the tables of the file."""
-        reading = _Reading()
-        top = reading.table("", {key: value for key, value in given.items() if key not in TABLES})
+        reading = _Reading(KEYS)
+        top = reading.top(given)
         tables = {name: reading.table(name, given.get(name, {})) for name in TABLES}
         routing, delay, faults = tables["routing"], tables["delay"], tables["faults"]
         hierarchical = routing["hierarchical"]
@@ -184,7 +184,7 @@ class Scenario:
         )
         problems = reading.problems or scenario._problems()
         if problems:
-            raise _all_of(problems, source)
+            raise all_of(problems, source, ScenarioError)
         return scenario
 
     def topology(self, seed: int | None = None) -> Topology:
@@ -223,7 +223,7 @@ class Scenario:
         if seed is not None:
             found = replace(found, seed=seed)
         if found is not self and (problems := found._problems()):
-            raise _all_of(problems, self.source)
+            raise all_of(problems, self.source, ScenarioError)
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -247,50 +247,12 @@ class Scenario:
 # -- reading one value -------------------------------------------------------------------------------------
 
 
-class _Wrong(Exception):
-    """A value that its key cannot have, in words."""
-
-
-NOUNS: Final = {
-    bool: "a Boolean",
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "a table",
-}
-
-
-def _expected(what: str, given: Any) -> _Wrong:
-    noun = NOUNS.get(type(given), "a date or time")
-    return _Wrong(f"{what} was expected, not {noun} ({json.dumps(given, default=str)[:40]})")
-
-
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
-        raise _expected("a string", given)
-    if not given.strip():
-        raise _Wrong("it is empty")
-    return given
-
-
-def _count(least: int, most: int) -> Callable[[Any], int]:
-    def read(given: Any) -> int:
-        if isinstance(given, bool) or not isinstance(given, int):
-            raise _expected("a whole number", given)
-        if not least <= given <= most:
-            raise _Wrong(f"a whole number from {least:,} to {most:,} was expected, not {given:,}")
-        return given
-
-    return read
-
-
 def _decimal(given: Any) -> Decimal:
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise _expected("a number", given)
+        raise expected("a number", given)
     exact = Decimal(str(given))
     if not exact.is_finite():
-        raise _Wrong(f"a number was expected, not {given}")
+        raise Wrong(f"a number was expected, not {given}")
     return exact
 
 
@@ -298,9 +260,9 @@ def _share(given: Any) -> int:
     """A share between 0 and 1, in parts per million."""
     exact = _decimal(given) * MILLION
     if not 0 <= exact <= MILLION:
-        raise _Wrong(f"a share from 0 to 1 was expected, not {given}")
+        raise Wrong(f"a share from 0 to 1 was expected, not {given}")
     if exact != (whole := int(exact)):
-        raise _Wrong(f"{given} is finer than a millionth")
+        raise Wrong(f"{given} is finer than a millionth")
     return whole
 
 
@@ -308,38 +270,28 @@ def _ms(given: Any) -> int:
     """A time in milliseconds, as microseconds."""
     exact = _decimal(given) * 1_000
     if not 0 <= exact <= TIME_MS_MAX * 1_000:
-        raise _Wrong(f"milliseconds from 0 to {TIME_MS_MAX:,} were expected, not {given}")
+        raise Wrong(f"milliseconds from 0 to {TIME_MS_MAX:,} were expected, not {given}")
     if exact != (whole := int(exact)):
-        raise _Wrong(f"{given} ms is finer than a microsecond")
+        raise Wrong(f"{given} ms is finer than a microsecond")
     return whole
 
 
 def _exponent(given: Any) -> Decimal:
     exact = _decimal(given)
     if not 0 <= exact <= 10:
-        raise _Wrong(f"a number from 0 to 10 was expected, not {given}")
+        raise Wrong(f"a number from 0 to 10 was expected, not {given}")
     return exact
-
-
-def _one_of(*names: str) -> Callable[[Any], str]:
-    def read(given: Any) -> str:
-        text = _text(given)
-        if text not in names:
-            raise _Wrong(f"{_listed(names)} was expected, not {text!r}{_suggestion(text, names)}")
-        return text
-
-    return read
 
 
 def _names(*names: str) -> Callable[[Any], tuple[str, ...]]:
     """One of these names or a list of them."""
-    one = _one_of(*names)
+    one = one_of(*names)
 
     def read(given: Any) -> tuple[str, ...]:
         if not isinstance(given, list):
             return (one(given),)
         if not given:
-            raise _Wrong("the list is empty")
+            raise Wrong("the list is empty")
         return tuple(dict.fromkeys(map(one, given)))
 
     return read
@@ -347,17 +299,17 @@ def _names(*names: str) -> Callable[[Any], tuple[str, ...]]:
 
 def _brokers(given: Any) -> tuple[str, ...]:
     if not isinstance(given, list) or not given:
-        raise _expected('a list of brokers such as ["B1", "B2"]', given)
-    return tuple(dict.fromkeys(map(_text, given)))
+        raise expected('a list of brokers such as ["B1", "B2"]', given)
+    return tuple(dict.fromkeys(map(text, given)))
 
 
 def _checkpoints(given: Any) -> tuple[int, ...]:
-    one = _count(1, CALLS_MAX)
+    one = count(1, CALLS_MAX)
     if not isinstance(given, list):
         return (one(given),)
     found = tuple(map(one, given))
     if not found or any(after <= before for before, after in pairwise(found)):
-        raise _Wrong("numbers that rise were expected, such as [100, 200, 500]")
+        raise Wrong("numbers that rise were expected, such as [100, 200, 500]")
     return found
 
 
@@ -366,16 +318,16 @@ def _hierarchical(given: Any) -> bool | tuple[str, ...]:
 
 
 def _places(given: Any) -> str | tuple[str, ...]:
-    return _one_of(EVERYWHERE, LEAVES)(given) if isinstance(given, str) else _brokers(given)
+    return one_of(EVERYWHERE, LEAVES)(given) if isinstance(given, str) else _brokers(given)
 
 
 def _links(given: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(given, list) or not given:
-        raise _expected('a list of links such as [["B1", "B2"], ["B2", "B3"]]', given)
+        raise expected('a list of links such as [["B1", "B2"], ["B2", "B3"]]', given)
     for link in given:
         if not isinstance(link, list) or len(link) != 2:
-            raise _expected('a link such as ["B1", "B2"]', link)
-    return tuple((_text(a), _text(b)) for a, b in given)
+            raise expected('a link such as ["B1", "B2"]', link)
+    return tuple((text(a), text(b)) for a, b in given)
 
 
 def _each(read: Callable[[Mapping[str, Any]], Any], example: str, *keys: str) -> Callable[[Any], Any]:
@@ -383,33 +335,33 @@ def _each(read: Callable[[Mapping[str, Any]], Any], example: str, *keys: str) ->
 
     def read_all(given: Any) -> tuple[Any, ...]:
         if not isinstance(given, list):
-            raise _expected(f"a list such as [{example}]", given)
+            raise expected(f"a list such as [{example}]", given)
         for each in given:
             if not isinstance(each, Mapping):
-                raise _expected(f"a table such as {example}", each)
+                raise expected(f"a table such as {example}", each)
             for key in each:
                 if key not in keys:
-                    raise _Wrong(f"no such key as {key!r}{_suggestion(key, keys)} (there is {_listed(keys)})")
+                    raise Wrong(f"no such key as {key!r}{suggestion(key, keys)} (there is {listed(keys)})")
         try:
             return tuple(map(read, given))
         except KeyError as missing:
-            raise _Wrong(f"{missing.args[0]} is missing, as in {example}") from None
+            raise Wrong(f"{missing.args[0]} is missing, as in {example}") from None
 
     return read_all
 
 
 def _crash(given: Mapping[str, Any]) -> Crash:
     back = given.get("back_ms")
-    crash = Crash(_text(given["broker"]), _ms(given["at_ms"]), None if back is None else _ms(back))
+    crash = Crash(text(given["broker"]), _ms(given["at_ms"]), None if back is None else _ms(back))
     if crash.back is not None and crash.back <= crash.at:
-        raise _Wrong(f"{crash.broker} is back at {back} ms, before it has gone")
+        raise Wrong(f"{crash.broker} is back at {back} ms, before it has gone")
     return crash
 
 
 def _partition(given: Mapping[str, Any]) -> Partition:
     part = Partition(frozenset(_brokers(given["brokers"])), _ms(given["at_ms"]), _ms(given["until_ms"]))
     if part.until <= part.at:
-        raise _Wrong(f"it ends at {given['until_ms']} ms, before it begins")
+        raise Wrong(f"it ends at {given['until_ms']} ms, before it begins")
     return part
 
 
@@ -417,36 +369,25 @@ def _read(read: Callable[[Any], Any], given: Any, place: str) -> Any:
     """A value that was given elsewhere than in a file."""
     try:
         return read(given)
-    except _Wrong as wrong:
+    except Wrong as wrong:
         raise ScenarioError(f"{place}: {wrong}") from None
 
 
 # -- the file format ---------------------------------------------------------------------------------------
 
 
-class Key(NamedTuple):
-    """A key of the file: how its value is read, what holds without it, and what it means."""
-
-    read: Callable[[Any], Any]
-    meaning: str
-    default: Any = None
-    shown: str = ""
-    """The default in words, where it is not as it is written in the file."""
-    required: bool = False
-
-
-KEYS: Final[dict[str, dict[str, Key]]] = {
+KEYS: Final[Format] = {
     "": {
-        "name": Key(_text, "what the scenario is called", shown="the file's name"),
-        "seed": Key(_count(0, 2**63 - 1), "all that is left to chance depends on it alone", 0),
+        "name": Key(text, "what the scenario is called", shown="the file's name"),
+        "seed": Key(count(0, 2**63 - 1), "all that is left to chance depends on it alone", 0),
     },
     "topology": {
-        "shape": Key(_one_of(*SHAPES), f"{', '.join(f'`{name}`' for name in SHAPES)}", required=True),
+        "shape": Key(one_of(*SHAPES), f"{', '.join(f'`{name}`' for name in SHAPES)}", required=True),
         "brokers": Key(
-            _count(1, BROKERS_MAX), "how many there are: B1, B2, …", shown="required, but for `explicit`"
+            count(1, BROKERS_MAX), "how many there are: B1, B2, …", shown="required, but for `explicit`"
         ),
-        "fanout": Key(_count(1, BROKERS_MAX), "`balanced`: how many brokers are below each", 2),
-        "extra": Key(_count(0, BROKERS_MAX), "`cyclic`: how many links there are beyond a tree", 0),
+        "fanout": Key(count(1, BROKERS_MAX), "`balanced`: how many brokers are below each", 2),
+        "extra": Key(count(0, BROKERS_MAX), "`cyclic`: how many links there are beyond a tree", 0),
         "links": Key(_links, '`explicit`: the links, such as `[["B1", "B2"], ["B2", "B3"]]`', ()),
     },
     "routing": {
@@ -457,7 +398,7 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
             shown='`"covering"`',
         ),
         "advertisements": Key(
-            _one_of("none", *(name for name in STRATEGIES if name != "flooding")),
+            one_of("none", *(name for name in STRATEGIES if name != "flooding")),
             "how advertisements travel, or `none`: then subscriptions go everywhere",
             "none",
         ),
@@ -473,7 +414,7 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
             shown="`0.2`",
         ),
         "partitions": Key(
-            _count(1, BROKERS_MAX),
+            count(1, BROKERS_MAX),
             "rendezvous routing: into how many types the values of `x` are divided, each with a tree",
             16,
         ),
@@ -481,7 +422,7 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
     },
     "delay": {
         "shape": Key(
-            _one_of("constant", "uniform", "exponential"),
+            one_of("constant", "uniform", "exponential"),
             "how the time beyond the least is spread: `constant`, `uniform`, `exponential`",
             "uniform",
         ),
@@ -490,13 +431,13 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
     },
     "clients": {
         "subscribers": Key(
-            _count(1, CALLS_MAX), "how many clients share the subscriptions", shown="one for each"
+            count(1, CALLS_MAX), "how many clients share the subscriptions", shown="one for each"
         ),
-        "publishers": Key(_count(1, CALLS_MAX), "how many clients publish", 10),
+        "publishers": Key(count(1, CALLS_MAX), "how many clients publish", 10),
         "places": Key(
             _places, "where clients are: `all` brokers, the `leaves`, or a list of brokers", EVERYWHERE
         ),
-        "regions": Key(_count(1, BROKERS_MAX), "in how many regions the overlay falls, for `locality`", 1),
+        "regions": Key(count(1, BROKERS_MAX), "in how many regions the overlay falls, for `locality`", 1),
     },
     "workload": {
         "subscriptions": Key(
@@ -505,19 +446,19 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
             (1,),
             required=True,
         ),
-        "publications": Key(_count(0, CALLS_MAX), "how many there are at each checkpoint", 100),
+        "publications": Key(count(0, CALLS_MAX), "how many there are at each checkpoint", 100),
         "shape": Key(
-            _one_of(*WORKLOADS),
+            one_of(*WORKLOADS),
             "`uniform`: one value, all alike; `zipf`: one value, few of them popular; `intervals`: a range",
             "uniform",
         ),
         "attributes": Key(
-            _count(1, len(ATTRIBUTES)),
+            count(1, len(ATTRIBUTES)),
             f"how many a filter is about: {', '.join(f'`{each}`' for each in ATTRIBUTES)}",
             1,
         ),
-        "values": Key(_count(1, CALLS_MAX), "how many values an attribute can have", 1_000),
-        "width": Key(_count(1, CALLS_MAX), "`intervals`: how many values one spans, at most", 100),
+        "values": Key(count(1, CALLS_MAX), "how many values an attribute can have", 1_000),
+        "width": Key(count(1, CALLS_MAX), "`intervals`: how many values one spans, at most", 100),
         "exponent": Key(
             _exponent,
             "`zipf`: the value of rank r is asked for r^-exponent times as often",
@@ -533,7 +474,7 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
         "offer": Key(_share, "the share of the values that one publisher publishes", MILLION, shown="`1`"),
         "every_ms": Key(_ms, "the time between two calls of clients", 1_000, shown="`1`"),
         "seed": Key(
-            _count(0, 2**63 - 1), "a seed for clients alone, the same in all runs", shown="the scenario's"
+            count(0, 2**63 - 1), "a seed for clients alone, the same in all runs", shown="the scenario's"
         ),
     },
     "faults": {
@@ -571,47 +512,22 @@ GOES_WITH: Final = {
 # -- reading a file ----------------------------------------------------------------------------------------
 
 
-class _Reading:
-    """One pass over the tables. What is wrong is noted, and its default stands in."""
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-
-    def table(self, name: str, given: Any) -> dict[str, Any]:
-        """The values of a table by key, the defaults among them."""
-        label, keys = f"[{name}]" if name else "", KEYS[name]
-        if not isinstance(given, Mapping):
-            self.problems.append(f"{label}: {_expected(f'a table {label}', given)}")
-            return {key: each.default for key, each in keys.items()}
-        for key in given:
-            if key not in keys:
-                self.problems.append(f"{f'{label} {key}'.strip()}: no such key{_elsewhere(key, name)}")
-        values = {}
-        for key, each in keys.items():
-            values[key] = each.default
-            place = f"{label} {key}".strip()
-            if key in given:
-                try:
-                    values[key] = each.read(given[key])
-                except _Wrong as wrong:
-                    self.problems.append(f"{place}: {wrong} ({each.meaning})")
-            elif each.required:
-                self.problems.append(f"{place}: missing: {each.meaning}")
-        return values
+class _Reading(Reading):
+    """One pass over the tables of a scenario."""
 
     def overlay(self, values: dict[str, Any], given: Any) -> dict[str, Any]:
         """What says how brokers are linked; an explicit list says how many there are."""
         given = given if isinstance(given, Mapping) else {}
-        shape = given.get("shape")
+        shape = values["shape"]
         self._fitting("topology", shape, given)
         if shape == "explicit":
             if "links" not in given:
-                self.problems.append('[topology] links: missing: shape = "explicit" needs them')
+                self.wrong("topology", "[topology] links", 'missing: shape = "explicit" needs them')
             if "brokers" in given:
-                self.problems.append("[topology] brokers: the links say which there are")
+                self.wrong("topology", "[topology] brokers", "the links say which there are")
             values["brokers"] = len({name for link in values["links"] for name in link})
         elif "shape" in given and "brokers" not in given:
-            self.problems.append(f"[topology] brokers: missing: {KEYS['topology']['brokers'].meaning}")
+            self.wrong("topology", "[topology] brokers", f"missing: {KEYS['topology']['brokers'].meaning}")
         return values | {"shape": values["shape"] or "line", "brokers": values["brokers"] or 1}
 
     def workload(self, values: dict[str, Any], given: Any) -> dict[str, Any]:
@@ -628,7 +544,7 @@ class _Reading:
     def _fitting(self, table: str, shape: Any, given: Mapping[str, Any]) -> None:
         for key, home in GOES_WITH[table].items():
             if key in given and shape in (SHAPES if table == "topology" else WORKLOADS) and shape != home:
-                self.problems.append(f'[{table}] {key}: it goes with shape = "{home}", not with "{shape}"')
+                self.wrong(table, f"[{table}] {key}", f'it goes with shape = "{home}", not with "{shape}"')
 
 
 # -- the whole ---------------------------------------------------------------------------------------------
@@ -638,7 +554,7 @@ def _check_routing(scenario: Scenario, overlay: Topology) -> Iterable[str]:
     routing = scenario.routing
     for root in routing.roots:
         if root not in overlay.brokers:
-            yield f"[routing] hierarchical: there is no broker {root!r}{_suggestion(root, overlay.brokers)}"
+            yield f"[routing] hierarchical: there is no broker {root!r}{suggestion(root, overlay.brokers)}"
             return
     top = overlay.brokers[0]
     below = {root: overlay.subtree(top, root) for root in routing.roots}
@@ -652,7 +568,7 @@ def _check_routing(scenario: Scenario, overlay: Topology) -> Iterable[str]:
         yield "[routing] hierarchical: it needs a tree, and this topology has cycles"
     for name in routing.algorithms:
         if not ALGORITHMS[name].cyclic:
-            able = _listed([each for each, row in ALGORITHMS.items() if row.cyclic])
+            able = listed([each for each, row in ALGORITHMS.items() if row.cyclic])
             yield f"[routing] algorithm: {name} needs a tree, and this topology has cycles; there {able} works"
 
 
@@ -661,7 +577,7 @@ def _check_clients(scenario: Scenario, overlay: Topology) -> Iterable[str]:
     if not isinstance(clients.places, str):
         for name in clients.places:
             if name not in overlay.brokers:
-                yield f"[clients] places: there is no broker {name!r}{_suggestion(name, overlay.brokers)}"
+                yield f"[clients] places: there is no broker {name!r}{suggestion(name, overlay.brokers)}"
     if clients.regions > len(overlay.brokers):
         yield f"[clients] regions: {len(overlay.brokers)} brokers do not make {clients.regions} regions"
     if clients.regions > workload.values:
@@ -689,7 +605,7 @@ def _check_faults(scenario: Scenario, overlay: Topology) -> Iterable[str]:
     named += [("partitions", name) for part in faults.partitions for name in sorted(part.brokers)]
     for key, name in named:
         if name not in overlay.brokers:
-            yield f"[faults] {key}: there is no broker {name!r}{_suggestion(name, overlay.brokers)}"
+            yield f"[faults] {key}: there is no broker {name!r}{suggestion(name, overlay.brokers)}"
 
 
 CHECKS: Final[tuple[Callable[[Scenario, Topology], Iterable[str]], ...]] = (
@@ -698,33 +614,3 @@ CHECKS: Final[tuple[Callable[[Scenario, Topology], Iterable[str]], ...]] = (
     _check_workload,
     _check_faults,
 )
-
-
-def _elsewhere(key: str, table: str) -> str:
-    """What a key that its table does not have was meant to be."""
-    if close := _suggestion(key, KEYS[table] if table else (*KEYS[""], *TABLES)):
-        return close
-    anywhere = {name for keys in KEYS.values() for name in keys}
-    for name in get_close_matches(key.lower(), sorted(anywhere), n=1):
-        homes = [home for home, keys in KEYS.items() if name in keys]
-        meant = "it" if name == key else repr(name)
-        if "" in homes:
-            return f"; {meant} stands at the top of the file, above the first table"
-        return f"; {meant} belongs in {_listed([f'[{home}]' for home in homes])}"
-    return ""
-
-
-def _suggestion(given: str, known: Iterable[str]) -> str:
-    close = get_close_matches(given, list(known), n=1) or get_close_matches(given.lower(), list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} or {last}" if most else str(last)
-
-
-def _all_of(problems: list[str], source: str) -> ScenarioError:
-    if len(problems) == 1:
-        return ScenarioError(f"{source}: {problems[0]}")
-    return ScenarioError("\n  ".join([f"{source}: {len(problems)} problems", *problems]))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
@@ -22,6 +21,22 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from fairlead.configuration import (
+    Format,
+    Key,
+    Reading,
+    Wrong,
+    all_of,
+    count,
+    expected,
+    flag,
+    one_of,
+    read_toml,
+    some_of,
+    suggestion,
+    text,
+    texts,
+)
 from fairlead.errors import PipelineError, ValueRefused
 from fairlead.ingest.records import STANDARD, Fields
 
@@ -32,7 +47,6 @@ __all__ = [
     "Config",
     "Deliveries",
     "Events",
-    "Key",
     "Order",
     "SparkSettings",
     "Stream",
@@ -74,6 +88,7 @@ BUCKETS_MAX: Final = 65_536
 
 SECRET: Final = re.compile(r"(?i)secret|passw|passphrase|token|(access|account)[.]?key|credential|jaas")
 """Options that are nobody's business: Spark's own pattern, and where Kafka keeps passwords."""
+PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -172,26 +187,18 @@ class Config:
     @classmethod
     def read(cls, path: str | Path) -> Config:
         """The pipeline in a file, where relative paths begin; PipelineError names all that is wrong with it."""
-        try:
-            text = Path(path).read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise PipelineError(f"{path}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
-        except OSError as error:
-            raise PipelineError(f"{path}: cannot be read ({error.strerror})") from None
-        try:
-            given = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise PipelineError(
-                f"{path}: not TOML: {error}",
-                hint='text stands in quotes, as in name = "alerts"; a path may stand in single quotes',
-            ) from None
+        given = read_toml(
+            path,
+            PipelineError,
+            hint='text stands in quotes, as in name = "alerts"; a path may stand in single quotes',
+        )
         return cls.of(given, base=Path(path).parent, source=str(path))
 
     @classmethod
     def of(cls, given: Mapping[str, Any], base: str | Path | None = None, source: str = "pipeline") -> Config:
         """The pipeline of a mapping with the tables of the file; `base` is where relative paths begin."""
         reading = _Reading(Path(base or "."))
-        top = reading.table("", {key: value for key, value in given.items() if key not in TABLES})
+        top = reading.top(given)
         mode = top["mode"]
         order = reading.table("order", given.get("order", {}))
         audit = reading.table("audit", given.get("audit", {}))
@@ -226,7 +233,7 @@ class Config:
             if reading.unsound.isdisjoint(rule.tables) and rule.broken(config)
         ]
         if problems:
-            raise _all_of(problems, source)
+            raise all_of(problems, source, PipelineError)
         return config
 
     def overridden(
@@ -246,7 +253,7 @@ class Config:
         changed = replace(self, spark=spark, output=self.output if output is None else _absolute(output))
         problems = [f"{rule.place}: {rule.problem}" for rule in RULES if rule.broken(changed)]
         if problems:
-            raise _all_of(problems, self.name)
+            raise all_of(problems, self.name, PipelineError)
         return changed
 
     @property
@@ -302,84 +309,19 @@ class Config:
 # -- reading one value -------------------------------------------------------------------------------------
 
 
-class _Wrong(Exception):
-    """A value that its key cannot have, in words."""
-
-
-NOUNS: Final = {
-    bool: "a Boolean",
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "a table",
-}
-
-
-def _expected(what: str, given: Any) -> _Wrong:
-    noun = NOUNS.get(type(given), "a date or time")
-    return _Wrong(f"{what} was expected, not {noun} ({json.dumps(given, default=str)[:40]})")
-
-
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
-        raise _expected("a string", given)
-    if not given.strip():
-        raise _Wrong("it is empty")
-    return given
-
-
-def _flag(given: Any) -> bool:
-    if not isinstance(given, bool):
-        raise _expected("true or false", given)
-    return given
-
-
-def _count(most: int) -> Callable[[Any], int]:
-    def read(given: Any) -> int:
-        if isinstance(given, bool) or not isinstance(given, int):
-            raise _expected("a whole number", given)
-        if not 1 <= given <= most:
-            raise _Wrong(f"a whole number from 1 to {most:,} was expected, not {given}")
-        return given
-
-    return read
-
-
-def _texts(given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple):
-        raise _expected("a list of strings", given)
-    return tuple(map(_text, given))
-
-
-def _one_of(*names: str) -> Callable[[Any], str]:
-    def read(given: Any) -> str:
-        text = _text(given)
-        if text not in names:
-            raise _Wrong(f"{_listed(names)} was expected, not {text!r}{_suggestion(text, names)}")
-        return text
-
-    return read
-
-
-def _some_of(*names: str) -> Callable[[Any], tuple[str, ...]]:
-    one = _one_of(*names)
-    return lambda given: tuple(dict.fromkeys(map(one, _texts(given))))
-
-
 def _format(*ours: str) -> Callable[[Any], str]:
     """A format of ours or of Spark's; what looks like a misspelling of ours is taken for one."""
 
     def read(given: Any) -> str:
-        text = _text(given)
-        if text not in ours:
-            meant = {"jsonl": "json", "ndjson": "json", "jsonlines": "json"}.get(text.lower())
-            close = [meant] if meant else get_close_matches(text.lower(), ours, n=1, cutoff=0.75)
-            if close or not re.fullmatch(r"[\w.$-]+", text):
-                raise _Wrong(
-                    f"no format is named {text!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        name = text(given)
+        if name not in ours:
+            meant = {"jsonl": "json", "ndjson": "json", "jsonlines": "json"}.get(name.lower())
+            close = [meant] if meant else get_close_matches(name.lower(), ours, n=1, cutoff=0.75)
+            if close or not re.fullmatch(r"[\w.$-]+", name):
+                raise Wrong(
+                    f"no format is named {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
                 )
-        return text
+        return name
 
     return read
 
@@ -387,52 +329,52 @@ def _format(*ours: str) -> Callable[[Any], str]:
 def _settings(given: Any) -> dict[str, str]:
     """Settings of Spark's, which are text: numbers and Booleans are written as Spark reads them."""
     if not isinstance(given, Mapping):
-        raise _expected('a table such as { header = "true" }', given)
+        raise expected('a table such as { header = "true" }', given)
     settings: dict[str, str] = {}
     for key, value in given.items():
         if isinstance(value, Mapping):
             # spark.sql.shuffle.partitions = "8" without quotes around the key is a table of tables in TOML.
-            settings |= {f"{key}.{rest}": text for rest, text in _settings(value).items()}
+            settings |= {f"{key}.{rest}": setting for rest, setting in _settings(value).items()}
         elif isinstance(value, bool):
             settings[key] = "true" if value else "false"
         elif isinstance(value, str | int | float):
             settings[key] = str(value)
         else:
-            raise _expected(f"a string for {key!r}", value)
+            raise expected(f"a string for {key!r}", value)
     return settings
 
 
 def _fields(given: Any) -> Fields:
     if not isinstance(given, Mapping):
-        raise _expected('a table such as { id = "event_id", time = "at" }', given)
+        raise expected('a table such as { id = "event_id", time = "at" }', given)
     known = Fields.__slots__
     for key in given:
         if key not in known:
-            raise _Wrong(f"the envelope has no {key!r}{_suggestion(key, known)} (it has {', '.join(known)})")
+            raise Wrong(f"the envelope has no {key!r}{suggestion(key, known)} (it has {', '.join(known)})")
     try:
-        return Fields(**{key: _text(value) for key, value in given.items()})
+        return Fields(**{key: text(value) for key, value in given.items()})
     except ValueRefused as error:
-        raise _Wrong(str(error).replace("\n  hint:", ";")) from None
+        raise Wrong(str(error).replace("\n  hint:", ";")) from None
 
 
 def _dotted(what: str) -> Callable[[Any], str]:
     def read(given: Any) -> str:
-        text = _text(given)
-        module, _, name = text.partition(":")
+        dotted = text(given)
+        module, _, name = dotted.partition(":")
         if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-            raise _Wrong(f"{what} is named as in package.module:name, not {text!r}")
-        return text
+            raise Wrong(f"{what} is named as in package.module:name, not {dotted!r}")
+        return dotted
 
     return read
 
 
 def _duration(given: Any) -> int:
     if isinstance(given, int | float) and not isinstance(given, bool):
-        raise _Wrong(f'a duration has a unit, as in "{given}s"; there is {", ".join(UNITS_US)}')
+        raise Wrong(f'a duration has a unit, as in "{given}s"; there is {", ".join(UNITS_US)}')
     try:
-        return duration_us(_text(given))
+        return duration_us(text(given))
     except ValueError as error:
-        raise _Wrong(str(error)) from None
+        raise Wrong(str(error)) from None
 
 
 DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*")
@@ -467,41 +409,30 @@ def format_duration(us: int) -> str:
 # -- the file format ---------------------------------------------------------------------------------------
 
 
-class Key(NamedTuple):
-    """A key of the file: how its value is read, what holds without it, and what it means."""
-
-    read: Callable[[Any], Any]
-    meaning: str
-    default: Any = None
-    shown: str = ""
-    """The default in words, where it is not a value of its own."""
-    required: bool = False
-
-
-KEYS: Final[dict[str, dict[str, Key]]] = {
+KEYS: Final[Format] = {
     "": {
-        "name": Key(_text, "what the run is called", shown="the file's name"),
+        "name": Key(text, "what the run is called", shown="the file's name"),
         "mode": Key(
-            _one_of("batch", "stream"),
+            one_of("batch", "stream"),
             "`batch` takes what is there and ends; `stream` watches the inputs until it is stopped",
             "batch",
         ),
-        "output": Key(_text, "the directory that the run writes; nobody else does", required=True),
-        "schema": Key(_text, "a [schema file](model.md#schema-files): declared types and attributes"),
+        "output": Key(text, "the directory that the run writes; nobody else does", required=True),
+        "schema": Key(text, "a [schema file](model.md#schema-files): declared types and attributes"),
         "extensions": Key(
-            lambda given: tuple(map(_dotted("an extension"), _texts(given))),
+            lambda given: tuple(map(_dotted("an extension"), texts(given))),
             "[types with operators of your own](extensions.md), such as `mypackage.terms:Terms`",
             (),
         ),
         "rejected": Key(
-            _one_of("keep", "fail"),
+            one_of("keep", "fail"),
             "rows that cannot be read: `keep` them in `OUTPUT/rejected` with the reason, or `fail` the run",
             "keep",
         ),
     },
     "events": {
         "path": Key(
-            _text, "a file, a directory or a pattern such as `events/*.jsonl`", shown="required for files"
+            text, "a file, a directory or a pattern such as `events/*.jsonl`", shown="required for files"
         ),
         "format": Key(
             _format(*EVENT_FILES, "kafka"),
@@ -509,10 +440,10 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
             shown="by the path's ending, else `json`",
         ),
         "name": Key(
-            _text, "the input's name in messages and in rejected rows; several inputs have one each", "input"
+            text, "the input's name in messages and in rejected rows; several inputs have one each", "input"
         ),
-        "lift": Key(_flag, "lift the payload of CloudEvents to the top", False),
-        "lines": Key(_flag, "`xml`: every line is a document, where otherwise every file is one", False),
+        "lift": Key(flag, "lift the payload of CloudEvents to the top", False),
+        "lines": Key(flag, "`xml`: every line is a document, where otherwise every file is one", False),
         "fields": Key(
             _fields,
             "what the records call `id`, `time`, `producer` and `sequence`",
@@ -520,7 +451,7 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
             shown="the same names",
         ),
         "select": Key(
-            _texts,
+            texts,
             "typed columns: SQL expressions that make what is taken, such as `cast(price as double) price`",
             (),
             shown="all columns",
@@ -528,19 +459,19 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
         "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
     },
     "subscriptions": {
-        "path": Key(_text, "a file, a directory or a pattern", required=True),
+        "path": Key(text, "a file, a directory or a pattern", required=True),
         "format": Key(
             _format(*SUBSCRIPTION_FILES),
             "`json` (lines), `csv`, `parquet`, or any source that Spark knows",
             shown="by the path's ending, else `json`",
         ),
-        "watch": Key(_flag, "in a stream, take up changes while it runs", False),
+        "watch": Key(flag, "in a stream, take up changes while it runs", False),
         "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
     },
     "order": {
         "lateness": Key(_duration, "how long after a later row an earlier one may come", 0, shown="`0s`"),
         "final": Key(
-            _flag,
+            flag,
             "the end of the input is the end: nothing is waited for any more",
             shown="`true` in batch mode",
         ),
@@ -551,9 +482,9 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
             "`parquet`, `json` (lines), `table`, `callback`, or any sink that Spark knows",
             "parquet",
         ),
-        "buckets": Key(_count(BUCKETS_MAX), "in how many parts subscribers are divided", 16),
-        "payload": Key(_flag, "deliver the notification's content, not its identity alone", True),
-        "table": Key(_text, "`table`: its name, such as `db.deliveries`"),
+        "buckets": Key(count(1, BUCKETS_MAX), "in how many parts subscribers are divided", 16),
+        "payload": Key(flag, "deliver the notification's content, not its identity alone", True),
+        "table": Key(text, "`table`: its name, such as `db.deliveries`"),
         "callback": Key(
             _dotted("a function"), "`callback`: the function that gets each batch, as `module:function`"
         ),
@@ -563,32 +494,31 @@ KEYS: Final[dict[str, dict[str, Key]]] = {
     },
     "audit": {
         "trace": Key(
-            _flag,
+            flag,
             "record the run in `OUTPUT/trace`, to be audited",
             shown="`true` where something is to be judged",
         ),
         "specifications": Key(
-            _some_of(*SPECIFICATIONS),
+            some_of(*SPECIFICATIONS),
             f"what to judge at the end: {', '.join(f'`{name}`' for name in SPECIFICATIONS)}",
             (),
         ),
     },
     "stream": {
         "trigger": Key(_duration, "how often a micro-batch begins", 1_000_000, shown="`1s`"),
-        "max_files": Key(_count(1_000_000), "how many files a micro-batch takes at most", 100),
-        "available": Key(_flag, "take what is there now, batch by batch, then end", False),
+        "max_files": Key(count(1, 1_000_000), "how many files a micro-batch takes at most", 100),
+        "available": Key(flag, "take what is there now, batch by batch, then end", False),
     },
     "spark": {
-        "master": Key(_text, "Spark's master, such as `spark://host:7077`", shown="`local[*]`"),
-        "remote": Key(_text, "the address of a Spark Connect server, such as `sc://host:15002`"),
+        "master": Key(text, "Spark's master, such as `spark://host:7077`", shown="`local[*]`"),
+        "remote": Key(text, "the address of a Spark Connect server, such as `sc://host:15002`"),
         "settings": Key(
             _settings, 'settings of Spark\'s, such as `"spark.executor.memory" = "4g"`', {}, shown="none"
         ),
-        "quiet": Key(_flag, "keep Spark's own messages from the terminal", True),
+        "quiet": Key(flag, "keep Spark's own messages from the terminal", True),
     },
 }
 """The tables of the file; what stands above the first one is the table without a name."""
-TABLES: Final = tuple(name for name in KEYS if name)
 
 
 class _Rule(NamedTuple):
@@ -668,6 +598,12 @@ RULES: Final = (
         "a schema is a file on this machine",
     ),
     _Rule(
+        ("",),
+        "output",
+        lambda c: PATTERN.search(c.output) is not None,
+        "it has one of * ? [ ] { } and \\ in its path, which Spark takes for a pattern when it reads",
+    ),
+    _Rule(
         ("", "events"),
         "output",
         lambda c: any(_within(c.output, each.path) or _within(each.path, c.output) for each in c.events),
@@ -693,45 +629,12 @@ RULES: Final = (
 # -- reading a file ----------------------------------------------------------------------------------------
 
 
-class _Reading:
-    """One pass over the tables. What is wrong is noted, and its default stands in."""
+class _Reading(Reading):
+    """One pass over the tables of a pipeline; `base` is where relative paths begin."""
 
     def __init__(self, base: Path) -> None:
+        super().__init__(KEYS)
         self._base = base
-        self.problems: list[str] = []
-        self.unsound: set[str] = set()
-
-    def wrong(self, table: str, place: str, problem: str) -> None:
-        self.problems.append(f"{place}: {problem}")
-        self.unsound.add(table)
-
-    def table(self, name: str, given: Any, label: str | None = None) -> dict[str, Any]:
-        """The values of a table by key, the defaults among them."""
-        label = (f"[{name}]" if name else "") if label is None else label
-        keys = KEYS[name]
-        if not isinstance(given, Mapping):
-            self.wrong(name, label, str(_expected(f"a table {label}", given)))
-            return {key: each.default for key, each in keys.items()}
-        for key in given:
-            if key not in keys:
-                self.wrong(name, f"{label} {key}".strip(), f"no such key{_elsewhere(key, name)}")
-        values = {}
-        for key, each in keys.items():
-            values[key] = each.default
-            if key in given:
-                try:
-                    values[key] = each.read(given[key])
-                except _Wrong as wrong:
-                    self.wrong(name, f"{label} {key}".strip(), str(wrong))
-            elif each.required:
-                self.wrong(name, f"{label} {key}".strip(), f"missing: {each.meaning}")
-        return values
-
-    def required(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        if name in given:
-            return self.table(name, given[name])
-        self.wrong(name, f"[{name}]", "the table is missing")
-        return {key: each.default for key, each in KEYS[name].items()}
 
     def events(self, given: Mapping[str, Any]) -> tuple[Events, ...]:
         """The inputs: [events] is one, [[events]] are several, each with a name of its own."""
@@ -746,7 +649,11 @@ class _Reading:
             read.append(self._input(self.table("events", each, label), label))
             if len(inputs) > 1 and isinstance(each, Mapping) and "name" not in each:
                 self.wrong("events", f"{label} name", "missing: each of several inputs has a name")
-        names = [each.name for each, raw in zip(read, inputs, strict=True) if "name" in raw]
+        names = [
+            each.name
+            for each, raw in zip(read, inputs, strict=True)
+            if isinstance(raw, Mapping) and "name" in raw
+        ]
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.wrong("events", "[[events]] name", f"{names.count(name)} inputs are named {name!r}")
         return tuple(read)
@@ -807,36 +714,6 @@ def _within(path: str | None, directory: str | None) -> bool:
     if not path or not directory:
         return False
     return f"{path.rstrip('/')}/".startswith(f"{directory.rstrip('/')}/")
-
-
-def _elsewhere(key: str, table: str) -> str:
-    """What a key that its table does not have was meant to be."""
-    if close := _suggestion(key, KEYS[table] if table else (*KEYS[""], *TABLES)):
-        return close
-    anywhere = {name for keys in KEYS.values() for name in keys}
-    for name in get_close_matches(key.lower(), sorted(anywhere), n=1):
-        homes = [home for home, keys in KEYS.items() if name in keys]
-        meant = "it" if name == key else repr(name)
-        if "" in homes:
-            return f"; {meant} stands at the top of the file, above the first table"
-        return f"; {meant} belongs in {_listed([f'[{home}]' for home in homes])}"
-    return ""
-
-
-def _suggestion(given: str, known: Any) -> str:
-    close = get_close_matches(given.lower(), list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def _listed(names: Any) -> str:
-    *most, last = names
-    return f"{', '.join(most)} or {last}" if most else str(last)
-
-
-def _all_of(problems: list[str], source: str) -> PipelineError:
-    if len(problems) == 1:
-        return PipelineError(f"{source}: {problems[0]}")
-    return PipelineError("\n  ".join([f"{source}: {len(problems)} problems", *problems]))
 
 
 def _hide_secrets(options: dict[str, str]) -> None:

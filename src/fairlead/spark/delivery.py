@@ -30,12 +30,13 @@ from fairlead.model.order import OrderKey
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, RECORD, bucket_of, records_in
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "FILES",
     "Callback",
     "callback_named",
+    "check_table",
     "deliver",
     "lines",
     "replace_partition",
@@ -99,18 +100,32 @@ def replace_partition(
     if not spark.catalog.tableExists(table):
         empty = deliveries.limit(0).withColumn("batch", F.lit(batch))
         empty.write.options(**(options or {})).partitionBy("batch").saveAsTable(table)
+    check_table(spark, table, deliveries.columns)
     columns = [name for name in spark.table(table).columns if name != "batch"]
-    if sorted(columns) != sorted(deliveries.columns):
-        raise PipelineError(
-            f"the table {table} has other columns than deliveries: {', '.join(columns)}",
-            hint=f"name a table that does not exist yet, or one with {', '.join(deliveries.columns)}",
-        )
     view = f"fairlead_{uuid4().hex}"
     deliveries.select(*columns).createTempView(view)
     try:
         spark.sql(f"INSERT OVERWRITE TABLE {table} PARTITION (batch = {batch}) SELECT * FROM {view}")
     finally:
         spark.catalog.dropTempView(view)
+
+
+def check_table(spark: SparkSession, table: str, columns: Sequence[str]) -> None:
+    """PipelineError where there is such a table and it cannot take deliveries with these columns."""
+    if not spark.catalog.tableExists(table):
+        return
+    hint = f"name a table that does not exist yet, or one with {', '.join(columns)}, partitioned by batch"
+    found = spark.catalog.listColumns(table)
+    own = [each.name for each in found if each.name != "batch"]
+    if sorted(own) != sorted(columns):
+        raise PipelineError(
+            f"the table {table} has other columns than deliveries: {', '.join(own)}", hint=hint
+        )
+    if not any(each.name == "batch" and each.isPartition for each in found):
+        raise PipelineError(
+            f"{table} is not a table that is partitioned by batch, and a batch could not replace itself",
+            hint=hint,
+        )
 
 
 def callback_named(name: str) -> Callback:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from fairlead.filters import Schema
 
-__all__ = ["MEMORY", "OPENED", "Matcher", "Router", "match", "pairs", "spread"]
+__all__ = ["MEMORY", "OPENED", "Matcher", "Router", "evened", "match", "pairs", "spread"]
 
 MEMORY: Final = 4 << 30
 """How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
@@ -113,6 +113,11 @@ def spread(frame: DataFrame, over: int) -> DataFrame:
     Looking costs a pass over the input, so this is for what is cheap to read: files, and what is persisted.
     """
     sizes = [row["count"] for row in frame.groupBy(F.spark_partition_id().alias("p")).count().collect()]
+    return evened(frame, sizes, over)
+
+
+def evened(frame: DataFrame, sizes: Sequence[int], over: int) -> DataFrame:
+    """The same as `spread`, where it is known already how many rows each partition has."""
     lopsided = bool(sizes) and 2 * max(sizes) * over > 3 * sum(sizes)
     return frame.repartition(over) if lopsided else frame
 

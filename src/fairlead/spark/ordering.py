@@ -46,6 +46,8 @@ DUPLICATE: Final = "duplicate"
 KNOWN: Final = "known"
 """The outcome of what came late in an earlier batch and is remembered: its copies are duplicates."""
 
+CONTENT: Final = "_content"
+"""What contents are compared by, where one task sees all rows."""
 SPREAD: Final = 64
 """Over how many groups a producer's notifications without numbers are spread: no window needs them together."""
 MADE_ID: Final = "^[0-9a-f]{32}-[0-9]+$"
@@ -219,14 +221,15 @@ class _Batch:
     facts: Facts
 
     def gathered(self, arrivals: DataFrame, held: DataFrame | None) -> DataFrame:
-        """What is held and what has arrived."""
+        """What is held and what has arrived; of typed columns, those of both."""
         columns = (*ENVELOPE, self.payload, "time", "late", "arrived")
         new = arrivals.withColumns(
             {"time": F.lit(None).cast("bigint"), "late": F.lit(False), "arrived": F.lit(True)}
         ).select(*columns)
         if held is None:
             return new
-        return new.unionByName(held.withColumn("arrived", F.lit(False)).select(*columns))
+        held = held.withColumn("arrived", F.lit(False)).select(*columns)
+        return new.unionByName(held, allowMissingColumns=True)
 
     def identified(self, rows: DataFrame) -> DataFrame:
         """Every row with an id; of those with one identity the first to come stands, the others are copies.
@@ -268,7 +271,8 @@ class _Batch:
         outcome = T.StructField("outcome", T.StringType())
         declared = T.StructType([*(rows.schema[name] for name in columns), outcome])
         kernel = OrderAtOnce(self.payload, self.bound_before, self.bound)
-        return rows.select(*columns, "late", "arrived").repartition(1).mapInArrow(kernel, declared)
+        given = rows.select(*columns, "late", "arrived", _comparable(rows, self.payload).alias(CONTENT))
+        return given.repartition(1).mapInArrow(kernel, declared)
 
     def placed(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
         """What becomes of the rows of producers that have nothing to do with causes."""
@@ -349,9 +353,16 @@ def _long(value: int) -> Column:
 
 
 def _comparable(rows: DataFrame, payload: str) -> Column:
-    """The content as something that Spark can sort by, so that of two contents always the same one comes first."""
-    spelled = rows.schema[payload].dataType.simpleString()
-    return F.to_json(payload) if "map<" in spelled or "variant" in spelled else F.col(payload)
+    """The content as something to sort by, so that of two contents always the same one comes first.
+
+    Text by code point. Typed columns have no order that Spark and Python share, and need none that means anything:
+    their hash has one, and costs less than either.
+    """
+    kind = rows.schema[payload].dataType
+    if isinstance(kind, T.StringType):
+        return F.col(payload)
+    spelled = kind.simpleString()
+    return F.xxhash64(F.to_json(payload) if "map<" in spelled or "variant" in spelled else F.col(payload))
 
 
 # -- producers with causes ---------------------------------------------------------------------------------
@@ -427,11 +438,13 @@ class OrderAtOnce:
         given = list(batches)
         if given:
             table = pa.Table.from_batches(given)
-            rows = table.drop_columns([self.payload]).to_pylist()
+            rows = table.drop_columns(
+                [self.payload]
+            ).to_pylist()  # their content is in what it is compared by
             # The last keys are no notifications: they come along, and stay.
             own = [at for at, row in enumerate(rows) if row["arrived"] is not None]
-            self._identify(rows, own, table.column(self.payload))
-            copies = self._copies(rows, own, table.column(self.payload))
+            self._identify(rows, own)
+            copies = self._copies(rows, own)
             concerned = [row for at, row in enumerate(rows) if at not in copies and not row["late"]]
             became = _became(concerned, self.bound_before, self.bound)
             known = {True: (None, DUPLICATE), False: (None, KNOWN)}
@@ -441,7 +454,7 @@ class OrderAtOnce:
             ]
             yield from _told(table.take(own), [rows[at]["id"] for at in own], found)
 
-    def _identify(self, rows: Sequence[dict[str, Any]], own: Sequence[int], content: pa.ChunkedArray) -> None:
+    def _identify(self, rows: Sequence[dict[str, Any]], own: Sequence[int]) -> None:
         """Give an id to each record that has none: the digest, with its number among remembered equals."""
         numbers: Counter[tuple[str, str]] = Counter(
             (rows[at]["producer"], rows[at]["digest"])
@@ -452,19 +465,22 @@ class OrderAtOnce:
         )
         # By content: records may be equal and yet be spelled differently.
         nameless = [at for at in own if rows[at]["id"] is None]
-        for at in sorted(nameless, key=lambda at: (str(content[at].as_py()), rows[at]["source"])):
+        for at in sorted(nameless, key=lambda at: (rows[at][CONTENT], rows[at]["source"])):
             equals = rows[at]["producer"], rows[at]["digest"]
             numbers[equals] += 1
             rows[at]["id"] = f"{rows[at]['digest']}-{numbers[equals]}"
 
     @staticmethod
-    def _copies(rows: Sequence[Mapping[str, Any]], own: Sequence[int], content: pa.ChunkedArray) -> set[int]:
+    def _copies(rows: Sequence[Mapping[str, Any]], own: Sequence[int]) -> set[int]:
         """Of those with one identity the first to come stands; what comes together comes by its content."""
 
         def coming(at: int) -> tuple[Any, ...]:
             row, number = rows[at], rows[at]["sequence"]
-            text = str(content[at].as_py())
-            return row["arrived"], number is not None, number or 0, text, _when(row), row["source"]
+            numbered, timed = (
+                number is not None,
+                row["event_time"] is not None,
+            )  # nulls come first, as in Spark
+            return row["arrived"], numbered, number or 0, row[CONTENT], timed, _when(row), row["source"]
 
         same: dict[Identity, list[int]] = {}
         for at in own:
@@ -479,7 +495,7 @@ def _told(rows: pa.Table, ids: list[str], became: Sequence[Became]) -> list[pa.R
         "time": pa.array([time for time, _ in became], pa.int64()),
         "outcome": pa.array([outcome for _, outcome in became], pa.string()),
     }
-    made = rows.drop_columns(["arrived", "late"]).append_column("outcome", columns["outcome"])
+    made = rows.drop_columns(["arrived", "late", CONTENT]).append_column("outcome", columns["outcome"])
     for name in ("id", "time"):
         made = made.set_column(made.schema.get_field_index(name), name, columns[name])
     batches: list[pa.RecordBatch] = made.combine_chunks().to_batches()

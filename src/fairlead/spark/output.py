@@ -2,6 +2,8 @@
 
     OUT/_fairlead/run.json                  whose output it is: version, fingerprint, configuration
     OUT/_fairlead/manifests/00000000.json   the commit of a batch, and all that the next one has to know
+    OUT/_fairlead/last.json                 the number of a batch behind which few, if any, are committed
+    OUT/_fairlead/plans/00000000.json       which changes of subscriptions a batch takes, until it is committed
     OUT/_fairlead/state/00000000/…          what is held back after a batch
     OUT/_fairlead/aside/…                   what is being written
     OUT/deliveries/batch=00000000/…         late, rejected and trace likewise
@@ -9,6 +11,9 @@
 A batch is written aside, moved to its place, and committed by its manifest, which is one file and is made in
 one step. What lies at a batch's place without a manifest is what an interrupted attempt has left: nobody
 reads it, and the next attempt removes it. So a batch that is repeated after a crash replaces itself.
+
+Batches are numbered one by one, and a stream may have any number of them: what is done for each, and for each
+look at what is new, does not grow with how many there have been.
 """
 
 from __future__ import annotations
@@ -35,7 +40,12 @@ CHANNELS: Final = ("deliveries", "late", "rejected", "trace")
 KEPT_STATES: Final = 2
 """The state that the next batch starts from, and the one before: a reader may be looking at it."""
 _OURS: Final = "_fairlead"
+_MANIFESTS: Final = f"{_OURS}/manifests"
+_PLANS: Final = "plans"
 _RUN: Final = "run"
+_LAST: Final = "last"
+LINKS_MAX: Final = 32
+"""So many manifests are read to know which files were taken; then one lists them all."""
 LINE: Final = (
     "subscriber string, time bigint, producer string, sequence bigint, id string, subscriptions array<string>"
 )
@@ -74,11 +84,15 @@ class Manifest:
     """Whether this was the end of the input: nothing is held back, and no batch follows."""
     subscriptions: Mapping[str, Any] = field(default_factory=dict)
     taken: Sequence[str] = ()
-    """The files of subscriptions that have been taken in, up to here."""
+    """The files of subscriptions that it has taken in, behind those of the batch `taken_before`."""
+    taken_before: int | None = None
+    """Where the list goes on; None where it is whole. So it need not be repeated with every batch."""
     held: Mapping[str, bool] = field(default_factory=dict)
     """What there is among the rows that are held back (`ordering.Facts`)."""
     channels: Sequence[str] = ()
     """Which channels have files in this batch."""
+    columns: str = ""
+    """A digest of the typed columns that notifications have, if any: files may come to have more of them."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why rows were rejected, the most frequent reasons."""
     seconds: float = 0.0
@@ -141,6 +155,7 @@ class Output:
             if not resumed:
                 self.root.delete(f"{_OURS}/checkpoint")
                 self.root.delete(f"{_OURS}/index")
+                self.root.delete(f"{_OURS}/{_PLANS}")
                 self.keep_note(_RUN, {"fingerprint": fingerprint, "configuration": dict(configuration)})
             with suppress(OSError):  # the Spark of a killed run may be writing there still; nobody reads it
                 self.root.delete(f"{_OURS}/aside")
@@ -184,20 +199,43 @@ class Output:
         path = f"{_OURS}/{name}.json"
         return _loaded(self.root.read(path), self.root.path(path)) if self.root.exists(path) else None
 
-    def keep_note(self, name: str, note: Mapping[str, Any]) -> None:
+    def keep_note(self, name: str, note: Mapping[str, Any], *, durable: bool = False) -> None:
         """Write something down beside the batches."""
         content = json.dumps({"version": VERSION, **note}, ensure_ascii=False, indent=1)
-        self.root.write(f"{_OURS}/{name}.json", content.encode())
+        self.root.write(f"{_OURS}/{name}.json", content.encode(), durable=durable)
+
+    def plan(self, batch: int) -> list[str] | None:
+        """The files of changes that an earlier attempt at a batch meant to take; None where there was none."""
+        note = self.note(f"{_PLANS}/{batch:08}")
+        return None if note is None else list(note["files"])
+
+    def keep_plan(self, batch: int, files: Sequence[str]) -> None:
+        """Write down which files of changes a batch takes: should it be repeated, it takes the same."""
+        self.keep_note(f"{_PLANS}/{batch:08}", {"files": list(files)}, durable=True)
+
+    def drop_plan(self, batch: int) -> None:
+        """Forget what a batch meant to take: it has taken nothing."""
+        self.root.delete_file(f"{_OURS}/{_PLANS}/{batch:08}.json")
 
     # -- batches -------------------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
         """The committed batches, in order."""
-        return [int(name.removesuffix(".json")) for name in self.root.names(f"{_OURS}/manifests")]
+        return [int(name.removesuffix(".json")) for name in self.root.names(_MANIFESTS)]
+
+    def is_committed(self, batch: int) -> bool:
+        """Whether a batch is there."""
+        return self.root.exists(f"{_MANIFESTS}/{batch:08}.json")
+
+    def batches_from(self, batch: int) -> Iterator[int]:
+        """The committed batches from one on, one by one: nothing is listed."""
+        while self.is_committed(batch):
+            yield batch
+            batch += 1
 
     def manifest(self, batch: int) -> Manifest:
         """The commit of a batch."""
-        name = f"{_OURS}/manifests/{batch:08}.json"
+        name = f"{_MANIFESTS}/{batch:08}.json"
         return Manifest.load(self.root.read(name), self.root.path(name))
 
     def manifests(self) -> list[Manifest]:
@@ -206,8 +244,36 @@ class Output:
 
     def last(self) -> Manifest | None:
         """The last commit."""
-        batches = self.batches()
+        pointer = self._pointer()
+        batches = [] if pointer is None else list(self.batches_from(pointer))
+        batches = batches or self.batches()
         return self.manifest(batches[-1]) if batches else None
+
+    def _pointer(self) -> int | None:
+        """A batch that the last one is not far from: that one, unless a crash came between."""
+        try:
+            note = self.note(_LAST)
+            return None if note is None else int(note["batch"])
+        except (PipelineError, KeyError):  # a damaged one says nothing
+            return None
+
+    def taken(self, last: Manifest) -> list[str]:
+        """The files of subscriptions that have been taken in up to a batch."""
+        return [file for each in self._links(last) for file in each.taken]
+
+    def taking(self, last: Manifest, files: Sequence[str]) -> dict[str, Any]:
+        """How the manifest behind the last one tells of more files."""
+        before = last.batch if last.taken else last.taken_before
+        if files and len(links := self._links(last)) >= LINKS_MAX:
+            return {"taken": (*(file for each in links for file in each.taken), *files), "taken_before": None}
+        return {"taken": tuple(files), "taken_before": before}
+
+    def _links(self, last: Manifest) -> list[Manifest]:
+        """The manifests that together list the files taken, first to last."""
+        links = [last]
+        while (before := links[-1].taken_before) is not None:
+            links.append(self.manifest(before))
+        return links[::-1]
 
     def state(self, batch: int, name: str) -> str:
         """Where a table of the state after a batch is."""
@@ -231,22 +297,24 @@ class Output:
     ) -> DataFrame | None:
         """The rows of a channel in all committed batches; None where there are none.
 
-        `batch` and `bucket` are columns of it.
+        `batch` and `bucket` are columns of it. Typed columns are those of all batches.
         """
-        paths = self.paths(channel)
+        manifests = [each for each in self.manifests() if channel in each.channels]
+        paths = self.paths(channel, manifests)
         if not paths:
             return None
         reader = spark.read.option("basePath", self.root.path(channel))
         if format == "json":
             return reader.schema(LINE).json(paths)
-        return reader.parquet(*paths)
+        differ = len({each.columns for each in manifests}) > 1  # only then is every file to be asked
+        return reader.option("mergeSchema", differ).parquet(*paths)
 
 
 class Attempt:
     """One attempt at a batch: tables are written aside, then `commit` puts all of them in place."""
 
     def __init__(self, output: Output, batch: int) -> None:
-        self._root = output.root
+        self._output, self._root = output, output.root
         self.batch: Final = batch
         # Under a name of its own: the Spark of a killed run may live on for seconds, and write.
         self._aside: Final = f"{_OURS}/aside/{batch:08}-{uuid4().hex[:12]}"
@@ -273,6 +341,7 @@ class Attempt:
     def commit(self, manifest: Manifest) -> None:
         """Put the state and the channels that the manifest names in their places; with it they are there."""
         assert manifest.batch == self.batch
+        self._root.force(self._aside)  # a manifest must not outlive, in a loss of power, what it tells of
         for name in CHANNELS:
             self._root.delete(f"{name}/batch={self.batch:08}")
         for name in manifest.channels:
@@ -281,7 +350,11 @@ class Attempt:
         self._root.delete(state)
         if self._root.exists(f"{self._aside}/state"):
             self._root.move(f"{self._aside}/state", state)
-        self._root.write(f"{_OURS}/manifests/{self.batch:08}.json", manifest.dump())
+        self._root.write(f"{_MANIFESTS}/{self.batch:08}.json", manifest.dump(), durable=True)
+        self._output.keep_note(_LAST, {"batch": self.batch})
+        for plan in self._root.names(f"{_OURS}/{_PLANS}"):
+            if plan <= f"{self.batch:08}.json":
+                self._root.delete_file(f"{_OURS}/{_PLANS}/{plan}")
         self._root.delete(self._aside)
         for old in self._root.names(f"{_OURS}/state")[:-KEPT_STATES]:
             self._root.delete(f"{_OURS}/state/{old}")

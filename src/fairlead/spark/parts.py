@@ -47,6 +47,7 @@ from fairlead.filters import (
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark.placement import ANYWHERE
+from fairlead.spark.storage import reached
 
 __all__ = [
     "CHUNK",
@@ -104,7 +105,7 @@ def located(directory: str, name: str) -> Path:
     if shipped is not None:
         return shipped
     if _is_remote(directory):
-        system, inner = fs.FileSystem.from_uri(f"{directory.rstrip('/')}/{name}")
+        system, inner = reached(f"{directory.rstrip('/')}/{name}")
         if system.get_file_info(inner).type == fs.FileType.File:
             aside = _copies() / f".{name}"
             fs.copy_files(inner, str(aside), system, fs.LocalFileSystem())
@@ -151,7 +152,7 @@ def keep(directory: str, suffix: str, table: pa.Table) -> str:
 def _publish(directory: str, name: str) -> None:
     """Copy a file of ours to a directory that is elsewhere."""
     if _is_remote(directory):
-        system, inner = fs.FileSystem.from_uri(directory)
+        system, inner = reached(directory)
         system.create_dir(inner, recursive=True)
         if system.get_file_info(f"{inner}/{name}").type == fs.FileType.NotFound:
             fs.copy_files(str(_copies() / name), f"{inner}/{name}.aside", fs.LocalFileSystem(), system)

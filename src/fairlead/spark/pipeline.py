@@ -53,7 +53,7 @@ class Step:
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Take a batch, unless it is committed: a stream repeats the one that was interrupted."""
-        if number not in Output(self.config.output).batches():
+        if not Output(self.config.output).is_committed(number):
             self.take(rows, number)
 
     def take(self, rows: DataFrame, number: int, *, final: bool = False) -> Manifest:
@@ -68,7 +68,7 @@ class Step:
                 order(notifications(rows), work.state(), work.watermark, seen.facts, few=work.has_few(seen))
             )
             work.count(ordered)
-            matches = match(ordered.released, subscriptions, payload=sink.payload)
+            matches = match(work.spread(ordered.released), subscriptions, payload=sink.payload)
             deliveries = work.deliver(deliver(matches, sink.buckets))
 
             work.write_rejected(rows, seen)

@@ -27,16 +27,16 @@ from fairlead.model.order import BEGINNING, END
 from fairlead.spark import sources, trace
 from fairlead.spark.auditing import audit
 from fairlead.spark.config import Config, format_duration
-from fairlead.spark.delivery import callback_named
+from fairlead.spark.delivery import callback_named, check_table
 from fairlead.spark.failures import reason
-from fairlead.spark.frames import ATTRIBUTES
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.pipeline import Step, ingested, input_of
 from fairlead.spark.report import Facts, Judged, gather, render
 from fairlead.spark.sessions import session
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.summary import Batch, Summary
-from fairlead.spark.work import read_subscriptions, schema_of, table_of
+from fairlead.spark.work import STANDING, check_owner, read_subscriptions, schema_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +59,7 @@ class Pipeline:
         self.config: Final = config
         self._spark = spark
         self._stopping = threading.Event()
+        self._doing = ""
 
     @classmethod
     def read(cls, path: str | Path, spark: SparkSession | None = None) -> Pipeline:
@@ -71,6 +72,7 @@ class Pipeline:
         if self._spark is None:
             wanted = self.config.spark
             name = f"fairlead: {self.config.name}"
+            self._doing = "starting Spark"
             self._spark = session(
                 wanted.master, wanted.remote, name, quiet=wanted.quiet, settings=wanted.settings
             )
@@ -80,6 +82,12 @@ class Pipeline:
     def output(self) -> Output:
         """What it has written, batch by batch."""
         return Output(self.config.output)
+
+    @property
+    def at(self) -> str:
+        """What it is doing at the moment: a batch and its stage, as far as this process can tell."""
+        standing = STANDING.get(self.config.output)
+        return self._doing if standing is None else f"batch {standing.batch}, {standing.stage}"
 
     def stop(self) -> None:
         """End the run at the next boundary between batches; from any thread, or from a signal's handler."""
@@ -94,6 +102,8 @@ class Pipeline:
             inputs = [f"ingest      {line}" for line in self._inputs()]
             if self.config.deliveries.callback is not None:
                 callback_named(self.config.deliveries.callback)
+            if self.config.deliveries.table is not None:
+                self._check_table(self.config.deliveries.table)
             count = self._count_subscriptions()
         config, sink = self.config, self.config.deliveries
         end = (
@@ -124,6 +134,13 @@ class Pipeline:
     def _is_finished(self, last: Manifest) -> bool:
         return last.final or self.config.mode == "batch"
 
+    def _check_table(self, table: str) -> None:
+        content = [each for each in ingested(self.spark, self.config).columns if each in (ATTRIBUTES, RECORD)]
+        check_table(
+            self.spark, table, [*DELIVERY, *(content if self.config.deliveries.payload else ()), "bucket"]
+        )
+        check_owner(self.spark, table, self.output)
+
     def _inputs(self) -> Iterator[str]:
         schema = schema_of(self.config)
         for events in self.config.events:
@@ -134,7 +151,7 @@ class Pipeline:
 
     def _count_subscriptions(self) -> int:
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
-            _, changed = read_subscriptions(self.config, directory, self.spark, schema_of(self.config))
+            changed = read_subscriptions(self.config, directory, self.spark, schema_of(self.config))
             return changed.subscriptions.count
 
     # -- running -------------------------------------------------------------------------------------------
@@ -150,7 +167,8 @@ class Pipeline:
                 if before is not None and self._is_finished(before):
                     finished = True
                 elif config.mode == "batch":
-                    Step(config).take(ingested(self.spark, config), 0, final=config.order.final)
+                    rows = ingested(self._started(), config)
+                    Step(config).take(rows, 0, final=config.order.final)
                     finished = True
                 else:
                     finished = self._stream(told)
@@ -158,18 +176,25 @@ class Pipeline:
                 return self._conclude(told, started, resumed=before is not None, finished=finished)
         finally:
             self._stopping.clear()  # not before: who asks before it begins means this run
+            self._doing = ""
+
+    def _started(self) -> SparkSession:
+        """The session, as one that begins to look at the inputs."""
+        spark, self._doing = self.spark, "looking at the inputs"
+        return spark
 
     def _stream(self, told: _Told) -> bool:
         """Run the stream until it is stopped, or has taken all that is there; whether it has."""
         config = self.config
         gate = _Gate.of(config.output)
         gate.open()
-        rows = ingested(self.spark, config, stream=True)
+        rows = ingested(self._started(), config, stream=True)
         writer = rows.writeStream.foreachBatch(_Gated(Step(config)))
         writer = writer.option("checkpointLocation", self.output.checkpoint)
         pause = config.stream.trigger_us
         trigger = {"availableNow": True} if pause is None else {"processingTime": f"{pause} microseconds"}
         query = writer.trigger(**trigger).start()
+        self._doing = "waiting"
         try:
             while query.isActive and not self._stopping.is_set():
                 query.awaitTermination(POLL_S)  # type: ignore[arg-type]  # Spark takes fractions
@@ -208,7 +233,9 @@ class Pipeline:
             duplicates=counts.duplicates,
             late=counts.late,
             deliveries=counts.deliveries,
-            subscriptions=self._subscriptions(manifests[-1]).count if manifests else 0,
+            subscriptions=self._subscriptions(manifests[-1]).count_from(_passed(manifests))
+            if manifests
+            else 0,
             verdicts=_verdicts(findings),
             seconds=time.monotonic() - started,
             output=self.output.root.uri,
@@ -223,7 +250,9 @@ class Pipeline:
         known = self.output.note(VERDICTS)
         if known is not None and known["about"] == about and self.output.root.exists(REPORT):
             return [Judged(**{**each, "first": tuple(each["first"])}) for each in known["findings"]]
+        self._doing = "audit"
         findings = self._findings(manifests)
+        self._doing = "report"
         self._report(manifests, findings, finished=finished)
         self.output.keep_note(VERDICTS, {"about": about, "findings": [asdict(each) for each in findings]})
         return findings
@@ -294,6 +323,11 @@ def _began(first: Manifest) -> str:
     return f"{began:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _passed(manifests: Sequence[Manifest]) -> int:
+    """Where the watermark stood last: the end of the input passes everything, and ends no subscription."""
+    return next((each.watermark for each in reversed(manifests) if not each.final), BEGINNING)
+
+
 def _verdicts(findings: Sequence[Judged]) -> Mapping[str, str]:
     """The verdict on each specification: that of its worst rule."""
     worst = ("holds", "open", "violated")
@@ -326,18 +360,18 @@ class _Told:
     output: Output
     on_batch: OnBatch | None
     manifests: list[Manifest] = field(default_factory=list)
-    known: set[int] = field(init=False)
+    next: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.known = set(self.output.batches())
+        last = self.output.last()
+        self.next = 0 if last is None else last.batch + 1
 
     def tell(self) -> None:
-        for number in self.output.batches():
-            if number not in self.known:
-                self.known.add(number)
-                self.manifests.append(self.output.manifest(number))
-                if self.on_batch is not None:
-                    self.on_batch(_batch(self.manifests[-1]))
+        for number in self.output.batches_from(self.next):
+            self.next = number + 1
+            self.manifests.append(self.output.manifest(number))
+            if self.on_batch is not None:
+                self.on_batch(_batch(self.manifests[-1]))
 
 
 @contextmanager

@@ -1,13 +1,18 @@
 """A directory that all parties see: local, or wherever its URI points to (HDFS, S3, …).
 
 A file that is written here is there with all its bytes or not at all, provided that the file system renames
-atomically, as local ones and HDFS do. Where it does not, what counts is written last, under a new name.
+atomically, as local ones and HDFS do. Where it does not, what counts is written last, under a new name. A local
+file that is written `durable` is on the disk before `write` returns, and survives a loss of power; elsewhere that
+is up to the file system.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +20,31 @@ from pyarrow import fs  # type: ignore[import-untyped]
 
 from fairlead.errors import PipelineError
 
-__all__ = ["Directory"]
+__all__ = ["Directory", "reached"]
 
 _TEMPORARY: Final = ".part"
+_LOCAL: Final = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
+"""How a local URI begins: Hadoop writes one slash, the standard three."""
+_AT_ONCE: Final = 16
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+"""What pyarrow calls a scheme of Spark's."""
+
+
+def reached(uri: str) -> tuple[Any, str]:
+    """The file system that a URI of Spark's means to pyarrow, and the path there."""
+    system, path = fs.FileSystem.from_uri(_for_arrow(uri))
+    return system, path
+
+
+def _for_spark(uri: str) -> str:
+    """A path, made absolute, or a URI in one spelling."""
+    uri = _LOCAL.sub("file://", uri)
+    return uri.rstrip("/") if "://" in uri else str(Path(uri).resolve())
+
+
+def _for_arrow(uri: str) -> str:
+    scheme, separator, rest = _for_spark(uri).partition("://")
+    return f"{_SCHEMES.get(scheme, scheme)}{separator}{rest}"
 
 
 class Directory:
@@ -27,9 +54,9 @@ class Directory:
 
     def __init__(self, uri: str) -> None:
         """`uri` is what Spark is given: a path, made absolute, or a URI with a scheme."""
-        self.uri: Final = uri.rstrip("/") if "://" in uri else str(Path(uri).resolve())
+        self.uri: Final = _for_spark(uri)
         try:
-            system, root = fs.FileSystem.from_uri(self.uri)
+            system, root = reached(self.uri)
         except (OSError, ValueError) as error:
             raise PipelineError(f"no directory can be reached at {uri}: {error}") from error
         self._system: Any = system
@@ -84,27 +111,58 @@ class Directory:
         """A file, to be read here and there."""
         return self._system.open_input_file(self._at(name))
 
-    def write(self, name: str, content: bytes) -> None:
-        """Make a file, in one step."""
+    def write(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """Make a file, in one step; `durable`: and wait until the disk has it."""
         place = self._at(name)
-        self._system.create_dir(posixpath.dirname(place), recursive=True)
+        changed = self._entered(place)
         with self._system.open_output_stream(place + _TEMPORARY) as stream:
             stream.write(content)
+        if durable and self.local() is not None:
+            _force(place + _TEMPORARY)
         self._system.move(place + _TEMPORARY, place)
+        if durable:
+            _force_all(changed)
+
+    def force(self, name: str) -> None:
+        """Wait until the disk has all that is below a name."""
+        if self.local() is not None:
+            places = [
+                os.path.join(directory, each)
+                for directory, _, files in os.walk(self._at(name))
+                for each in (*files, "")
+            ]
+            _force_all(places)
+
+    def _entered(self, place: str) -> list[str]:
+        """Make the directory that a place is in; gives those, if they are local, that have a new entry thereby."""
+        changed = [posixpath.dirname(place)]
+        if self.local() is None:
+            self._system.create_dir(changed[0], recursive=True)
+            return []
+        while not os.path.isdir(changed[-1]):
+            changed.append(posixpath.dirname(changed[-1]))
+        os.makedirs(changed[0], exist_ok=True)
+        return changed
 
     def make(self, name: str) -> None:
         """Make a directory."""
         self._system.create_dir(self._at(name), recursive=True)
 
     def move(self, name: str, to: str) -> None:
-        """Move a directory to a name that nothing has."""
-        self._system.create_dir(posixpath.dirname(self._at(to)), recursive=True)
+        """Move a directory to a name that nothing has, and wait until the disk has it there."""
+        changed = self._entered(self._at(to))
         self._system.move(self._at(name), self._at(to))
+        _force_all(changed)
 
     def delete(self, name: str) -> None:
         """Remove a directory with all that is in it; nothing happens where there is none."""
         if self.exists(name):
             self._system.delete_dir(self._at(name))
+
+    def delete_file(self, name: str) -> None:
+        """Remove a file; nothing happens where there is none."""
+        if self.exists(name):
+            self._system.delete_file(self._at(name))
 
     def local(self) -> Path | None:
         """This directory as a path of this machine, if it is one."""
@@ -112,3 +170,21 @@ class Directory:
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
+
+
+def _force_all(paths: Sequence[str]) -> None:
+    """Together, for then the disk writes them together."""
+    if len(paths) == 1:
+        _force(paths[0])
+    elif paths:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(_force, paths))
+
+
+def _force(path: str) -> None:
+    """Have a local file or directory written to the disk, whoever has filled it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -16,7 +16,6 @@ import csv
 import datetime as dt
 import io
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -53,6 +52,7 @@ from fairlead.spark.parts import (
     with_about,
 )
 from fairlead.spark.placement import ANYWHERE, Placement, placed
+from fairlead.spark.storage import reached
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,10 +180,7 @@ class _File(NamedTuple):
 def _files(path: str) -> list[tuple[_File, str]] | None:
     """The plain files under a path, with the names that the user knows them by; None where we cannot look."""
     try:
-        if "://" in path:
-            system, inner = fs.FileSystem.from_uri(path)
-        else:
-            system, inner = fs.LocalFileSystem(), os.path.abspath(path)
+        system, inner = reached(path)
         info = system.get_file_info(inner)
         if info.type == fs.FileType.File:
             return [(_File(system, inner), path)]
@@ -324,8 +321,19 @@ class Subscriptions:
 
     @property
     def count(self) -> int:
-        """How many there are, ended ones that were not cleared away yet included."""
-        return sum(part.count for part in self.parts)
+        """How many there are that hold at any time."""
+        return self.count_from(BEGINNING)
+
+    def count_from(self, watermark: int) -> int:
+        """How many hold at a watermark or later; an id is one subscription, however often it was changed."""
+        if len(self.parts) == 1 and self.endings is None and watermark == BEGINNING:
+            return self.parts[0].count  # as they were read: of different ids, and none ends before it begins
+        ids = []
+        for part in self.parts:
+            table = table_of(part)
+            holding = self.until(part) > np.maximum(table.since, watermark)
+            ids.append(table.ids.filter(pa.array(holding)))
+        return len(pa.chunked_array(ids, pa.string()).unique())
 
     @property
     def size(self) -> int:

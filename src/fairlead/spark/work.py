@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
@@ -25,8 +27,9 @@ from fairlead.model.order import BEGINNING, END
 from fairlead.spark import trace
 from fairlead.spark.config import Config, SubscriptionsSource
 from fairlead.spark.delivery import FILES, send, write_files
-from fairlead.spark.frames import DELIVERY
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY
 from fairlead.spark.ingestion import rejected
+from fairlead.spark.matching import evened
 from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
 from fairlead.spark.storage import Directory
@@ -35,12 +38,23 @@ from fairlead.spark.subscriptions import Changed, Place, Subscriptions, Subscrip
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Seen", "Work", "read_subscriptions", "schema_of", "table_of"]
+__all__ = [
+    "STANDING",
+    "Seen",
+    "Standing",
+    "Work",
+    "check_owner",
+    "read_subscriptions",
+    "schema_of",
+    "table_of",
+]
 
 REASONS_KEPT: Final = 20
 NONE_BEFORE: Final = -1
 TABLE: Final = "table"
 FEW_ROWS: Final = 20_000
+SPREAD_ROWS: Final = 5_000
+"""A task that matches gets so many rows at least: a smaller one costs more than it saves."""
 FEW: Final = 100_000
 """So many events go into one file of a trace: sorting them over several takes a sample first."""
 REJECTED: Final = "source string, file string, line bigint, reason string, raw binary"
@@ -55,6 +69,17 @@ SUBSCRIBED: Final = pa.schema(
 def schema_of(config: Config) -> Schema | None:
     """The schema that a pipeline's filters and notifications keep to."""
     return None if config.schema is None else Schema.read(config.schema)
+
+
+class Standing(NamedTuple):
+    """How far a run is."""
+
+    batch: int
+    stage: str
+
+
+STANDING: Final[dict[str, Standing]] = {}
+"""By output, what this process is working on: over Connect a stream's batches are taken elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +119,17 @@ class Work:
         self._output = Output(config.output)
         self.last = self._output.last() or Manifest(NONE_BEFORE)
         self._attempt = Attempt(self._output, number)
-        self._clock = _Clock()
+        self._clock = _Clock(config.output, number)
         self._kept: list[Any] = []
         self._rows: dict[str, int] = {}
+        self._released: list[int] = []
+        self._columns = ""
         self._changed = Changed(Subscriptions(self._output.index.uri))
         self._first = self.last.batch == NONE_BEFORE
         self.newest: Mapping[str, int] = self.last.newest
         self.watermark = self.last.watermark
         """Up to where notifications are released; known when the rows have been looked at."""
-        self._taken: tuple[str, ...] = ()
+        self._files: Sequence[str] = ()
         self._reasons: Mapping[str, int] = {}
         self._held = Facts(False, False, False)
 
@@ -112,6 +139,7 @@ class Work:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        STANDING.pop(self.config.output, None)
         for frame in self._kept:
             frame.unpersist()
 
@@ -136,31 +164,51 @@ class Work:
         known = {**dict.fromkeys((each.name for each in self.config.events), BEGINNING), **self.last.newest}
         self.newest, bound = watermark_of(known, seen.newest, self.config.order.lateness_us)
         self.watermark = END if self.final else max(bound, self.last.watermark)
-        self._clock.lap("ingest")
         return seen
 
     def subscriptions(self) -> Subscriptions:
         """Those that are known now: all at the first batch; later, with the changes that have come since."""
-        if self._first:
-            self._taken, self._changed = read_subscriptions(
-                self.config, self._output.index.uri, self.spark, self.schema
-            )
+        self._clock.turn("subscribe")
+        if self.config.subscriptions.watch:
+            with self._planned() as self._files:
+                self._changed = self._with_changes(self._files)
+        elif self._first:
+            self._changed = read_subscriptions(self.config, self._output.index.uri, self.spark, self.schema)
         else:
-            known = Subscriptions.from_json(
-                self.last.subscriptions, self._output.index.uri, schema=self.schema
-            )
-            self._taken = tuple(self.last.taken)
-            self._changed = Changed(known)
-            if self.config.subscriptions.watch:
-                known_files = set(self._taken)
-                new = [file for file in _files(self.config.subscriptions) if file not in known_files]
-                self._changed = known.changed(_entries(self.config, new, self.spark), self.last.watermark)
-                self._taken += tuple(new)
-        self._clock.lap("subscribe")
+            self._changed = Changed(self._known())
         return self._changed.subscriptions
+
+    def _known(self) -> Subscriptions:
+        """Those that the batch before has left."""
+        return Subscriptions.from_json(self.last.subscriptions, self._output.index.uri, schema=self.schema)
+
+    def _with_changes(self, files: Sequence[str]) -> Changed:
+        if self._first:
+            return read_subscriptions(self.config, self._output.index.uri, self.spark, self.schema, files)
+        return self._known().changed(_entries(self.config, files, self.spark), self.last.watermark)
+
+    @contextmanager
+    def _planned(self) -> Iterator[Sequence[str]]:
+        """The files of changes that this batch takes: those that an earlier attempt at it meant to take.
+
+        A plan that cannot be carried out is dropped by the attempt that made it, so that a file can be put right
+        under another name: nobody has seen anything of the batch yet.
+        """
+        files = self._output.plan(self.number)
+        if made := files is None:
+            taken = set(self._output.taken(self.last))
+            files = [file for file in _files(self.config.subscriptions) if file not in taken]
+            self._output.keep_plan(self.number, files)
+        try:
+            yield files
+        except Exception:
+            if made:
+                self._output.drop_plan(self.number)
+            raise
 
     def state(self) -> OrderState | None:
         """What the batch before has left."""
+        self._clock.turn("order")
         if self._first:
             return None
         held, last = (
@@ -179,9 +227,26 @@ class Work:
 
     def count(self, ordered: Ordered) -> None:
         """Find out what became of the notifications; this is what puts them in order."""
-        found = ordered.rows.groupBy("outcome").count().collect()
-        self._rows |= {row["outcome"]: row["count"] for row in found}
-        self._clock.lap("order")
+        if ATTRIBUTES in ordered.rows.columns:
+            spelled = ordered.rows.schema[ATTRIBUTES].dataType.json()
+            self._columns = blake2b(spelled.encode(), digest_size=8).hexdigest()
+        partition = F.spark_partition_id().alias("partition")
+        found = ordered.rows.groupBy("outcome", partition).count().collect()
+        rows: Counter[str] = Counter()
+        for row in found:
+            rows[row["outcome"]] += row["count"]
+        self._rows |= rows
+        self._released = [row["count"] for row in found if row["outcome"] == "released"]
+        self._clock.turn("match")
+
+    def spread(self, released: DataFrame) -> DataFrame:
+        """What is released, over several tasks: the order has left the numbers of a producer in one.
+
+        They may be matched in any order, for the key restores it when they are delivered.
+        """
+        partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        over = min(partitions, sum(self._released) // SPREAD_ROWS)
+        return evened(released, self._released, over) if over > 1 else released
 
     def has(self, outcome: str) -> bool:
         """Whether there is any row of which this became."""
@@ -214,21 +279,22 @@ class Work:
                 )
             elif self.has("deliveries"):
                 write_files(written, sink.format, self._attempt.channel("deliveries"))
-        self._clock.lap("match")
         return written.select(*DELIVERY)
 
     def _claim(self, table: str) -> None:
-        """A table that has rows before the first batch belongs to somebody else."""
+        """A table with rows before the first batch is somebody else's; one that has had ours is still there."""
         if self._output.note(TABLE) is None:
-            if self.spark.catalog.tableExists(table) and not self.spark.table(table).isEmpty():
-                raise PipelineError(
-                    f"the table {table} has rows already, and not from this pipeline",
-                    hint="name another table, or empty that one",
-                )
+            check_owner(self.spark, table, self._output)
             self._output.keep_note(TABLE, {"table": table})
+        elif not self._first and not self.spark.catalog.tableExists(table):
+            raise PipelineError(
+                f"the table {table} is gone, and with it the batches before this one",
+                hint="go on where Spark's catalog has it, and outlives a session; or begin a new output",
+            )
 
     def write_rejected(self, rows: DataFrame, seen: Seen) -> None:
         """Set aside what could not be read, rows and changes of subscriptions."""
+        self._clock.turn("reject")
         refused = self._changed.rejections
         self._rows["rejected"] = seen.rejected + len(refused)
         if not self.has("rejected"):
@@ -240,7 +306,6 @@ class Work:
         self._write("rejected", found, "source", "file", "line", "raw")
         counted = found.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
         self._reasons = {row["reason"]: row["count"] for row in counted.collect()}
-        self._clock.lap("reject")
 
     def _refused(self, rejections: Iterable[Rejection]) -> DataFrame:
         rows = [
@@ -261,6 +326,7 @@ class Work:
 
     def write_trace(self, released: DataFrame, deliveries: DataFrame, late: DataFrame) -> None:
         """Write down what happened, in the order in which it happened."""
+        self._clock.turn("trace")
         if self.config.audit.trace:
             begun, over = self._begun(), self._over()
             told = trace.trace_of(
@@ -275,7 +341,6 @@ class Work:
             few = told_first + self._rows.get("released", 0) + self._rows["deliveries"] < FEW
             trace.write(told, self._attempt.channel("trace"), files=1 if few else None)
             self._rows["trace"] = self._attempt.rows("trace")
-            self._clock.lap("trace")
 
     def _begun(self) -> DataFrame | None:
         """The subscriptions that begin with this batch."""
@@ -299,6 +364,7 @@ class Work:
 
     def write_state(self, state: OrderState) -> None:
         """Leave to the next batch what it has to know."""
+        self._clock.turn("state")
         if self.final:
             return
         if state.held is not None and (self.has("held") or self.has("late") or self.has("known")):
@@ -306,10 +372,10 @@ class Work:
             self._held = state.facts
         if state.last is not None:
             state.last.write.parquet(self._attempt.state("last"))
-        self._clock.lap("state")
 
     def commit(self, seen: Seen) -> Manifest:
         """The batch is there."""
+        self._clock.turn("commit")
         rows = Counter(self._rows)
         manifest = Manifest(
             batch=self.number,
@@ -326,36 +392,66 @@ class Work:
             newest=self.newest,
             final=self.final,
             subscriptions=self._changed.subscriptions.to_json(),
-            taken=self._taken,
+            **self._output.taking(self.last, self._files),
             held=asdict(self._held),
             channels=tuple(name for name in CHANNELS if rows[name] and self._is_ours(name)),
+            columns=self._columns,
             reasons=self._reasons,
             seconds=self._clock.elapsed,
             stages=self._clock.laps,
             finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self._attempt.commit(manifest)
+        if self.config.subscriptions.watch:
+            self._sweep()
         return manifest
+
+    def _sweep(self) -> None:
+        """Remove compiled subscriptions that neither this batch nor the one before it has: somebody may read that.
+
+        Only as the last one: another run may have gone on where this one was believed dead.
+        """
+        if not self._output.is_committed(self.number + 1):
+            kept = self._changed.subscriptions.kept_files
+            if not self._first:
+                kept |= self._known().kept_files
+            for name in set(self._output.index.names()) - kept:
+                self._output.index.delete_file(name)
 
     def _is_ours(self, channel: str) -> bool:
         return channel != "deliveries" or self.config.deliveries.format in FILES
 
 
 class _Clock:
-    """How long each stage took."""
+    """Which stage a batch is at, and how long each took."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: str, batch: int) -> None:
         self._started = self._since = time.monotonic()
         self.laps: dict[str, float] = {}
+        self._output = output
+        STANDING[output] = self._at = Standing(batch, "ingest")
 
-    def lap(self, stage: str) -> None:
+    def turn(self, stage: str) -> None:
+        """A stage is over and another begins."""
         now = time.monotonic()
-        self.laps[stage] = round(self.laps.get(stage, 0.0) + now - self._since, 3)
+        if lap := round(now - self._since, 3):
+            self.laps[self._at.stage] = lap
         self._since = now
+        STANDING[self._output] = self._at = self._at._replace(stage=stage)
 
     @property
     def elapsed(self) -> float:
         return round(time.monotonic() - self._started, 3)
+
+
+def check_owner(spark: SparkSession, table: str, output: Output) -> None:
+    """PipelineError where a table has rows that this output knows nothing of."""
+    known = output.note(TABLE) is not None
+    if not known and spark.catalog.tableExists(table) and not spark.table(table).isEmpty():
+        raise PipelineError(
+            f"the table {table} has rows already, and not from this pipeline",
+            hint="name another table, or empty that one",
+        )
 
 
 # -- subscriptions -----------------------------------------------------------------------------------------
@@ -368,23 +464,27 @@ def table_of(subscriptions: Subscriptions) -> pa.Table:
 
 
 def read_subscriptions(
-    config: Config, directory: str, spark: SparkSession, schema: Schema | None
-) -> tuple[tuple[str, ...], Changed]:
-    """All subscriptions that there are at the beginning, and the files that they were read from."""
+    config: Config,
+    directory: str,
+    spark: SparkSession,
+    schema: Schema | None,
+    files: Sequence[str] | None = None,
+) -> Changed:
+    """All subscriptions that there are at the beginning; where they are watched, in these files."""
     source = config.subscriptions
     if not source.watch:
         given = SubscriptionsInput(source.path, source.format, source.options)
-        return (), Changed(
+        return Changed(
             Subscriptions.read(given, directory, schema=schema, spark=spark, extensions=config.extensions)
         )
     # Where files are changes, the first ones are too: replayed from the beginning, the same order gives the same.
-    files = _files(source)
+    files = _files(source) if files is None else files
     empty = Subscriptions.read((), directory, schema=schema, extensions=config.extensions)
     changed = empty.changed(_entries(config, files, spark), BEGINNING)
     if changed.rejections:
         first = changed.rejections[0]
         raise PipelineError(f"{Place(first.source, first.line)}: {first.reason}")
-    return tuple(files), changed
+    return changed
 
 
 def _files(source: SubscriptionsSource) -> list[str]:
