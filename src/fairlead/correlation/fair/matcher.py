@@ -1,0 +1,396 @@
+"""Subscriptions at work: components joined to conjunctions, conjunctions to disjunctions, and many side by side.
+
+    Matcher       one subscription: `feed` gives the relations that a notification completes
+    Correlator    many subscriptions: what they have in common is kept and computed once
+
+Law: a correlator gives each subscription what a matcher of its own would give. Two subscriptions share a component
+iff it is the same conjunction, with the same choice, and holds the same events; from then on it does the same
+for both. So sharing changes nothing, whenever who was added.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from fairlead.correlation.fair.language import parse
+from fairlead.correlation.fair.network import Choice, Network
+from fairlead.correlation.fair.subscriptions import TYPE, Conjunction, Subscription
+from fairlead.errors import ValueRefused
+from fairlead.filters import EVERYTHING, And, Constraint, Filter
+from fairlead.model import Notification
+from fairlead.model.encoding import notification_from_json, notification_to_json
+
+__all__ = ["ComponentState", "ConjunctionState", "Correlator", "Engine", "Matcher", "Relation", "Snapshot"]
+
+Id = TypeVar("Id", bound=Hashable)
+
+Events: TypeAlias = tuple[Notification, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What is delivered: the events that satisfy a conjunction together, in the order of its signature."""
+
+    conjunction: Conjunction
+    number: int
+    """It is the conjunction's n-th delivery, counted from 1."""
+    events: Events
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentState:
+    """What a component holds, in the order of arrival, and its matches that wait for other components."""
+
+    held: Events = ()
+    waiting: tuple[Events, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConjunctionState:
+    """How many relations were delivered, and the state of each component, in order."""
+
+    delivered: int
+    components: tuple[ComponentState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a subscription between two notifications: all that what comes next depends on."""
+
+    subscription: Subscription
+    choice: Choice
+    conjunctions: tuple[ConjunctionState, ...]
+
+    @classmethod
+    def initial(cls, subscription: Subscription, choice: Choice = Choice.FIRST_RECEIVED) -> Snapshot:
+        """The state before the first notification."""
+        return cls(
+            subscription,
+            choice,
+            tuple(
+                ConjunctionState(0, (ComponentState(),) * len(conjunction.components))
+                for conjunction in subscription.conjunctions
+            ),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The state as JSON, to be sent to one who joins; `from_json` gives it back."""
+        return {
+            "subscription": str(self.subscription),
+            "choice": self.choice.value,
+            "conjunctions": [
+                {
+                    "delivered": conjunction.delivered,
+                    "components": [
+                        {
+                            "held": _to_json(component.held),
+                            "waiting": [_to_json(match) for match in component.waiting],
+                        }
+                        for component in conjunction.components
+                    ],
+                }
+                for conjunction in self.conjunctions
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, jsonable: Mapping[str, Any]) -> Snapshot:
+        """The state of which `to_json` gave this; ValueRefused where it is none."""
+        try:
+            return cls(
+                parse(jsonable["subscription"]),
+                Choice(jsonable["choice"]),
+                tuple(
+                    ConjunctionState(
+                        int(conjunction["delivered"]),
+                        tuple(
+                            ComponentState(
+                                _from_json(component["held"]),
+                                tuple(_from_json(match) for match in component["waiting"]),
+                            )
+                            for component in conjunction["components"]
+                        ),
+                    )
+                    for conjunction in jsonable["conjunctions"]
+                ),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueRefused(f"not the state of a subscription: {error}") from error
+
+
+def _to_json(events: Events) -> list[dict[str, Any]]:
+    return [notification_to_json(event) for event in events]
+
+
+def _from_json(jsonable: Iterable[Any]) -> Events:
+    return tuple(notification_from_json(each) for each in jsonable)
+
+
+class Engine(Protocol):
+    """What a matching engine does for correlation: it says which filters, by number, a notification matches."""
+
+    def add(self, id: int, filter: Filter, /) -> None:
+        """Take in a filter under a new number."""
+        ...
+
+    def remove(self, id: int, /) -> None:
+        """Forget a filter."""
+        ...
+
+    def match(self, notification: Notification, /) -> Iterable[int]:
+        """The numbers of the filters that match."""
+        ...
+
+
+class _ByType:
+    """The engine for a few: the filters of a notification's type are asked, one by one."""
+
+    def __init__(self) -> None:
+        self._filters: dict[str, dict[int, Filter]] = {}
+        self._types: dict[int, str] = {}
+
+    def add(self, id: int, filter: Filter) -> None:
+        first, *rest = filter.parts if isinstance(filter, And) else (filter,)
+        assert isinstance(first, Constraint), "the filter of a place begins with its type"
+        self._types[id] = first.operand
+        self._filters.setdefault(first.operand, {})[id] = And.of(rest)
+
+    def remove(self, id: int) -> None:
+        type = self._types.pop(id)
+        del self._filters[type][id]
+        if not self._filters[type]:
+            del self._filters[type]
+
+    def match(self, notification: Notification) -> Iterable[int]:
+        type = notification.get(TYPE)
+        filters = self._filters.get(type, {}) if isinstance(type, str) else {}
+        return [id for id, filter in filters.items() if filter is EVERYTHING or filter.matches(notification)]
+
+
+class _Component:
+    """A component that conjunctions read the matches of."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.readers: list[tuple[_Conjunction, int]] = []
+        """The conjunctions, and which of their components it is."""
+
+
+class _Conjunction:
+    """A conjunction that subscriptions deliver the relations of: the n-th matches of its components, joined."""
+
+    def __init__(self, conjunction: Conjunction, inputs: list[_Component], state: ConjunctionState) -> None:
+        self.conjunction = conjunction
+        self.inputs = inputs
+        self.delivered = state.delivered
+        self.waiting = [deque(each.waiting) for each in state.components]
+        places = [instance for each in conjunction.components for instance in each.instances]
+        self._arranged = [places.index(instance) for instance in conjunction.instances]
+        self.subscribers: dict[int, int] = {}
+        """The numbers of the subscriptions, and which of their conjunctions it is."""
+
+    @property
+    def state(self) -> ConjunctionState:
+        return ConjunctionState(
+            self.delivered,
+            tuple(
+                ComponentState(each.network.held, tuple(waiting))
+                for each, waiting in zip(self.inputs, self.waiting, strict=True)
+            ),
+        )
+
+    def put(self, position: int, match: Events) -> Relation | None:
+        """Take in the next match of a component; the relation that it completes, if it does."""
+        self.waiting[position].append(match)
+        if not all(self.waiting):
+            return None
+        events = [event for waiting in self.waiting for event in waiting.popleft()]
+        self.delivered += 1
+        return Relation(self.conjunction, self.delivered, tuple([events[place] for place in self._arranged]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscribed(Generic[Id]):
+    id: Id
+    number: int
+    subscription: Subscription
+    choice: Choice
+    conjunctions: tuple[_Conjunction, ...]
+
+
+class Correlator(Generic[Id]):
+    """Many fair subscriptions under distinct ids, fed with one established order of notifications.
+
+    Deliveries come in the order in which the subscriptions were added and, for each, in the order of its
+    conjunctions. `engine` evaluates unary predicates; without one, those on a notification's type are asked.
+    """
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine: Engine = _ByType() if engine is None else engine
+        self._subscribed: dict[Id, _Subscribed[Id]] = {}
+        self._by_number: dict[int, _Subscribed[Id]] = {}
+        self._conjunctions: dict[tuple[Conjunction, Choice], list[_Conjunction]] = {}
+        self._components: dict[tuple[Conjunction, Choice], list[_Component]] = {}
+        self._filters: dict[Filter, int] = {}
+        self._places: dict[int, dict[tuple[_Component, int], None]] = {}
+        self._next = self._filters_seen = 0
+
+    def __len__(self) -> int:
+        return len(self._subscribed)
+
+    def add(
+        self,
+        id: Id,
+        subscription: Subscription,
+        choice: Choice = Choice.FIRST_RECEIVED,
+        *,
+        state: Snapshot | None = None,
+    ) -> None:
+        """Take in a subscription, from now on or from a state; an id that is taken is a ValueError."""
+        if id in self._subscribed:
+            raise ValueError(f"the id {id!r} is taken")
+        state = state or Snapshot.initial(subscription, choice)
+        _check(state, subscription, choice)
+        conjunctions = tuple(
+            self._conjunction(conjunction, choice, each)
+            for conjunction, each in zip(subscription.conjunctions, state.conjunctions, strict=True)
+        )
+        self._next += 1
+        for at, node in enumerate(conjunctions):
+            node.subscribers[self._next] = at
+        subscribed = _Subscribed(id, self._next, subscription, choice, conjunctions)
+        self._subscribed[id] = self._by_number[self._next] = subscribed
+
+    def remove(self, id: Id) -> None:
+        """Forget a subscription; an id that is not there is a KeyError."""
+        subscribed = self._subscribed.pop(id)
+        del self._by_number[subscribed.number]
+        for node in subscribed.conjunctions:
+            del node.subscribers[subscribed.number]
+            if not node.subscribers:
+                _drop(self._conjunctions, (node.conjunction, subscribed.choice), node)
+                for position, component in enumerate(node.inputs):
+                    component.readers.remove((node, position))
+                    if not component.readers:
+                        self._forget(component)
+
+    def feed(self, notification: Notification) -> list[tuple[Id, Relation]]:
+        """The relations that the next notification of the established order completes, and for whom."""
+        touched: dict[_Component, list[int]] = {}
+        for number in self._engine.match(notification):
+            for component, place in self._places[number]:
+                touched.setdefault(component, []).append(place)
+        completed: list[tuple[int, int, Relation]] = []
+        for component, places in touched.items():
+            match = component.network.take(notification, places)
+            if match is None:
+                continue
+            for node, position in component.readers:
+                relation = node.put(position, match)
+                if relation is not None:
+                    completed += [(number, at, relation) for number, at in node.subscribers.items()]
+        completed.sort(key=lambda each: each[:2])
+        return [(self._by_number[number].id, relation) for number, _, relation in completed]
+
+    def snapshot(self, id: Id) -> Snapshot:
+        """The state of a subscription, for one who joins with the same; an unknown id is a KeyError."""
+        subscribed = self._subscribed[id]
+        states = tuple(node.state for node in subscribed.conjunctions)
+        return Snapshot(subscribed.subscription, subscribed.choice, states)
+
+    @property
+    def components(self) -> int:
+        """How many different components there are, with what they hold."""
+        return sum(map(len, self._components.values()))
+
+    def _conjunction(self, conjunction: Conjunction, choice: Choice, state: ConjunctionState) -> _Conjunction:
+        inputs = [
+            self._component(each, choice, component.held)
+            for each, component in zip(conjunction.components, state.components, strict=True)
+        ]
+        same = self._conjunctions.setdefault((conjunction, choice), [])
+        for node in same:
+            if node.inputs == inputs and node.state == state:
+                return node
+        node = _Conjunction(conjunction, inputs, state)
+        same.append(node)
+        for position, component in enumerate(inputs):
+            component.readers.append((node, position))
+        return node
+
+    def _component(self, conjunction: Conjunction, choice: Choice, held: Events) -> _Component:
+        same = self._components.setdefault((conjunction, choice), [])
+        for component in same:
+            if component.network.held == held:
+                return component
+        component = _Component(Network(conjunction, choice, held))
+        same.append(component)
+        for place, filter in enumerate(conjunction.filters.values()):
+            number = self._filters.get(filter)
+            if number is None:
+                self._filters_seen += 1
+                number = self._filters[filter] = self._filters_seen
+                self._places[number] = {}
+                self._engine.add(number, filter)
+            self._places[number][component, place] = None
+        return component
+
+    def _forget(self, component: _Component) -> None:
+        network = component.network
+        _drop(self._components, (network.component, network.choice), component)
+        for place, filter in enumerate(network.component.filters.values()):
+            number = self._filters[filter]
+            del self._places[number][component, place]
+            if not self._places[number]:
+                del self._places[number], self._filters[filter]
+                self._engine.remove(number)
+
+
+T = TypeVar("T")
+
+
+def _drop(nodes: dict[tuple[Conjunction, Choice], list[T]], key: tuple[Conjunction, Choice], node: T) -> None:
+    nodes[key].remove(node)
+    if not nodes[key]:
+        del nodes[key]
+
+
+def _check(state: Snapshot, subscription: Subscription, choice: Choice) -> None:
+    if (state.subscription, state.choice) != (subscription, choice):
+        raise ValueRefused(
+            "the state of another subscription",
+            hint="a subscription joins with the state of one that asks the same and chooses alike",
+        )
+    sizes = [len(each.components) for each in state.conjunctions]
+    if sizes != [len(each.components) for each in subscription.conjunctions]:
+        raise ValueRefused("a state without some component, or with one too many")
+
+
+class Matcher:
+    """One subscription, fed with the established order. Who is fed the same, delivers the same."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        choice: Choice = Choice.FIRST_RECEIVED,
+        *,
+        state: Snapshot | None = None,
+    ) -> None:
+        self._correlator: Correlator[None] = Correlator()
+        self._correlator.add(None, subscription, choice, state=state)
+
+    @classmethod
+    def restore(cls, state: Snapshot) -> Matcher:
+        """A matcher that goes on where the one was that the snapshot was taken of."""
+        return cls(state.subscription, state.choice, state=state)
+
+    def feed(self, notification: Notification) -> list[Relation]:
+        """The relations that the next notification completes, in the order of the conjunctions."""
+        return [relation for _, relation in self._correlator.feed(notification)]
+
+    def snapshot(self) -> Snapshot:
+        """The state between what was fed and what comes next."""
+        return self._correlator.snapshot(None)
