@@ -33,9 +33,10 @@ from fairlead.broker.messages import (
     Unsubscribe,
     Wake,
 )
+from fairlead.errors import ValueRefused
 from fairlead.filters import parse
 from fairlead.model import Notification
-from fairlead.routing import Covering, Flooding, Identity, Interest, Simple, Strategy
+from fairlead.routing import Covering, Flooding, Identity, Interest, Merging, Simple, Strategy
 from fairlead.simulation.network import Simulation
 
 
@@ -250,3 +251,78 @@ def test_in_a_hierarchy_the_parent_gets_everything_and_is_the_only_one_told_of_f
 @pytest.mark.parametrize("call", [Join("ada"), Tick()])
 def test_some_messages_ask_for_nothing(call: Any) -> None:
     assert broker().handle(call, 0) == []
+
+
+def test_what_a_neighbour_still_wants_survives_the_fall_of_a_merger() -> None:
+    """A merger that falls apart is not what the neighbour has taken back."""
+    one = broker(Merging())
+    texts = [
+        *("x in [2, 4] and y = 1", "x in [2, 4] and y in [5, 6]", "x in [0, 3] and y in [0, 2]"),
+        *("x in [3, 9] and y in [0, 2]", "x in [2, 4] and y in [7, 8]"),
+    ]
+    for text in texts:
+        one.handle(Admin("B2", (interest(text),)), 0)
+    one.handle(Admin("B2", (), (interest(texts[2]),)), 0)
+    assert list(sends(one.handle(Publish("p", notification(x=2, y=1)), 0))) == ["B2"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1)])
+def test_a_filter_that_equals_a_merger_goes_alone(order: tuple[int, ...]) -> None:
+    one = broker(Merging())
+    texts = ("price in [0, 5]", "price in [4, 9]", "price in [0, 9]")
+    for number in order:
+        one.handle(Subscribe("ada", f"s{number}", parse(texts[number])), 0)
+    one.handle(Unsubscribe("ada", "s2"), 0)
+    for price, ids in ((2, ("s0",)), (9, ("s1",)), (4, ("s0", "s1"))):
+        n = notification(str(price), price=price)
+        assert one.handle(Forward("B2", n), 0) == [Deliver("ada", n, ids)]
+
+
+def test_a_publication_that_was_refused_can_be_published_when_it_is_advertised() -> None:
+    one = broker(advertisements=Simple())
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    one.handle(Publish("p", notification("1", x=1)), 0)
+    one.handle(Advertise("p", "a1", parse("exists x")), 0)
+    [delivery] = one.handle(Publish("p", notification("1", x=1)), 0)
+    assert isinstance(delivery, Deliver)
+
+
+def test_a_subscription_that_crosses_the_end_of_what_it_is_for_does_not_stay() -> None:
+    one = broker(advertisements=Covering())
+    one.handle(Advertise("p", "a1", parse("exists x")), 0)
+    one.handle(Unadvertise("p", "a1"), 0)
+    one.handle(Admin("B2", (interest("x > 1"),)), 0)
+    assert list(one.subscriptions) == []
+
+
+def test_what_comes_over_a_link_that_was_cut_is_not_passed_on() -> None:
+    one = broker(Flooding())
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    one.handle(Unlink("B2"), 0)
+    assert one.handle(Forward("B2", notification(x=1)), 0) == []
+    one.handle(Link("B2"), 0)
+    assert one.handle(Forward("B2", notification("2", x=1)), 0) == []
+    one.handle(Connect("B2"), 0)
+    assert len(one.handle(Forward("B2", notification("3", x=1)), 0)) == 2
+
+
+def test_clients_and_neighbours_do_not_share_a_name() -> None:
+    one = broker()
+    refused = [Refuse("B2", "a neighbour of this broker has that name")]
+    assert one.handle(Subscribe("B2", "s1", parse("x > 1")), 0) == refused
+    assert one.handle(Join("B2"), 0) == refused
+    one.handle(Join("B9"), 0)
+    with pytest.raises(ValueRefused, match="B9"):
+        one.handle(Link("B9"), 0)
+    assert one.handle(Connect("B9"), 0) == [Send("B9", Disconnect("B1"))]
+
+
+def test_nothing_is_left_of_clients_that_came_and_went() -> None:
+    one = broker(Simple())
+    one.handle(Subscribe("stays", "s", parse("x > 1")), 0)
+    for number in range(50):
+        one.handle(Subscribe(f"c{number}", "s", parse("x > 1")), 0)
+        one.handle(Leave(f"c{number}"), 0)
+    assert len(one.subscriptions) == 1
+    assert len(one.catalogue._known) <= 2
+    assert len(one.clients._numbers) == 1

@@ -123,3 +123,45 @@ def test_a_bad_scenario_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path.write_text(FILE.replace("brokers", "borkers"), encoding="utf-8")
     assert main(["simulate", str(path)]) == 2
     assert "[topology] borkers: no such key; did you mean 'brokers'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reason"),
+    [
+        ('[topology]\nshape = "ring"\nbrokers = 4\n[routing]\nalgorithm = "simple"\n', "has cycles"),
+        (
+            '[topology]\nshape = "line"\nbrokers = 4\n[routing]\nalgorithm = "hermes"\n',
+            "hermes goes over a ring",
+        ),
+        ('[topology]\nshape = "line"\nbrokers = 4\n[faults]\nloss = 0.1\n', "without faults"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scenario: str, reason: str
+) -> None:
+    path = tmp_path / "scenario.toml"
+    path.write_text(f"{scenario}[workload]\nsubscriptions = 5\n")
+    assert main(["simulate", str(path), "--check"]) == 2
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("algorithm", ["simple", "flooding"])
+def test_in_a_ring_advertisements_come_to_an_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str
+) -> None:
+    path = tmp_path / "ring.toml"
+    path.write_text(
+        f'[topology]\nshape = "ring"\nbrokers = 5\n[routing]\nalgorithm = "{algorithm}"\n'
+        'advertisements = "simple"\n[workload]\nsubscriptions = 10\n'
+    )
+    assert main(["simulate", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["simulate", str(path), "--algorithm", "covering"]) == 2
+
+
+@pytest.mark.parametrize("name", ["small", "attributes", "literature"])
+def test_the_examples_run(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    root = Path(__file__).parents[2]
+    scenario = root / "examples" / "simulation" / f"{name}.toml"
+    assert main(["simulate", str(scenario), "--subscriptions", "10", "40"]) == 0
+    assert "deliveries" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -303,6 +304,38 @@ def test_the_same_copy_stands_whether_few_or_many_are_put_in_order(spark: SparkS
         )
         assert few == many
         assert len(few) == 8
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_the_same_typed_copy_stands_however_the_copies_lie(spark: SparkSession, few: bool) -> None:
+    def standing(*copies: Notification) -> Row:
+        content = F.from_json("record", "struct<x: int, y: int, at: timestamp>").alias("attributes")
+        rows = frame(spark, *copies).coalesce(1).select(*ENVELOPE_TYPES, content)
+        [stands] = order(rows, few=few).released.select("attributes.*").collect()
+        return stands
+
+    # One value in one column or in the other, and two instants in one millisecond.
+    instant = "2026-01-01T00:00:00.00000"
+    for one, other in (({"x": 1}, {"y": 1}), ({"at": f"{instant}1Z"}, {"at": f"{instant}2Z"})):
+        copies = note(id="1", **one), note(id="1", **other)
+        found = standing(*copies)
+        assert found == standing(*copies[::-1])
+        assert any(value is not None for value in found)
+
+
+@pytest.mark.parametrize("typed_first", [True, False])
+def test_what_is_held_goes_on_when_the_content_changes_its_form(
+    spark: SparkSession, typed_first: bool
+) -> None:
+    def form(rows: DataFrame, typed: bool) -> DataFrame:
+        content = F.from_json("record", "struct<x: bigint>")
+        return rows.withColumn("attributes", content).drop("record") if typed else rows
+
+    one, two = note(id="1", time=10, x=1), note(id="2", time=20, x=2)
+    first = order(form(frame(spark, one), typed_first), bound=5)
+    second = order(form(frame(spark, two), not typed_first), first.state)
+    found = {row.id: row.record for row in second.released.collect()}
+    assert {id: json.loads(record)["x"] for id, record in found.items()} == {"1": 1, "2": 2}
 
 
 def test_typed_columns_are_ordered_as_they_are_even_where_they_hold_maps(spark: SparkSession) -> None:

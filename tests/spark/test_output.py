@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from fairlead.errors import PipelineError
 from fairlead.spark import storage
+from fairlead.spark.config import Config
 from fairlead.spark.output import LINKS_MAX, Attempt, Counts, Manifest, Output
 from fairlead.spark.storage import Directory
+from fairlead.spark.work import TABLE, Work, check_owner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def write(path: str, text: str) -> None:
@@ -166,7 +173,8 @@ def test_the_last_batch_is_found_whatever_became_of_the_pointer(tmp_path: Path) 
     with output.claimed("f", {}):
         for batch in range(4):
             commit(output, batch, "")
-    for content in ("", "{}", *(f'{{"version": 1, "batch": {batch}}}' for batch in (0, 1, 3, 7))):
+    pointed = ("0", "1", "3", "7", "null", "[]", '"x"')
+    for content in ("", "{}", *(f'{{"version": 1, "batch": {batch}}}' for batch in pointed)):
         pointer.write_text(content)
         assert output.last() == output.manifest(3)
     pointer.unlink()
@@ -235,12 +243,115 @@ def test_a_batch_counts_once_the_disk_has_it(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(os, "fsync", noting)
     with output.claimed("f", {}):
+        told = forced.index("_fairlead/run.json.part")
+        assert "_fairlead" in forced[told:]
+        write(f"{output.checkpoint}/offsets", "what the batch reads")
+        write(f"{output.checkpoint}/sources/0", "the files that are")
+        output.index.write("a.filters", b"compiled")
+        forced.clear()
         commit(output, 0, "zero")
     data = next(place for place, name in enumerate(forced) if name.endswith("deliveries/part.txt"))
     moved = forced.index("deliveries")
     manifest = forced.index("_fairlead/manifests/00000000.json.part")
     assert data < moved < manifest < forced.index("_fairlead/manifests")
     assert "." in forced[data:manifest]  # deliveries is a new entry there
+    # What Spark has noted of the batch is there as well, or it would cut another one under its number.
+    for relied_on in ("checkpoint", "checkpoint/offsets/part.txt", "checkpoint/sources/0/part.txt", "index"):
+        assert f"_fairlead/{relied_on}" in forced[:manifest]
+
+
+def test_what_no_disk_has_to_keep_does_not_stop_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[str] = []
+    refused = {"below": errno.EINVAL}
+
+    def noting(handle: int) -> None:
+        name = Path(os.readlink(f"/proc/self/fd/{handle}")).name
+        if name in refused:
+            raise OSError(refused[name], "refused")
+        forced.append(name)
+
+    directory = Directory(str(tmp_path))
+    for name in ("below/a", "below/_temporary/0/b"):
+        directory.write(name, b"")
+    (tmp_path / "below" / "gone").symlink_to("nowhere")
+    monkeypatch.setattr(os, "fsync", noting)
+    directory.force("below", "nothing")
+    assert forced.count("a") == 1
+    assert not {"_temporary", "b"} & set(forced)
+    refused["a"] = errno.EINVAL
+    with pytest.raises(OSError, match="refused"):
+        directory.force("below")
+
+
+# -- what an attempt leaves ----------------------------------------------------------------------------------
+
+
+def watching(place: Path) -> Config:
+    (place / "subscriptions").mkdir()
+    return Config.of(
+        {
+            "mode": "stream",
+            "output": str(place / "out"),
+            "events": {"path": str(place / "events")},
+            "subscriptions": {"path": str(place / "subscriptions"), "format": "json", "watch": True},
+        }
+    )
+
+
+def test_a_plan_whose_file_is_gone_is_an_error_that_names_both(tmp_path: Path) -> None:
+    config, nobody = watching(tmp_path), cast("SparkSession", None)
+    file = tmp_path / "subscriptions" / "0.jsonl"
+    output = Output(config.output)
+    output.keep_plan(0, [str(file)])
+    gone = r"0\.jsonl is gone, and .*plans/00000000\.json says"
+    with Work(config, nobody, 0, final=False) as work, pytest.raises(PipelineError, match=gone) as refused:
+        work.subscriptions()
+    assert "put the file back, or delete the plan" in str(refused.value)
+    assert output.plan(0) == [str(file)]
+    file.write_text('{"id": "s", "filter": "x = 1"}\n')
+    with Work(config, nobody, 0, final=False) as work:
+        assert work.subscriptions().count == 1
+
+
+def test_nothing_is_swept_away_while_another_run_is_at_the_next_batch(tmp_path: Path) -> None:
+    config, nobody = watching(tmp_path), cast("SparkSession", None)
+    output = Output(config.output)
+    with Work(config, nobody, 0, final=False) as work:
+        work.subscriptions()
+        output.index.write("theirs.filters", b"")
+        output.keep_plan(1, [])
+        work._sweep()
+        assert output.index.exists("theirs.filters")
+        output.drop_plan(1)
+        work._sweep()
+        assert not output.index.exists("theirs.filters")
+
+
+class Catalog:
+    """A Spark whose tables all have a row."""
+
+    @property
+    def catalog(self) -> Catalog:
+        return self
+
+    def tableExists(self, _: str) -> bool:
+        return True
+
+    def table(self, _: str) -> Catalog:
+        return self
+
+    def isEmpty(self) -> bool:
+        return False
+
+
+def test_a_claim_to_one_table_is_none_to_another(tmp_path: Path) -> None:
+    output, spark = Output(str(tmp_path)), cast("SparkSession", Catalog())
+    output.keep_note(TABLE, {"table": "ours"})
+    check_owner(spark, "ours", output)
+    with pytest.raises(PipelineError, match="theirs has rows already"):
+        check_owner(spark, "theirs", output)
 
 
 # -- where it is -------------------------------------------------------------------------------------------
@@ -263,6 +374,7 @@ def test_a_local_directory_has_one_name_however_it_is_written(tmp_path: Path) ->
         ("s3://bucket/out", "s3://bucket/out"),
         ("hdfs://host:8020/out", "hdfs://host:8020/out"),
         ("file:/out", "file:///out"),
+        ("/a/file:/out", "/a/file:/out"),
         ("/out", "/out"),
     ],
 )

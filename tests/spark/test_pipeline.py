@@ -22,7 +22,7 @@ from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_from_json
-from fairlead.model.order import OrderKey
+from fairlead.model.order import END, OrderKey
 from fairlead.spark import frames
 from fairlead.spark.config import Config
 from fairlead.spark.delivery import deliver, replace_partition
@@ -435,6 +435,31 @@ def test_a_dry_run_says_what_is_wrong_with_a_table(spark: SparkSession, place: P
         spark.sql("DROP TABLE planned_by_a_test")
     with pytest.raises(PipelineError, match="planned_by_a_test is gone"):
         Step(made).take(ingested(spark, made), 1, final=True)
+
+
+def test_a_table_with_other_typed_columns_is_refused(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE typed_by_a_test (id string, attributes struct<x: int, y: string>, batch int) "
+        "USING parquet PARTITIONED BY (batch)"
+    )
+    for attributes in ("struct('a' as y, 1 as x)", "struct(1 as x)", "struct(1 as x, 'a' as y, 2 as z)"):
+        rows = spark.sql(f"SELECT '1' AS id, {attributes} AS attributes")
+        with pytest.raises(PipelineError, match="has other typed columns"):
+            replace_partition(rows, 0, "typed_by_a_test")
+    replace_partition(
+        spark.sql("SELECT '1' AS id, struct(1 as x, 'a' as y) AS attributes"), 0, "typed_by_a_test"
+    )
+    [row] = spark.table("typed_by_a_test").collect()
+    assert (row.attributes.x, row.attributes.y, row.batch) == (1, "a", 0)
+    spark.sql("DROP TABLE typed_by_a_test")
+
+
+def test_the_subscriptions_that_count_are_the_same_in_batch_and_in_a_stream_that_ends(tmp_path: Path) -> None:
+    pipeline = Pipeline(config(tmp_path, order={"lateness": "10us"}))
+    newest = {"input": 100}
+    going_on = Manifest(3, watermark=90, newest=newest)
+    for last in (going_on, Manifest(4, watermark=END, newest=newest, final=True)):
+        assert pipeline._passed(last) == 90
 
 
 # -- the corpus --------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ from fairlead.broker.messages import (
     Unsubscribe,
     Wake,
 )
+from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.matching import engine_named
 from fairlead.model import Notification
@@ -102,6 +103,7 @@ class Broker:
         settings: Settings,
         neighbours: Iterable[str] = (),
         catalogue: Catalogue | None = None,
+        identities: LatestIdentities | None = None,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -117,7 +119,7 @@ class Broker:
         self._routed: dict[tuple[bool, str, Filter], Interest] = {}
         self._owners = 0
         self._renewed: dict[Interest, None] = {}
-        self._identities = LatestIdentities(REMEMBERED)
+        self._identities = LatestIdentities(REMEMBERED) if identities is None else identities
         self._effects: list[Effect] = []
         self.waiting: dict[str, list[Message]] = {}
         """What is to be sent to whom, when its time has come."""
@@ -143,6 +145,8 @@ class Broker:
         """Take one step, at a time by the caller's clock in microseconds."""
         effects: list[Effect] = []
         self._effects = effects
+        if isinstance(message, Call) and message.source in self.subscriptions.neighbours:
+            return [Refuse(message.source, "a neighbour of this broker has that name")]
         self._HANDLERS[type(message)](self, message, now)
         self.catalogue.tidy()
         return effects if not self.settings.batch_us else self._batched(effects, now)
@@ -150,28 +154,26 @@ class Broker:
     # -- notifications -------------------------------------------------------------------------------------
 
     def _publish(self, call: Publish, now: int) -> None:
-        notification = self._identified(call)
-        if notification is None:
-            self._effects.append(Refuse(call.source, "this notification was published before"))
-        elif not self._may_publish(call.source, notification):
-            self._effects.append(Refuse(call.source, "no advertisement of this client matches"))
-        elif self.settings.durable:
-            self._appended += 1
-            self._unsynced[self._appended] = publish = Publish(call.source, notification)
-            self._effects.append(Append(self._appended, publish))
-        else:
-            self._route(call.source, notification, now)
-
-    def _identified(self, call: Publish) -> Notification | None:
-        """Every notification has a producer and an id, so that it can be told from all others."""
         self.clients.join(call.source)
         notification = call.notification
         if not notification.producer:
             notification = replace(notification, producer=call.source)
-        digest = (
-            record_hash(notification.attributes, notification.document) if notification.id is None else None
-        )
-        return self._identities.take(notification, digest)
+        if not self._may_publish(call.source, notification):
+            self._effects.append(Refuse(call.source, "no advertisement of this client matches"))
+            return
+        digest = None
+        if notification.id is None:
+            digest = record_hash(notification.attributes, notification.document)
+        # Every notification has a producer and an id, so that it can be told from all others.
+        identified = self._identities.take(notification, digest)
+        if identified is None:
+            self._effects.append(Refuse(call.source, "this notification was published before"))
+        elif self.settings.durable:
+            self._appended += 1
+            self._unsynced[self._appended] = publish = Publish(call.source, identified)
+            self._effects.append(Append(self._appended, publish))
+        else:
+            self._route(call.source, identified, now)
 
     def _may_publish(self, client: str, notification: Notification) -> bool:
         if self.settings.advertisements is None:
@@ -195,6 +197,8 @@ class Broker:
         self._tell_done()
 
     def _forward(self, message: Forward, now: int) -> None:
+        if message.source not in self.subscriptions.neighbours or message.source in self._awaited:
+            return  # sent over an earlier link: it may come again on another way
         if self.history is None:
             self._pass_on(message)
             return
@@ -343,6 +347,13 @@ class Broker:
             self._administer_advertisements(message.source, message.added, message.removed)
         else:
             self._administer(message.source, message.added, message.removed)
+            if message.added and self.settings.advertisements is not None:
+                # What it is for may have been taken back while it was under way.
+                self._drop_unservable()
+
+    def _drop_unservable(self) -> None:
+        for interest, neighbour in list(unservable(self.subscriptions, self.advertisements)):
+            self.subscriptions.remove(interest, neighbour)
 
     def _administer(self, source: str, added: Iterable[Interest], removed: Iterable[Interest]) -> None:
         added, removed = tuple(added), tuple(removed)
@@ -367,8 +378,7 @@ class Broker:
         outcome = strategy.administer(self.advertisements, source, added, removed)
         self._tell(source, outcome, advertisements=True)
         if removed:
-            for interest, neighbour in list(unservable(self.subscriptions, self.advertisements)):
-                self.subscriptions.remove(interest, neighbour)
+            self._drop_unservable()
 
     def _tell(self, source: str, outcome: Outcome, *, advertisements: bool) -> None:
         if outcome.stale and source in self.subscriptions.neighbours:
@@ -408,13 +418,17 @@ class Broker:
     # -- links ---------------------------------------------------------------------------------------------
 
     def _link(self, command: Link, now: int) -> None:
+        if command.neighbour in self.clients:
+            raise ValueRefused(f"a client of {self.name} is named {command.neighbour!r}")
         if command.neighbour not in self.subscriptions.neighbours:
             self._awaited.add(command.neighbour)
             self._welcome(command.neighbour)
 
     def _connect(self, message: Connect, now: int) -> None:
         """Both sides say it, and what a side has sent before belongs to an earlier link."""
-        if message.source in self._awaited:
+        if message.source in self.clients:
+            self._send(message.source, Disconnect(self.name))  # the name is taken
+        elif message.source in self._awaited:
             self._awaited.discard(message.source)
         elif message.source not in self.subscriptions.neighbours:
             self._welcome(message.source)
@@ -463,6 +477,7 @@ class Broker:
         for table in (self.subscriptions, self.advertisements):
             del table.neighbours[neighbour]
             table.deaf.discard(neighbour)
+            table.mergers.pop(neighbour, None)  # all entries go, so what they were made of does not matter
         for interest in self.settings.strategy.initial():
             self.subscriptions.remove(interest, neighbour)
         advertised = list(self.advertisements.of(neighbour))

@@ -78,6 +78,7 @@ class Clients:
         for id in list(self._clients[name].subscriptions.by_id):
             self.unsubscribe(name, id)
         del self._clients[name]
+        self._numbers.pop(name, None)
 
     def subscribe(self, name: str, id: str, filter: Filter) -> bool:
         """Note a subscription of a client who is here; whether it is the client's first to this filter."""

@@ -1,4 +1,4 @@
-"""What a broker is told and what it answers: frozen values, the same in the simulator and on the wire.
+"""What a broker is told and what it answers: frozen values, whoever drives it.
 
 Messages have a source. Those between brokers (book 4.2, 4.6) come from a neighbour:
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fairlead.broker.broker import Broker, Settings
+from fairlead.broker.broker import REMEMBERED, Broker, Settings
 from fairlead.broker.messages import (
     Advertise,
     Call,
@@ -49,6 +49,7 @@ from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute
 from fairlead.matching import engine_named
 from fairlead.model import Notification
+from fairlead.model.order import LatestIdentities
 from fairlead.routing import Catalogue, Covering, Identity, RoutingTable, Strategy
 
 __all__ = ["RendezvousBroker", "RendezvousSettings", "hermes", "scribe", "types_named"]
@@ -111,6 +112,7 @@ class RendezvousBroker:
             Catalogue(engine_named("columnar"), settings.schema) if catalogue is None else catalogue
         )
         self._parent = parent
+        self._identities = LatestIdentities(REMEMBERED)
         self._trees: dict[str, Broker] = {}
         self._filters: dict[tuple[bool, str, str], Filter] = {}
         self._types: dict[Filter, tuple[str, ...]] = {}
@@ -158,6 +160,7 @@ class RendezvousBroker:
             ),
             () if parent is None else (parent,),
             self.catalogue,
+            self._identities,
         )
 
     def handle(self, message: Message | Call | Command, now: int) -> list[Effect]:
@@ -237,6 +240,8 @@ class RendezvousBroker:
     def _types_of(self, filter: Filter) -> tuple[str, ...]:
         """The types of which a filter may match something."""
         if filter not in self._types:
+            if len(self._types) >= REMEMBERED:
+                self._types.clear()
             self._types[filter] = tuple(
                 each
                 for each, of_type in self.settings.types.items()

@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         scenario.changed(brokers=size)  # what cannot be is said before anything runs
     seeds = range(scenario.seed, scenario.seed + (arguments.seeds or 1))
     cells = cells_of(scenario, brokers=sizes, seeds=seeds)
-    _refuse(arguments, cells)
+    _refuse(arguments, scenario, cells)
     started = time.monotonic()
     try:
         simulated = _on_spark if arguments.on else _here
@@ -120,11 +120,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _show(results, len(seeds))
         note(f"{len(cells)} runs, {time.monotonic() - started:.1f} s")
+        if arguments.check:
+            note("every state kept the specification of routing")
+        if arguments.trace is not None:
+            note(f"judge the trace with: fairlead audit {arguments.trace} --spec simple")
     return 0
 
 
-def _refuse(arguments: argparse.Namespace, cells: Sequence[Cell]) -> None:
+def _refuse(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> None:
     """What does not go together."""
+    if arguments.check:
+        _refuse_check(scenario)
     if arguments.trace is not None and (len(cells) > 1 or arguments.on):
         raise BadInput(
             f"a trace is of one run, and these are {len(cells)}" if len(cells) > 1 else "--trace runs here",
@@ -135,6 +141,21 @@ def _refuse(arguments: argparse.Namespace, cells: Sequence[Cell]) -> None:
 
 
 # -- running -----------------------------------------------------------------------------------------------
+
+
+def _refuse_check(scenario: Scenario) -> None:
+    from fairlead.simulation.algorithms import ALGORITHMS
+
+    if scenario.faults:
+        raise BadInput("--check is for runs without faults: what was lost on purpose would be found")
+    if not scenario.topology(scenario.seed).is_acyclic:
+        raise BadInput("--check is for trees, and this topology has cycles")
+    for name in scenario.routing.algorithms:
+        if not ALGORITHMS[name].checked:
+            raise BadInput(
+                f"--check is for routing on the topology's links, and {name} goes over a ring",
+                hint="name other algorithms with --algorithm",
+            )
 
 
 def _here(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> Results:

@@ -15,6 +15,7 @@ Nothing is computed before it is asked for: flooding and simple routing never re
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from fairlead.filters.algebra import Algebra, Normal, algebra_for
@@ -46,6 +47,15 @@ IDLE_MAX: Final = 1_000
 """So many filters that nobody holds are kept beyond as many as are held: many come back soon."""
 
 
+@dataclass(slots=True)
+class _Known:
+    """An interest that is held, as the object that was held first."""
+
+    interest: Interest
+    number: int
+    held: int = 0
+
+
 class Catalogue:
     """Filters under numbers, counted by how many hold them. `keep` never forgets one."""
 
@@ -58,8 +68,7 @@ class Catalogue:
         self._next = 0
         self._filters: dict[int, Filter] = {}
         self._numbers: dict[Filter, int] = {}
-        self._known: dict[Interest, int] = {}
-        self._interests: dict[int, list[Interest]] = {}
+        self._known: dict[Interest, _Known] = {}
         self._held: dict[int, int] = {}
         self._idle: dict[int, None] = {}
         self._unmatched: dict[int, Filter] = {}
@@ -83,9 +92,9 @@ class Catalogue:
         noted = interest._number
         if noted is not None and noted[0] is self:
             return noted[1]
-        number = self._known.get(interest)
-        if number is not None:
-            return number
+        known = self._known.get(interest)
+        if known is not None:
+            return known.number
         number = self._numbers.get(interest.filter)
         if number is None:
             number = self._next
@@ -93,20 +102,22 @@ class Catalogue:
             self._numbers[interest.filter] = number
             self._filters[number] = self._unmatched[number] = self._unplaced[number] = interest.filter
             self._idle[number] = None
-        self._known[interest] = number
-        interest._number = (self, number)
-        self._interests.setdefault(number, []).append(interest)
         return number
 
     def interest(self, filter: Filter, owner: str = "") -> Interest:
-        """The one object for an interest, so that comparing it costs nothing where it is known."""
+        """The one object for an interest that is held, so that comparing it costs nothing."""
         interest = Interest(filter, owner)
-        number = self.number(interest)
-        return next(each for each in self._interests[number] if each == interest)
+        known = self._known.get(interest)
+        return interest if known is None else known.interest
 
     def hold(self, interest: Interest) -> int:
         """The number of an interest's filter, which stays as long as somebody holds it."""
         number = self.number(interest)
+        known = self._known.get(interest)
+        if known is None:
+            known = self._known[interest] = _Known(interest, number)
+            interest._number = (self, number)
+        known.held += 1
         held = self._held.get(number, 0)
         if not held:
             self._idle.pop(number, None)
@@ -115,7 +126,12 @@ class Catalogue:
 
     def release(self, interest: Interest) -> int:
         """The opposite of `hold`."""
-        number = self.number(interest)
+        known = self._known[interest]
+        known.held -= 1
+        if not known.held:
+            known.interest._number = None
+            del self._known[interest]
+        number = known.number
         self._held[number] -= 1
         if not self._held[number]:
             del self._held[number]
@@ -132,9 +148,6 @@ class Catalogue:
             return
         for number in self._idle:
             del self._numbers[self._filters.pop(number)]
-            for interest in self._interests.pop(number):
-                del self._known[interest]
-                interest._number = None
             if self._unmatched.pop(number, None) is None:
                 self._matcher.remove(number)
             if self._unplaced.pop(number, None) is None:
@@ -199,6 +212,8 @@ class Catalogue:
         """Whether a notification may match both."""
         pair = (one, other) if one < other else (other, one)
         if pair not in self._overlaps:
+            if len(self._overlaps) >= COMPARED_MAX:
+                self._overlaps.clear()
             self._overlaps[pair] = self._algebra.overlaps(self._normal(one), self._normal(other))
         return self._overlaps[pair]
 
@@ -211,6 +226,8 @@ class Catalogue:
         """A filter that covers both and lets in no more than the bound allows; None where there is none."""
         key = (one, other, imperfection_max)
         if key not in self._merged:
+            if len(self._merged) >= COMPARED_MAX:
+                self._merged.clear()
             both = (self._filters[one], self._filters[other])
             merger = merge(both, self._schema, imperfection_max=imperfection_max)
             self._merged[key] = None if merger is None else merger.filter

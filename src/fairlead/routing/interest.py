@@ -26,7 +26,7 @@ class Interest:
         self.owner = owner
         # Tables are dictionaries of interests, and hashing a filter walks all of it.
         self._hash = hash((filter, owner))
-        # The catalogue that knows this very object, and the filter's number there: it is asked for all the time.
+        # The filter's number in the catalogue that was asked last: it is asked for all the time.
         self._number: tuple[object, int] | None = None
 
     def __hash__(self) -> int:

@@ -68,12 +68,14 @@ class Merging(Covering):
     @staticmethod
     def _join_merger(table: RoutingTable, interest: Interest, source: str) -> bool:
         """Make an interest part of a merger that covers it, if there is one: all who need to know that one do."""
-        number = table.catalogue.number(interest)
-        for merger, parts in table.mergers.get(source, {}).items():
-            if table.catalogue.covers(table.catalogue.number(merger), number):
-                parts[interest] = None
-                return True
-        return False
+        mergers = {
+            table.catalogue.number(merger): parts for merger, parts in table.mergers.get(source, {}).items()
+        }
+        covering = table.catalogue.covering(table.catalogue.number(interest), mergers.keys())
+        if not covering:
+            return False
+        mergers[min(covering)][interest] = None
+        return True
 
     def _merged(
         self, table: RoutingTable, interest: Interest, source: str
@@ -144,8 +146,10 @@ class Merging(Covering):
         for interest in (*arriving, *leaving) if remote else ():
             table.remove_all(table.covered_at(interest, source), source)
         bound = self.imperfection_max if remote else 0.0
+        # What the source takes back is what it says, and not the mergers that fall apart on the way.
+        coming, going = tuple(arriving), tuple(leaving)
         for merger, parts in list(table.mergers.get(source, {}).items()):
-            lost = self._lost(table, parts, arriving, leaving) if remote else parts.keys() & {*leaving}
+            lost = self._lost(table, parts, coming, going) if remote else parts.keys() & {*going}
             if not lost:
                 continue
             for part in lost:
@@ -165,7 +169,10 @@ class Merging(Covering):
                 if not table.catalogue.covering(table.catalogue.number(each), held)
             ]
         else:
-            # A client speaks for each of its filters, also for one that another covers: none is pruned.
+            # A client speaks for each of its filters, also for one that another covers: none is pruned. But what
+            # is still a merger of others stays, though the client's own filter of that extent has gone.
+            standing = table.mergers.get(source, {})
+            leaving = [each for each in leaving if each not in standing]
             table.remove_all(leaving, source)
         return super().administer(table, source, arriving, self.prune(table, leaving))
 

@@ -32,7 +32,7 @@ from fairlead.configuration import (
 )
 from fairlead.errors import FairleadError, ScenarioError
 from fairlead.overlay.topology import Topology, topology
-from fairlead.simulation.algorithms import ALGORITHMS, STRATEGIES
+from fairlead.simulation.algorithms import ALGORITHMS, CYCLIC, STRATEGIES
 from fairlead.simulation.delays import Delay
 from fairlead.simulation.faults import NO_FAULTS, Crash, Faults, Partition
 
@@ -564,6 +564,11 @@ def _check_routing(scenario: Scenario, overlay: Topology) -> Iterable[str]:
                 yield f"[routing] hierarchical: {other} is below {root} already: name one of the two"
     if overlay.is_acyclic:
         return
+    if routing.advertisements not in (None, *CYCLIC):
+        yield (
+            f"[routing] advertisements: {routing.advertisements} needs a tree, and this topology has cycles; "
+            "there simple works"
+        )
     if routing.roots or routing.hierarchical:
         yield "[routing] hierarchical: it needs a tree, and this topology has cycles"
     for name in routing.algorithms:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILES",
     "Callback",
+    "attributes_in",
     "callback_named",
     "check_table",
     "deliver",
@@ -100,7 +101,7 @@ def replace_partition(
     if not spark.catalog.tableExists(table):
         empty = deliveries.limit(0).withColumn("batch", F.lit(batch))
         empty.write.options(**(options or {})).partitionBy("batch").saveAsTable(table)
-    check_table(spark, table, deliveries.columns)
+    check_table(spark, table, deliveries.columns, attributes_in(deliveries))
     columns = [name for name in spark.table(table).columns if name != "batch"]
     view = f"fairlead_{uuid4().hex}"
     deliveries.select(*columns).createTempView(view)
@@ -110,8 +111,18 @@ def replace_partition(
         spark.catalog.dropTempView(view)
 
 
-def check_table(spark: SparkSession, table: str, columns: Sequence[str]) -> None:
-    """PipelineError where there is such a table and it cannot take deliveries with these columns."""
+def attributes_in(frame: DataFrame) -> str | None:
+    """The type of typed content, in words; None where the content is text, or is not there."""
+    return frame.schema[ATTRIBUTES].dataType.simpleString() if ATTRIBUTES in frame.columns else None
+
+
+def check_table(
+    spark: SparkSession, table: str, columns: Sequence[str], attributes: str | None = None
+) -> None:
+    """PipelineError where there is such a table and it cannot take deliveries with these columns.
+
+    Of `attributes` the type counts, too: Spark would fit one struct into another by place, whatever the names.
+    """
     if not spark.catalog.tableExists(table):
         return
     hint = f"name a table that does not exist yet, or one with {', '.join(columns)}, partitioned by batch"
@@ -125,6 +136,11 @@ def check_table(spark: SparkSession, table: str, columns: Sequence[str]) -> None
         raise PipelineError(
             f"{table} is not a table that is partitioned by batch, and a batch could not replace itself",
             hint=hint,
+        )
+    if attributes is not None and (there := attributes_in(spark.table(table))) != attributes:
+        raise PipelineError(
+            f"the table {table} has other typed columns than deliveries: {there}, not {attributes}",
+            hint="a table does not grow: select the columns that it has, or name a new table and a new output",
         )
 
 

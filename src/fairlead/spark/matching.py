@@ -36,6 +36,7 @@ from fairlead.model.order import BEGINNING, END
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, RECORD, notifications_in
 from fairlead.spark.parts import Part, Table, located, table_of
 from fairlead.spark.placement import ANYWHERE, Placement
+from fairlead.spark.sessions import is_remote
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput, load_extension
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ _SHIPPED: Final[WeakKeyDictionary[Any, set[str]]] = WeakKeyDictionary()
 def _ship(spark: SparkSession, subscriptions: Subscriptions, ship: bool | None) -> None:
     """Give the files to workers that may not see them; names say the content, so nothing is sent twice."""
     if ship is None:
-        ship = not (spark.conf.get("spark.master", "") or "").startswith("local") or _is_remote(spark)
+        ship = not (spark.conf.get("spark.master", "") or "").startswith("local") or is_remote(spark)
     if not ship:
         return
     sent = _SHIPPED.setdefault(spark, set())
@@ -246,10 +247,6 @@ def _ship(spark: SparkSession, subscriptions: Subscriptions, ship: bool | None) 
         if name not in sent:
             spark.addArtifacts(str(located(subscriptions.directory, name)), file=True)
             sent.add(name)
-
-
-def _is_remote(spark: SparkSession) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @cache

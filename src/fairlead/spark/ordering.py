@@ -29,7 +29,7 @@ from pyspark.sql import types as T
 from fairlead.delivery import Watermark
 from fairlead.model import Instant, Notification, Record
 from fairlead.model.order import BEGINNING, END, Identity, Ordering, OrderKey, identity_of
-from fairlead.spark.frames import ENVELOPE, KEY, payload_of
+from fairlead.spark.frames import ENVELOPE, KEY, payload_of, to_records
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -47,7 +47,9 @@ KNOWN: Final = "known"
 """The outcome of what came late in an earlier batch and is remembered: its copies are duplicates."""
 
 CONTENT: Final = "_content"
-"""What contents are compared by, where one task sees all rows."""
+"""What typed contents are compared by, where one task sees all rows."""
+EXACT: Final = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+"""How JSON tells all instants apart: Spark's own format ends with the milliseconds."""
 SPREAD: Final = 64
 """Over how many groups a producer's notifications without numbers are spread: no window needs them together."""
 MADE_ID: Final = "^[0-9a-f]{32}-[0-9]+$"
@@ -179,8 +181,11 @@ def order(
     """
     before = state or OrderState(facts=NOTHING)
     found = (Facts.of(arrivals) if facts is None else facts) | before.facts
+    held, last = before.held, before.last
+    if held is not None and payload_of(held) != payload_of(arrivals):  # files have gained a column in between
+        arrivals, held = to_records(arrivals), to_records(held)
     batch = _Batch(payload_of(arrivals), before.bound, max(bound, before.bound), found)
-    rows, last = batch.gathered(arrivals, before.held), before.last
+    rows = batch.gathered(arrivals, held)
     if few:
         placed = batch.placed_at_once(rows, last)
     elif found.has_causes:
@@ -270,8 +275,12 @@ class _Batch:
         columns = (*ENVELOPE, self.payload, "time")
         outcome = T.StructField("outcome", T.StringType())
         declared = T.StructType([*(rows.schema[name] for name in columns), outcome])
-        kernel = OrderAtOnce(self.payload, self.bound_before, self.bound)
-        given = rows.select(*columns, "late", "arrived", _comparable(rows, self.payload).alias(CONTENT))
+        given = rows.select(*columns, "late", "arrived")
+        content = self.payload
+        if not _is_text(rows, self.payload):
+            content = CONTENT
+            given = given.withColumn(CONTENT, _comparable(rows, self.payload))
+        kernel = OrderAtOnce(self.payload, content, self.bound_before, self.bound)
         return given.repartition(1).mapInArrow(kernel, declared)
 
     def placed(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
@@ -356,13 +365,14 @@ def _comparable(rows: DataFrame, payload: str) -> Column:
     """The content as something to sort by, so that of two contents always the same one comes first.
 
     Text by code point. Typed columns have no order that Spark and Python share, and need none that means anything:
-    their hash has one, and costs less than either.
+    a hash has one. It is that of their names with their values: a hash of columns passes over nulls, so it cannot
+    tell which of them has the value.
     """
-    kind = rows.schema[payload].dataType
-    if isinstance(kind, T.StringType):
-        return F.col(payload)
-    spelled = kind.simpleString()
-    return F.xxhash64(F.to_json(payload) if "map<" in spelled or "variant" in spelled else F.col(payload))
+    return F.col(payload) if _is_text(rows, payload) else F.xxhash64(F.to_json(payload, EXACT))
+
+
+def _is_text(rows: DataFrame, payload: str) -> bool:
+    return isinstance(rows.schema[payload].dataType, T.StringType)
 
 
 # -- producers with causes ---------------------------------------------------------------------------------
@@ -431,6 +441,8 @@ class OrderAtOnce:
     """All stages in one task, identities, copies and order; it answers what they do."""
 
     payload: str
+    content: str
+    """The column that contents are compared by: the payload itself where that is text."""
     bound_before: int
     bound: int
 
@@ -438,9 +450,9 @@ class OrderAtOnce:
         given = list(batches)
         if given:
             table = pa.Table.from_batches(given)
-            rows = table.drop_columns(
-                [self.payload]
-            ).to_pylist()  # their content is in what it is compared by
+            # Typed content stays in Arrow: what it is compared by is beside it.
+            light = table if self.content == self.payload else table.drop_columns([self.payload])
+            rows = light.to_pylist()
             # The last keys are no notifications: they come along, and stay.
             own = [at for at, row in enumerate(rows) if row["arrived"] is not None]
             self._identify(rows, own)
@@ -465,22 +477,19 @@ class OrderAtOnce:
         )
         # By content: records may be equal and yet be spelled differently.
         nameless = [at for at in own if rows[at]["id"] is None]
-        for at in sorted(nameless, key=lambda at: (rows[at][CONTENT], rows[at]["source"])):
+        for at in sorted(nameless, key=lambda at: (rows[at][self.content], rows[at]["source"])):
             equals = rows[at]["producer"], rows[at]["digest"]
             numbers[equals] += 1
             rows[at]["id"] = f"{rows[at]['digest']}-{numbers[equals]}"
 
-    @staticmethod
-    def _copies(rows: Sequence[Mapping[str, Any]], own: Sequence[int]) -> set[int]:
+    def _copies(self, rows: Sequence[Mapping[str, Any]], own: Sequence[int]) -> set[int]:
         """Of those with one identity the first to come stands; what comes together comes by its content."""
 
         def coming(at: int) -> tuple[Any, ...]:
             row, number = rows[at], rows[at]["sequence"]
-            numbered, timed = (
-                number is not None,
-                row["event_time"] is not None,
-            )  # nulls come first, as in Spark
-            return row["arrived"], numbered, number or 0, row[CONTENT], timed, _when(row), row["source"]
+            # Nulls come first, as in Spark.
+            numbered, timed = number is not None, row["event_time"] is not None
+            return row["arrived"], numbered, number or 0, row[self.content], timed, _when(row), row["source"]
 
         same: dict[Identity, list[int]] = {}
         for at in own:
@@ -495,7 +504,8 @@ def _told(rows: pa.Table, ids: list[str], became: Sequence[Became]) -> list[pa.R
         "time": pa.array([time for time, _ in became], pa.int64()),
         "outcome": pa.array([outcome for _, outcome in became], pa.string()),
     }
-    made = rows.drop_columns(["arrived", "late", CONTENT]).append_column("outcome", columns["outcome"])
+    inner = [name for name in ("arrived", "late", CONTENT) if name in rows.column_names]
+    made = rows.drop_columns(inner).append_column("outcome", columns["outcome"])
     for name in ("id", "time"):
         made = made.set_column(made.schema.get_field_index(name), name, columns[name])
     batches: list[pa.RecordBatch] = made.combine_chunks().to_batches()

@@ -44,6 +44,8 @@ _MANIFESTS: Final = f"{_OURS}/manifests"
 _PLANS: Final = "plans"
 _RUN: Final = "run"
 _LAST: Final = "last"
+_FORCED: Final = (f"{_OURS}/index", f"{_OURS}/checkpoint/offsets", f"{_OURS}/checkpoint/sources")
+"""What a batch relies on, beside what it has written itself."""
 LINKS_MAX: Final = 32
 """So many manifests are read to know which files were taken; then one lists them all."""
 LINE: Final = (
@@ -171,7 +173,7 @@ class Output:
         import fcntl
 
         self.run()  # a directory that is not ours stays untouched
-        (local / _OURS).mkdir(parents=True, exist_ok=True)
+        self.root.make(_OURS)
         handle = os.open(local / _OURS / "lock", os.O_CREAT | os.O_RDWR)
         try:
             try:
@@ -199,8 +201,8 @@ class Output:
         path = f"{_OURS}/{name}.json"
         return _loaded(self.root.read(path), self.root.path(path)) if self.root.exists(path) else None
 
-    def keep_note(self, name: str, note: Mapping[str, Any], *, durable: bool = False) -> None:
-        """Write something down beside the batches."""
+    def keep_note(self, name: str, note: Mapping[str, Any], *, durable: bool = True) -> None:
+        """Write something down beside the batches; what can be found out again need not be `durable`."""
         content = json.dumps({"version": VERSION, **note}, ensure_ascii=False, indent=1)
         self.root.write(f"{_OURS}/{name}.json", content.encode(), durable=durable)
 
@@ -211,7 +213,11 @@ class Output:
 
     def keep_plan(self, batch: int, files: Sequence[str]) -> None:
         """Write down which files of changes a batch takes: should it be repeated, it takes the same."""
-        self.keep_note(f"{_PLANS}/{batch:08}", {"files": list(files)}, durable=True)
+        self.keep_note(f"{_PLANS}/{batch:08}", {"files": list(files)})
+
+    def plan_path(self, batch: int) -> str:
+        """Where the plan for a batch is."""
+        return self.root.path(f"{_OURS}/{_PLANS}/{batch:08}.json")
 
     def drop_plan(self, batch: int) -> None:
         """Forget what a batch meant to take: it has taken nothing."""
@@ -254,7 +260,8 @@ class Output:
         try:
             note = self.note(_LAST)
             return None if note is None else int(note["batch"])
-        except (PipelineError, KeyError):  # a damaged one says nothing
+        except (PipelineError, KeyError, TypeError, ValueError, FileNotFoundError):
+            # A damaged one says nothing, nor does one that is replaced this very moment.
             return None
 
     def taken(self, last: Manifest) -> list[str]:
@@ -341,7 +348,9 @@ class Attempt:
     def commit(self, manifest: Manifest) -> None:
         """Put the state and the channels that the manifest names in their places; with it they are there."""
         assert manifest.batch == self.batch
-        self._root.force(self._aside)  # a manifest must not outlive, in a loss of power, what it tells of
+        # A manifest must not outlive, in a loss of power, what it tells of; nor Spark's own account of what the
+        # batch has read: Spark would cut another one under its number, and that would be taken for committed.
+        self._root.force(self._aside, *_FORCED)
         for name in CHANNELS:
             self._root.delete(f"{name}/batch={self.batch:08}")
         for name in manifest.channels:
@@ -351,7 +360,7 @@ class Attempt:
         if self._root.exists(f"{self._aside}/state"):
             self._root.move(f"{self._aside}/state", state)
         self._root.write(f"{_MANIFESTS}/{self.batch:08}.json", manifest.dump(), durable=True)
-        self._output.keep_note(_LAST, {"batch": self.batch})
+        self._output.keep_note(_LAST, {"batch": self.batch}, durable=False)
         for plan in self._root.names(f"{_OURS}/{_PLANS}"):
             if plan <= f"{self.batch:08}.json":
                 self._root.delete_file(f"{_OURS}/{_PLANS}/{plan}")

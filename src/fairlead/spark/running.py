@@ -27,13 +27,14 @@ from fairlead.model.order import BEGINNING, END
 from fairlead.spark import sources, trace
 from fairlead.spark.auditing import audit
 from fairlead.spark.config import Config, format_duration
-from fairlead.spark.delivery import callback_named, check_table
+from fairlead.spark.delivery import attributes_in, callback_named, check_table
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD
+from fairlead.spark.ordering import watermark_of
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.pipeline import Step, ingested, input_of
 from fairlead.spark.report import Facts, Judged, gather, render
-from fairlead.spark.sessions import session
+from fairlead.spark.sessions import is_remote, session
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.summary import Batch, Summary
 from fairlead.spark.work import STANDING, check_owner, read_subscriptions, schema_of, table_of
@@ -135,10 +136,12 @@ class Pipeline:
         return last.final or self.config.mode == "batch"
 
     def _check_table(self, table: str) -> None:
-        content = [each for each in ingested(self.spark, self.config).columns if each in (ATTRIBUTES, RECORD)]
-        check_table(
-            self.spark, table, [*DELIVERY, *(content if self.config.deliveries.payload else ()), "bucket"]
-        )
+        rows = ingested(self.spark, self.config)
+        content = [name for name in rows.columns if name in (ATTRIBUTES, RECORD)]
+        if not self.config.deliveries.payload:
+            content = []
+        attributes = attributes_in(rows) if ATTRIBUTES in content else None
+        check_table(self.spark, table, [*DELIVERY, *content, "bucket"], attributes)
         check_owner(self.spark, table, self.output)
 
     def _inputs(self) -> Iterator[str]:
@@ -194,7 +197,8 @@ class Pipeline:
         pause = config.stream.trigger_us
         trigger = {"availableNow": True} if pause is None else {"processingTime": f"{pause} microseconds"}
         query = writer.trigger(**trigger).start()
-        self._doing = "waiting"
+        # Over Connect batches are taken elsewhere: from here one cannot see when it waits.
+        self._doing = "streaming" if is_remote(self.spark) else "waiting"
         try:
             while query.isActive and not self._stopping.is_set():
                 query.awaitTermination(POLL_S)  # type: ignore[arg-type]  # Spark takes fractions
@@ -233,7 +237,7 @@ class Pipeline:
             duplicates=counts.duplicates,
             late=counts.late,
             deliveries=counts.deliveries,
-            subscriptions=self._subscriptions(manifests[-1]).count_from(_passed(manifests))
+            subscriptions=self._subscriptions(manifests[-1]).count_from(self._passed(manifests[-1]))
             if manifests
             else 0,
             verdicts=_verdicts(findings),
@@ -254,7 +258,8 @@ class Pipeline:
         findings = self._findings(manifests)
         self._doing = "report"
         self._report(manifests, findings, finished=finished)
-        self.output.keep_note(VERDICTS, {"about": about, "findings": [asdict(each) for each in findings]})
+        judged = {"about": about, "findings": [asdict(each) for each in findings]}
+        self.output.keep_note(VERDICTS, judged, durable=False)
         return findings
 
     def _findings(self, manifests: Sequence[Manifest]) -> list[Judged]:
@@ -277,6 +282,12 @@ class Pipeline:
         return Subscriptions.from_json(
             last.subscriptions, self.output.index.uri, schema=schema_of(self.config)
         )
+
+    def _passed(self, last: Manifest) -> int:
+        """Where the watermark stands by the events: the end of the input passes everything, and ends nothing."""
+        if not last.final:
+            return last.watermark
+        return watermark_of(last.newest, {}, self.config.order.lateness_us).bound
 
     def _report(self, manifests: Sequence[Manifest], findings: Sequence[Judged], *, finished: bool) -> None:
         config = self.config
@@ -321,11 +332,6 @@ def _began(first: Manifest) -> str:
     """When the first batch began, to the second."""
     began = datetime.fromisoformat(first.finished_at) - timedelta(seconds=first.seconds)
     return f"{began:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _passed(manifests: Sequence[Manifest]) -> int:
-    """Where the watermark stood last: the end of the input passes everything, and ends no subscription."""
-    return next((each.watermark for each in reversed(manifests) if not each.final), BEGINNING)
 
 
 def _verdicts(findings: Sequence[Judged]) -> Mapping[str, str]:

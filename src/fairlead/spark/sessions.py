@@ -20,7 +20,7 @@ from fairlead.errors import SparkUnavailable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkUnavailable", "session"]
+__all__ = ["SparkUnavailable", "is_remote", "session"]
 
 # What every query of ours relies on. All are settings of the session, so a Connect server accepts them too.
 SESSION_SETTINGS: Mapping[str, str] = {
@@ -79,6 +79,11 @@ def session(
             f"no Spark Connect server answers at {where}: {_first_line(error)}",
             hint="the address has the form sc://HOST:PORT, and the server's version must be that of pyspark",
         ) from error
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is one over Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _classic(

@@ -8,6 +8,7 @@ is up to the file system.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
@@ -23,9 +24,13 @@ from fairlead.errors import PipelineError
 __all__ = ["Directory", "reached"]
 
 _TEMPORARY: Final = ".part"
-_LOCAL: Final = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
+_LOCAL: Final = re.compile(r"\Afile:(?://(?:localhost)?)?(?=/)")
 """How a local URI begins: Hadoop writes one slash, the standard three."""
 _AT_ONCE: Final = 16
+_UNFORCED: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSUP})
+"""What a file system says that cannot force a directory to the disk."""
+_UNFINISHED: Final = "_temporary"
+"""Where Spark's tasks write; what counts has been moved out of there."""
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 """What pyarrow calls a scheme of Spark's."""
 
@@ -123,15 +128,18 @@ class Directory:
         if durable:
             _force_all(changed)
 
-    def force(self, name: str) -> None:
-        """Wait until the disk has all that is below a name."""
-        if self.local() is not None:
-            places = [
-                os.path.join(directory, each)
-                for directory, _, files in os.walk(self._at(name))
-                for each in (*files, "")
-            ]
-            _force_all(places)
+    def force(self, *names: str) -> None:
+        """Wait until the disk has all that is below some names, and the way there from here."""
+        if self.local() is None:
+            return
+        places: set[str] = set()
+        for name in filter(self.exists, names):
+            steps = name.split("/")
+            places.update(self._at("/".join(steps[:length])) for length in range(len(steps)))
+            for directory, below, files in os.walk(self._at(name)):
+                below[:] = [each for each in below if each != _UNFINISHED]
+                places.update((directory, *(os.path.join(directory, file) for file in files)))
+        _force_all(sorted(places))
 
     def _entered(self, place: str) -> list[str]:
         """Make the directory that a place is in; gives those, if they are local, that have a new entry thereby."""
@@ -145,8 +153,8 @@ class Directory:
         return changed
 
     def make(self, name: str) -> None:
-        """Make a directory."""
-        self._system.create_dir(self._at(name), recursive=True)
+        """Make a directory, and wait until the disk has it."""
+        _force_all(self._entered(f"{self._at(name)}/"))
 
     def move(self, name: str, to: str) -> None:
         """Move a directory to a name that nothing has, and wait until the disk has it there."""
@@ -182,9 +190,15 @@ def _force_all(paths: Sequence[str]) -> None:
 
 
 def _force(path: str) -> None:
-    """Have a local file or directory written to the disk, whoever has filled it."""
-    handle = os.open(path, os.O_RDONLY)
+    """Have a local file or directory written to the disk, whoever has filled it and may have removed it since."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _UNFORCED or not os.path.isdir(path):
+            raise
     finally:
         os.close(handle)

@@ -192,13 +192,20 @@ class Work:
         """The files of changes that this batch takes: those that an earlier attempt at it meant to take.
 
         A plan that cannot be carried out is dropped by the attempt that made it, so that a file can be put right
-        under another name: nobody has seen anything of the batch yet.
+        under another name: nobody has seen anything of the batch yet. One that was kept is carried out as it is:
+        a table or a callback may have seen the batch.
         """
         files = self._output.plan(self.number)
         if made := files is None:
             taken = set(self._output.taken(self.last))
             files = [file for file in _files(self.config.subscriptions) if file not in taken]
             self._output.keep_plan(self.number, files)
+        elif gone := next((file for file in files if not _is_there(file)), None):
+            plan = self._output.plan_path(self.number)
+            raise PipelineError(
+                f"{gone} is gone, and {plan} says that batch {self.number} takes it",
+                hint="put the file back, or delete the plan: then the batch takes the files that are there",
+            )
         try:
             yield files
         except Exception:
@@ -283,7 +290,7 @@ class Work:
 
     def _claim(self, table: str) -> None:
         """A table with rows before the first batch is somebody else's; one that has had ours is still there."""
-        if self._output.note(TABLE) is None:
+        if not _is_claimed(table, self._output):
             check_owner(self.spark, table, self._output)
             self._output.keep_note(TABLE, {"table": table})
         elif not self._first and not self.spark.catalog.tableExists(table):
@@ -409,9 +416,11 @@ class Work:
     def _sweep(self) -> None:
         """Remove compiled subscriptions that neither this batch nor the one before it has: somebody may read that.
 
-        Only as the last one: another run may have gone on where this one was believed dead.
+        Only as the last one: another run may have gone on where this one was believed dead, to the next batch or
+        into the midst of it.
         """
-        if not self._output.is_committed(self.number + 1):
+        following = self.number + 1
+        if not self._output.is_committed(following) and self._output.plan(following) is None:
             kept = self._changed.subscriptions.kept_files
             if not self._first:
                 kept |= self._known().kept_files
@@ -446,12 +455,21 @@ class _Clock:
 
 def check_owner(spark: SparkSession, table: str, output: Output) -> None:
     """PipelineError where a table has rows that this output knows nothing of."""
-    known = output.note(TABLE) is not None
+    known = _is_claimed(table, output)
     if not known and spark.catalog.tableExists(table) and not spark.table(table).isEmpty():
         raise PipelineError(
             f"the table {table} has rows already, and not from this pipeline",
             hint="name another table, or empty that one",
         )
+
+
+def _is_claimed(table: str, output: Output) -> bool:
+    """Whether a batch of this output has begun to write to a table.
+
+    To this one: the note of a run that committed nothing stays when another configuration takes over.
+    """
+    note = output.note(TABLE)
+    return note is not None and note.get("table") == table
 
 
 # -- subscriptions -----------------------------------------------------------------------------------------
@@ -495,6 +513,11 @@ def _files(source: SubscriptionsSource) -> list[str]:
             hint="make it, or name the file without watch = true",
         )
     return [directory.path(name) for name, _ in directory.files()]
+
+
+def _is_there(file: str) -> bool:
+    directory, _, name = file.rpartition("/")
+    return Directory(directory).exists(name)
 
 
 def _entries(config: Config, files: Iterable[str], spark: SparkSession) -> Iterable[Any]:
