@@ -233,10 +233,15 @@ MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Law]] = [
 @pytest.fixture
 def patch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Patches, with nothing remembered from before and nothing left over for later."""
-    algebra.algebra_for.cache_clear()
+    _forget()
     with monkeypatch.context() as patching:
         yield patching
+    _forget()
+
+
+def _forget() -> None:
     algebra.algebra_for.cache_clear()
+    extent.extent_of.cache_clear()
 
 
 @pytest.mark.parametrize("law", dict.fromkeys(law for _, law in MUTANTS), ids=lambda law: law.__name__)
