@@ -57,7 +57,6 @@ def test_options_take_the_place_of_the_file(file: Path, capsys: pytest.CaptureFi
 
 
 def test_figures_and_curves_are_kept(file: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     out = tmp_path / "results"
     assert main(["simulate", str(file), "--out", str(out)]) == 0
     assert {path.name for path in out.iterdir()} == {

@@ -8,9 +8,6 @@ import pytest
 
 from fairlead.simulation import Scenario, cells_of, compare, plots
 
-pytest.importorskip("matplotlib")
-
-
 SCENARIO = Scenario.of(
     {
         "topology": {"shape": "line", "brokers": 4},

@@ -57,7 +57,7 @@ from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.model.encoding import record_hash
 from fairlead.model.order import LatestIdentities, identity_of
-from fairlead.routing import Catalogue, Interest, Outcome, RoutingTable, Strategy
+from fairlead.routing import Catalogue, Entry, Interest, Outcome, RoutingTable, Strategy
 from fairlead.routing.advertisements import newly_servable, servable, unservable
 
 __all__ = ["Broker", "Settings"]
@@ -294,8 +294,11 @@ class Broker:
         return [interest for interest in gone if not self._routes(client, interest, advertisements)]
 
     def _routes(self, client: str, interest: Interest, advertisements: bool) -> bool:
+        declared = (
+            self.clients[client].advertisements if advertisements else self.clients[client].subscriptions
+        )
         return any(
-            interest == other and key[:2] == (advertisements, client) for key, other in self._routed.items()
+            self._routed.get((advertisements, client, filter)) == interest for filter in declared.by_filter
         )
 
     def _subscribe(self, call: Subscribe, now: int) -> None:
@@ -348,11 +351,11 @@ class Broker:
         else:
             self._administer(message.source, message.added, message.removed)
             if message.added and self.settings.advertisements is not None:
-                # What it is for may have been taken back while it was under way.
-                self._drop_unservable()
+                # What they are for may have been taken back while they were under way.
+                self._drop_unservable((interest, message.source) for interest in message.added)
 
-    def _drop_unservable(self) -> None:
-        for interest, neighbour in list(unservable(self.subscriptions, self.advertisements)):
+    def _drop_unservable(self, entries: Iterable[Entry]) -> None:
+        for interest, neighbour in list(unservable(entries, self.advertisements)):
             self.subscriptions.remove(interest, neighbour)
 
     def _administer(self, source: str, added: Iterable[Interest], removed: Iterable[Interest]) -> None:
@@ -378,7 +381,7 @@ class Broker:
         outcome = strategy.administer(self.advertisements, source, added, removed)
         self._tell(source, outcome, advertisements=True)
         if removed:
-            self._drop_unservable()
+            self._drop_unservable(self.subscriptions)
 
     def _tell(self, source: str, outcome: Outcome, *, advertisements: bool) -> None:
         if outcome.stale and source in self.subscriptions.neighbours:

@@ -11,6 +11,7 @@ cyclic           simple routing where there are several ways between two brokers
 advertisements   which subscriptions an advertisement concerns
 multicast        groups of brokers that one send reaches
 epidemic         gossip among peers, without brokers
+chance           chance that is a function of its arguments
 lipsin           the way of a notification as a Bloom filter over links
 """
 

@@ -4,7 +4,7 @@ A subscription goes only where something is advertised that overlaps it. So ther
 an algorithm of its own, and three sets that tie them together:
 
     newly_servable(H, S)   P_B   the filters in T\\H that overlap an advertisement in S, and none that H had made
-    unservable()           O_B   the entries of neighbours that no advertisement from elsewhere overlaps
+    unservable(E)          O_B   the entries of neighbours that no advertisement from elsewhere overlaps
     servable(A, H)         Q_B   the filters in A that overlap an advertisement of H
 """
 
@@ -45,16 +45,20 @@ def newly_servable(
     return [each for each in strategy.prune(subscriptions, [*known, *served]) if each in served]
 
 
-def unservable(subscriptions: RoutingTable, advertisements: RoutingTable) -> Iterator[Entry]:
-    """O_B. Who is not told of advertisements does not wait for them, so its filters stay (book 4.6.2)."""
-    catalogue = subscriptions.catalogue
+def unservable(entries: Iterable[Entry], advertisements: RoutingTable) -> Iterator[Entry]:
+    """O_B, of these entries of the subscription table.
+
+    Who is not told of advertisements does not wait for them, so its filters stay (book 4.6.2).
+    """
+    catalogue = advertisements.catalogue
     offers = [(catalogue.number(interest), source) for interest, source in advertisements]
-    for neighbour in advertisements.hearers:
-        elsewhere = {number for number, source in offers if source != neighbour}
-        for interest in list(subscriptions.of(neighbour)):
-            number = catalogue.number(interest)
-            if not any(catalogue.overlaps(number, each) for each in elsewhere):
-                yield interest, neighbour
+    told = {*advertisements.hearers}
+    for interest, neighbour in entries:
+        number = catalogue.number(interest)
+        if neighbour in told and not any(
+            source != neighbour and catalogue.overlaps(number, offer) for offer, source in offers
+        ):
+            yield interest, neighbour
 
 
 def servable(interests: Iterable[Interest], advertisements: RoutingTable, neighbour: str) -> list[Interest]:

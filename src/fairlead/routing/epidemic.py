@@ -23,18 +23,16 @@ and Rényi). Both hold for many peers; `coverage` counts instead.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
-from hashlib import sha256
-from random import Random
 from statistics import fmean, pstdev
 from typing import Final, TypeAlias
 
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.order import Identity, LatestIdentities, identity_of
+from fairlead.routing.chance import seeded
 
 __all__ = [
     "Coverage",
@@ -144,7 +142,7 @@ def chosen(members: Sequence[str], fanout: int, seed: int, identity: Identity, p
     """Whom a peer tells a notification: so many others (all, if they are fewer), by the hash of the rest."""
     if fanout >= len(members) - 1:
         return [each for each in members if each != peer]
-    rng = Random(int.from_bytes(sha256(json.dumps([seed, *identity, peer]).encode()).digest(), "big"))
+    rng = seeded(seed, *identity, peer)
     # Drawn again until they differ. `Random.sample` computes with floats on the way.
     told: dict[str, None] = {}
     while len(told) < fanout:

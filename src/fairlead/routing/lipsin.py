@@ -18,13 +18,13 @@ it came from; so every packet ends.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from math import exp
 from random import Random
 from typing import Final, TypeAlias
+
+from fairlead.routing.chance import seeded
 
 __all__ = [
     "BloomFilter",
@@ -44,11 +44,6 @@ WIDTH: Final = 248
 """Bits of an id and of a zFilter, as in LIPSIN: with an index of eight bits, 32 bytes of a packet."""
 ONES: Final = 5
 """Ones in an id, as in LIPSIN."""
-
-
-def _rng(*of: int | str) -> Random:
-    """Chance that is a function of its arguments, on any machine."""
-    return Random(int.from_bytes(sha256(json.dumps(of).encode()).digest(), "big"))
 
 
 def _ones(rng: Random, width: int, ones: int) -> int:
@@ -73,7 +68,7 @@ class BloomFilter:
 
     def word(self, element: str) -> int:
         """The k bits of an element. They differ, so that an element never counts for less."""
-        return _ones(_rng(element), self.m, self.k)
+        return _ones(seeded(element), self.m, self.k)
 
     def insert(self, element: str) -> BloomFilter:
         """With one element more."""
@@ -136,7 +131,7 @@ class LinkIds:
         self.m, self.k, self.d = m, k, d
         self._ids: dict[str, dict[str, tuple[int, ...]]] = {
             node: {
-                each: tuple(_ones(_rng(seed, index, node, each), m, k) for index in range(d))
+                each: tuple(_ones(seeded(seed, index, node, each), m, k) for index in range(d))
                 for each in sorted(others)
             }
             for node, others in neighbours.items()
@@ -289,7 +284,7 @@ def measure(ids: LinkIds, sizes: Iterable[int], packets: int = 100, seed: int = 
         nodes = sorted(ids.nodes)
         if size >= len(nodes):
             raise ValueError(f"there are no {size} receivers and a source among {len(nodes)} nodes")
-        rng = _rng(seed, size)  # for each size its own, so that a row does not depend on the others
+        rng = seeded(seed, size)  # for each size its own, so that a row does not depend on the others
         passages = []
         for _ in range(packets):
             rng.shuffle(nodes)
