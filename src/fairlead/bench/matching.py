@@ -27,7 +27,7 @@ from fairlead.bench.cell import (
 )
 from fairlead.bench.goals import Goal, at_least, at_most, goals_grid
 from fairlead.bench.runner import Stopped, described, exponent, fresh, machine
-from fairlead.bench.tables import Grid, brief, shown, sized
+from fairlead.bench.tables import Grid, brief, page, shown, sized
 from fairlead.errors import FairleadError
 from fairlead.matching.shapes import SHAPES
 
@@ -347,8 +347,7 @@ class Report:
 
     def markdown(self) -> str:
         """The tables for a page."""
-        facts = "\n".join(f"- {line}" for line in self.facts())
-        return "\n\n".join([facts, *(grid.markdown() for grid in self.grids())]) + "\n"
+        return page(self.facts(), self.grids())
 
     # -- as JSON -------------------------------------------------------------------------------------------
 

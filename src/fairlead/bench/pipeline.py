@@ -33,7 +33,7 @@ from fairlead.bench.jobs import (
     measure_stream,
 )
 from fairlead.bench.runner import Spread, Stopped, described, fresh, machine, spread_of
-from fairlead.bench.tables import Grid, brief, shown, sized
+from fairlead.bench.tables import Grid, brief, page, shown, sized
 from fairlead.errors import FairleadError
 
 __all__ = ["PARTS", "Plan", "Report", "run"]
@@ -274,8 +274,7 @@ class Report:
 
     def markdown(self) -> str:
         """The tables for a page."""
-        facts = "\n".join(f"- {line}" for line in self.facts())
-        return "\n\n".join([facts, *(grid.markdown() for grid in self.grids())]) + "\n"
+        return page(self.facts(), self.grids())
 
     # -- as JSON -------------------------------------------------------------------------------------------
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fairlead.bench.runner import Spread
 
-__all__ = ["Grid", "brief", "compact", "shown", "sized"]
+__all__ = ["Grid", "brief", "compact", "page", "shown", "sized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,12 @@ class Grid:
         rule = ["---" if place in self.left else "---:" for place in range(len(self.heads))]
         lines = [" | ".join(each) for each in (self.heads, rule, *self.rows)]
         return "\n".join([f"### {self.title}", "", *(f"| {line} |" for line in lines)])
+
+
+def page(facts: Iterable[str], grids: Iterable[Grid]) -> str:
+    """What was measured and how, as Markdown: a list, and below it the tables."""
+    listed = "\n".join(f"- {line}" for line in facts)
+    return "\n\n".join([listed, *(grid.markdown() for grid in grids)]) + "\n"
 
 
 def brief(value: float | None) -> str:
