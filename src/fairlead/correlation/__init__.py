@@ -1,8 +1,9 @@
 """Correlation: what several notifications mean together.
 
-fair    fair subscriptions: whoever asks the same question gets the same answers in the same order
+fair        fair subscriptions: whoever asks the same question gets the same answers in the same order
+patterns    composite events: sequences, iterations, absences, in event time
 """
 
-from fairlead.correlation import fair
+from fairlead.correlation import fair, patterns
 
-__all__ = ["fair"]
+__all__ = ["fair", "patterns"]

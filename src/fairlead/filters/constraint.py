@@ -8,6 +8,7 @@ compared as numbers (10 and 10.0) and booleans are no numbers.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -35,7 +36,7 @@ from fairlead.model import (
 
 log: Final = logging.getLogger(__name__)
 
-__all__ = ["Constraint", "Extended", "Op", "Range", "TypeName"]
+__all__ = ["Constraint", "Extended", "Op", "Range", "TypeName", "compare"]
 
 
 class Op(Enum):
@@ -337,6 +338,29 @@ HOLDS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.OVERLAPS: _overlaps,
     Op.EXTENDED: _extended,
 }
+
+
+COMPARED: Final[dict[Op, Callable[[Any, Any], Any]]] = {
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+"""The operators that compare two values, on values that Python compares as we mean it."""
+_NATIVE: Final = frozenset({int, str, bytes})
+"""The types whose values are such, among their own."""
+
+
+def compare(op: Op, value: Any, other: Any) -> bool:
+    """Whether two values compare as asked, as if one were the operand of a constraint on the other.
+
+    So absence, NaN, and what no constraint can name compare with nothing, not even with themselves.
+    """
+    if type(value) is type(other) and type(value) in _NATIVE:  # the common case
+        return bool(COMPARED[op](value, other))
+    return kind_of(value) in COMPARABLE and HOLDS[op](value, other)
 
 
 # -- what an operand may be --------------------------------------------------------------------------------

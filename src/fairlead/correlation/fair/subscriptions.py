@@ -19,8 +19,8 @@ from typing import Final, TypeAlias
 
 from fairlead.errors import FilterError
 from fairlead.filters import EVERYTHING, And, Attribute, Constraint, Filter, Op
-from fairlead.filters.constraint import COMPARABLE, HOLDS
-from fairlead.model import Notification, check_name, kind_of, value_of
+from fairlead.filters.constraint import compare
+from fairlead.model import Notification, check_name, value_of
 
 __all__ = [
     "INSTANCES_MAX",
@@ -138,8 +138,7 @@ class Comparison:
         left, right = self.left.instance.event(relation), self.right.instance.event(relation)
         if left is None or right is None:
             return False
-        value, other = left.get(self.left.name), right.get(self.right.name)
-        return kind_of(value) in COMPARABLE and HOLDS[self.op](value, other)
+        return compare(self.op, left.get(self.left.name), right.get(self.right.name))
 
     def __lt__(self, other: Comparison) -> bool:
         return (self.left, self.right, self.op.value) < (other.left, other.right, other.op.value)

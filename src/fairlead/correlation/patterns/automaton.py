@@ -1,0 +1,611 @@
+"""Detection automata: what a match in progress waits for, and what becomes of it with the next element.
+
+    Quote followed by Trade        ─▶ (Quote) ─▶ (Trade) ─▶ ((accepted))
+
+A state is what is left of the pattern's body after what was taken (its residual), where every choice has been
+made: which alternative, whether to go round once more. So in a state each branch waits for exactly one atom, and
+what happens with an element depends on the state and on three answers for each atom that it waits for: the
+element is taken, it makes the match fail, or it is passed over. States are made when they are first reached.
+
+What residuals cannot hold is in the registers of a match: when timers go off, when a window that is not at the
+head of the pattern began, what conditions compare. A window at the head needs none: all that a match in progress
+has taken lies in it. A register is cleared in every state that can make no use of it any more, so matches that
+cannot differ from now on have equal registers.
+
+Law: from a state, the automaton reaches acceptance by exactly the elements by which the residual matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from datetime import time as TimeOfDay
+from itertools import product
+from typing import Final, TypeAlias
+
+from fairlead.correlation.patterns.conditions import Fold, Test, asked, fold_of, tester
+from fairlead.correlation.patterns.model import (
+    Aggregate,
+    Atom,
+    Both,
+    Concat,
+    Condition,
+    Either,
+    Iterate,
+    Operand,
+    Part,
+    Pattern,
+    Reference,
+    Sequence,
+    Timing,
+    Within,
+)
+from fairlead.correlation.patterns.model import atoms as atoms_of
+from fairlead.errors import FilterError
+from fairlead.model import Instant
+
+__all__ = ["ACCEPTED", "Automaton", "Move", "Question", "Source", "State", "Step", "deadline_of"]
+
+ACCEPTED: Final = -1
+"""The number of the state in which nothing is left."""
+STATES_MAX: Final = 100_000
+"""How many states an automaton may come to have: parallel parts multiply theirs."""
+
+
+# -- the body, numbered --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    atom: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    first: _Tree
+    second: _Tree
+    strong: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    part: _Tree
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    parts: tuple[_Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parallel:
+    parts: tuple[_Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Timer:
+    """The second part of a timing: starts the timer when it is reached."""
+
+    part: _Tree
+    register: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    part: _Tree
+    duration: int
+    register: int | None
+    """Where its start is kept; None where it began with the match itself."""
+
+
+_Tree: TypeAlias = _Leaf | _Chain | _Loop | _Choice | _Parallel | _Timer | _Window
+
+
+# -- residuals -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Waits for an atom; `strong`: what does not strongly follow the last element is not looked at."""
+
+    atom: int
+    strong: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Then:
+    head: _Residual
+    rest: _Tree
+    strong: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Branches that have not ended, side by side."""
+
+    branches: tuple[_Residual, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    head: _Residual
+    register: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Framed:
+    head: _Residual
+    window: _Window
+
+
+_Residual: TypeAlias = _Wait | _Then | _Side | _Timed | _Framed
+
+
+@dataclass(frozen=True, slots=True)
+class _Took:
+    atom: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Arm:
+    register: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The last element before a strong step of a parallel branch."""
+
+    atom: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Close:
+    window: _Window
+
+
+_Op: TypeAlias = _Took | _Arm | _Mark | _Close
+_Way: TypeAlias = tuple[_Residual | None, tuple[_Op, ...]]
+"""What is left (nothing: it has ended), and what has to be noted on the way."""
+
+
+# -- what runs use -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a value comes from: the occurrence that is about to be taken, or a register."""
+
+    register: int | None
+    attribute: str | None
+    fold: Fold | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A condition, and where its values come from; where the right one is a constant, from nowhere."""
+
+    condition: Condition
+    holds: Test
+    left: Source
+    right: Source | None
+
+
+@dataclass(slots=True)
+class Step:
+    """An atom with its number, and what taking an occurrence asks and changes."""
+
+    number: int
+    atom: Atom
+    timers: frozenset[int]
+    """The registers of the timers that it takes."""
+    domain_timers: frozenset[int]
+    questions: tuple[Question, ...]
+    """What is asked of an occurrence before it is taken."""
+    bindings: tuple[tuple[int, str | None, Fold], ...]
+    """The registers that change when it is taken, with the attribute that is folded into them."""
+    mark: int | None
+    """Where a parallel branch keeps the element that a strong step has to follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a match goes, what it takes there, and how its registers change."""
+
+    state: int
+    took: tuple[int, ...]
+    armed: tuple[int, ...] = ()
+    marked: tuple[int, ...] = ()
+    closed: tuple[tuple[int, int], ...] = ()
+    """Windows that end here: (register, duration)."""
+    opened: tuple[int, ...] = ()
+    """Registers of windows that what is taken lies in."""
+    bound: int | None = None
+    """The shortest window at the head that ends here: its duration."""
+    cleared: tuple[int, ...] = ()
+    """Registers that mean nothing any more."""
+
+
+@dataclass(slots=True)
+class State:
+    """What a match waits for. `mask` has the bit of each atom."""
+
+    number: int
+    residual: _Residual
+    atoms: tuple[int, ...]
+    mask: int
+    strong: int
+    """The atoms whose element has to strongly follow what was taken last, as bits."""
+    asking: int
+    """The atoms that ask conditions, as bits."""
+    timers: tuple[int, ...]
+    """The registers of timers that some atom looks at, in the order of the timers' names."""
+    window: int | None
+    """The shortest window at the head that it is inside of."""
+    windows: tuple[tuple[int, int], ...]
+    """The others: (register, duration)."""
+    live: frozenset[int]
+    moves: dict[tuple[int, int], tuple[Move, ...]] = field(default_factory=dict)
+
+
+class Automaton:
+    """The automaton of a pattern's body, with its conditions."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+        self._numbers = {atom.step: number for number, atom in enumerate(atoms_of(pattern.body))}
+        self.timer_names: dict[int, str] = {}
+        self.timer_specs: dict[int, int | Instant | TimeOfDay] = {}
+        self._atom_timers: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+        self._windows: dict[int, frozenset[int]] = {}
+        self._in_parallel: set[int] = set()
+        self.references: dict[Reference, int] = {}
+        """The registers of what conditions speak of."""
+        self.registers = 0
+        """How many registers a match has."""
+        body = self._numbered(pattern.body, head=True, timers={}, windows=frozenset(), parallel=False)
+        asked_when = asked(pattern)
+        self.final = tuple(map(self._question, asked_when.at_end))
+        self.steps = tuple(
+            self._step(number, atom, asked_when.at_steps[atom.step])
+            for number, atom in enumerate(atoms_of(pattern.body))
+        )
+        for step in self.steps:
+            step.bindings = tuple(
+                (register, reference.attribute, fold_of(reference))
+                for reference, register in self.references.items()
+                if reference.step == step.atom.step
+            )
+        self.valued = frozenset(
+            register
+            for reference, register in self.references.items()
+            if reference.aggregate not in (Aggregate.COUNT, Aggregate.SUM, Aggregate.AVG)
+        )
+        """The registers that hold values as they came, which are told apart by their keys."""
+        self.window = pattern.body.duration if isinstance(pattern.body, Within) else None
+        """The window around the whole pattern: what is older can be forgotten."""
+        self._states: list[State] = []
+        self._known: dict[_Residual, int] = {}
+        self.initial: tuple[int, ...] = tuple(
+            self._interned(residual)
+            for residual, _ in self._begin(body, strong=False)
+            if residual is not None
+        )
+        self.initial_mask = 0
+        for number in self.initial:
+            self.initial_mask |= self._states[number].mask
+
+    def state(self, number: int) -> State:
+        """The state of a number."""
+        return self._states[number]
+
+    def moves(self, number: int, taken: int, failing: int) -> tuple[Move, ...]:
+        """Where matches in a state go with an element that these atoms take, and on which these fail."""
+        state = self._states[number]
+        known = state.moves.get((taken, failing))
+        if known is None:
+            ways = self._advanced(state.residual, taken, failing)
+            known = tuple(self._move(residual, ops) for residual, ops in ways)
+            state.moves[(taken, failing)] = known
+        return known
+
+    def explored(self, limit: int = 1_000) -> tuple[State, ...]:
+        """All states that can be reached, at most as many as the limit: for drawings."""
+        seen, waiting = set(self.initial), list(self.initial)
+        while waiting and len(seen) < limit:
+            state = self._states[waiting.pop()]
+            for move in self.possible(state):
+                if move.state != ACCEPTED and move.state not in seen:
+                    seen.add(move.state)
+                    waiting.append(move.state)
+        return tuple(self._states[number] for number in sorted(seen))
+
+    def possible(self, state: State) -> Iterator[Move]:
+        """The moves of a state with an element that one atom alone takes, for each of its atoms."""
+        for atom in state.atoms:
+            yield from self.moves(state.number, 1 << atom, 0)
+
+    # -- numbering
+
+    def _numbered(
+        self,
+        part: Part,
+        *,
+        head: bool,
+        timers: Mapping[str, int],
+        windows: frozenset[int],
+        parallel: bool,
+    ) -> _Tree:
+        """`head`: nothing can have been taken before; windows: those with registers that it lies in."""
+
+        def inner(part: Part, head: bool = False, parallel: bool = parallel) -> _Tree:
+            return self._numbered(part, head=head, timers=timers, windows=windows, parallel=parallel)
+
+        match part:
+            case Atom():
+                number = self._numbers[part.step]
+                self._atom_timers[number] = (
+                    frozenset(timers[name] for name in part.timers),
+                    frozenset(timers[name] for name in part.domain_timers),
+                )
+                self._windows[number] = windows
+                if parallel:
+                    self._in_parallel.add(number)
+                return _Leaf(number)
+            case Concat(first, second) | Sequence(first, second):
+                return _Chain(inner(first, head), inner(second), isinstance(part, Sequence))
+            case Iterate(repeated, least, most):
+                return _Loop(inner(repeated), least, most)
+            case Either(parts):
+                return _Choice(tuple(inner(each, head) for each in parts))
+            case Both(parts):
+                return _Parallel(tuple(inner(each, parallel=True) for each in parts))
+            case Timing(first, second, timer, spec):
+                register = self._register()
+                self.timer_names[register], self.timer_specs[register] = timer, spec
+                then = self._numbered(
+                    second, head=False, timers={**timers, timer: register}, windows=windows, parallel=parallel
+                )
+                return _Chain(inner(first, head), _Timer(then, register), False)
+            case Within(framed, duration):
+                if head:
+                    return _Window(inner(framed, head=True), duration, None)
+                register = self._register()
+                tree = self._numbered(
+                    framed, head=False, timers=timers, windows=windows | {register}, parallel=parallel
+                )
+                return _Window(tree, duration, register)
+
+    def _register(self) -> int:
+        self.registers += 1
+        return self.registers - 1
+
+    def _question(self, condition: Condition, step: str | None = None) -> Question:
+        """A condition, with where its two values come from."""
+        left, right = condition.left, condition.right
+        return Question(
+            condition,
+            tester(condition),
+            self._source(left, step),
+            self._source(right, step) if isinstance(right, Operand) else None,
+        )
+
+    def _source(self, operand: Operand, step: str | None) -> Source:
+        reference = operand.reference
+        if reference.aggregate is None and reference.step == step:
+            return Source(None, reference.attribute, None)
+        if reference not in self.references:
+            self.references[reference] = self._register()
+        return Source(self.references[reference], reference.attribute, fold_of(reference))
+
+    def _step(self, number: int, atom: Atom, conditions: Iterable[Condition]) -> Step:
+        timers, domain_timers = self._atom_timers[number]
+        questions = tuple(self._question(each, atom.step) for each in conditions)
+        mark = self._register() if number in self._in_parallel else None
+        return Step(number, atom, timers, domain_timers, questions, (), mark)
+
+    # -- residuals
+
+    def _begin(self, tree: _Tree, *, strong: bool) -> Iterator[_Way]:
+        """The ways to begin: every choice made up to the first atom of each branch. None: it takes nothing."""
+        match tree:
+            case _Leaf(atom):
+                yield _Wait(atom, strong), (_Mark(atom),) if strong and atom in self._in_parallel else ()
+            case _Chain(first, second, strongly):
+                for head, ops in self._begin(first, strong=strong):
+                    if head is not None:
+                        yield _Then(head, second, strongly), ops
+                        continue
+                    for rest, more in self._begin(second, strong=strong):
+                        yield rest, ops + more
+            case _Loop(part, least, most):
+                if least == 0:
+                    yield None, ()
+                if most != 0:
+                    again = _Loop(part, max(least - 1, 0), None if most is None else most - 1)
+                    for head, ops in self._begin(part, strong=strong):
+                        yield (head if again.most == 0 else _Then(head, again, False)) if head else None, ops
+            case _Choice(parts):
+                for part in parts:
+                    yield from self._begin(part, strong=strong)
+            case _Parallel(parts):
+                for ways in product(*(tuple(self._begin(part, strong=strong)) for part in parts)):
+                    yield _beside(ways)
+            case _Timer(part, register):
+                for head, ops in self._begin(part, strong=strong):
+                    yield (None if head is None else _Timed(head, register)), (_Arm(register), *ops)
+            case _Window(part, _, _):
+                for head, ops in self._begin(part, strong=strong):
+                    yield (None if head is None else _Framed(head, tree)), ops
+
+    def _advanced(self, residual: _Residual, taken: int, failing: int) -> Iterator[_Way]:
+        """What is left of a residual when an element comes that some atoms take and on which some fail."""
+        match residual:
+            case _Wait(atom, _):
+                if taken >> atom & 1:
+                    yield None, (_Took(atom),)
+                elif not failing >> atom & 1:
+                    yield residual, ()
+            case _Then(head, rest, strong):
+                for left, ops in self._advanced(head, taken, failing):
+                    if left is not None:
+                        yield _Then(left, rest, strong), ops
+                        continue
+                    for begun, more in self._begin(rest, strong=strong):
+                        yield begun, ops + more
+            case _Side(branches):
+                for ways in product(*(tuple(self._advanced(each, taken, failing)) for each in branches)):
+                    yield _beside(ways)
+            case _Timed(head, register):
+                for left, ops in self._advanced(head, taken, failing):
+                    yield (None if left is None else _Timed(left, register)), ops
+            case _Framed(head, window):
+                for left, ops in self._advanced(head, taken, failing):
+                    yield (None, (*ops, _Close(window))) if left is None else (_Framed(left, window), ops)
+
+    def _interned(self, residual: _Residual) -> int:
+        known = self._known.get(residual)
+        if known is not None:
+            return known
+        number = len(self._states)
+        if number >= STATES_MAX:
+            raise FilterError(
+                f"the pattern's automaton has more than {STATES_MAX:,} states",
+                hint="ask for fewer in any order",
+            )
+        waits = tuple(_waits(residual))
+        steps = [self.steps[wait.atom] for wait in waits]
+        frames = list(_frames(residual))
+        looked_at = {timer for step in steps for timer in step.timers | step.domain_timers}
+        self._states.append(
+            State(
+                number,
+                residual,
+                tuple(wait.atom for wait in waits),
+                _bits(wait.atom for wait in waits),
+                _bits(wait.atom for wait in waits if wait.strong),
+                _bits(step.number for step in steps if step.questions),
+                tuple(sorted(looked_at, key=lambda timer: self.timer_names[timer])),
+                min((each.duration for each in frames if each.register is None), default=None),
+                tuple((each.register, each.duration) for each in frames if each.register is not None),
+                frozenset(self._live(residual)),
+            )
+        )
+        self._known[residual] = number
+        return number
+
+    def _live(self, residual: _Residual) -> Iterator[int]:
+        """The registers that may still be of use."""
+        ahead = frozenset(_ahead(residual))
+        for register, reference in ((register, reference) for reference, register in self.references.items()):
+            questions = (each for number in ahead for each in self.steps[number].questions)
+            if any(reference in each.condition.references for each in (*questions, *self.final)):
+                yield register
+        yield from _armed(residual)
+        yield from (each.register for each in _frames(residual) if each.register is not None)
+        for wait in _waits(residual):
+            mark = self.steps[wait.atom].mark
+            if wait.strong and mark is not None:
+                yield mark
+
+    def _move(self, residual: _Residual | None, ops: tuple[_Op, ...]) -> Move:
+        state = ACCEPTED if residual is None else self._interned(residual)
+        took = tuple(sorted(op.atom for op in ops if isinstance(op, _Took)))
+        armed = tuple(op.register for op in ops if isinstance(op, _Arm))
+        marked = tuple(
+            mark for op in ops if isinstance(op, _Mark) and (mark := self.steps[op.atom].mark) is not None
+        )
+        windows = [op.window for op in ops if isinstance(op, _Close)]
+        closed = tuple((each.register, each.duration) for each in windows if each.register is not None)
+        opened = tuple(sorted({register for atom in took for register in self._windows[atom]}))
+        bound = min((each.duration for each in windows if each.register is None), default=None)
+        live = frozenset() if residual is None else self._states[state].live
+        cleared = tuple(register for register in range(self.registers) if register not in live)
+        return Move(state, took, armed, marked, closed, opened, bound, cleared)
+
+
+def deadline_of(spec: int | Instant | TimeOfDay, started: int) -> int:
+    """When a timer goes off that was started at a time."""
+    if isinstance(spec, int):
+        return started + spec
+    if isinstance(spec, Instant):
+        return max(spec.microseconds, started)
+    moment = Instant(started).datetime()
+    due = datetime.combine(moment.date(), spec, tzinfo=UTC)
+    return Instant.of(due if due > moment else due + timedelta(days=1)).microseconds
+
+
+def _beside(ways: Iterable[_Way]) -> _Way:
+    """Branches beside one another: those that have ended are gone, and none is left when all have."""
+    left: list[_Residual] = []
+    ops: tuple[_Op, ...] = ()
+    for residual, more in ways:
+        ops += more
+        if residual is not None:
+            left.append(residual)
+    return (left[0] if len(left) == 1 else _Side(tuple(left)) if left else None), ops
+
+
+def _waits(residual: _Residual) -> Iterator[_Wait]:
+    match residual:
+        case _Wait():
+            yield residual
+        case _Side(branches):
+            for each in branches:
+                yield from _waits(each)
+        case _Then(head, _, _) | _Timed(head, _) | _Framed(head, _):
+            yield from _waits(head)
+
+
+def _ahead(residual: _Residual | _Tree) -> Iterator[int]:
+    """The atoms that may still be reached, those that are waited for included."""
+    match residual:
+        case _Wait(atom, _) | _Leaf(atom):
+            yield atom
+        case _Then(head, rest, _) | _Chain(head, rest, _):
+            yield from _ahead(head)
+            yield from _ahead(rest)
+        case _Side(parts) | _Choice(parts) | _Parallel(parts):
+            for each in parts:
+                yield from _ahead(each)
+        case _Timed(part, _) | _Framed(part, _) | _Timer(part, _) | _Window(part, _, _) | _Loop(part, _, _):
+            yield from _ahead(part)
+
+
+def _armed(residual: _Residual) -> Iterator[int]:
+    """The registers of the timers that a match is inside of."""
+    match residual:
+        case _Timed(head, register):
+            yield register
+            yield from _armed(head)
+        case _Framed(head, _) | _Then(head, _, _):
+            yield from _armed(head)
+        case _Side(branches):
+            for each in branches:
+                yield from _armed(each)
+        case _Wait():
+            pass
+
+
+def _frames(residual: _Residual) -> Iterator[_Window]:
+    """The windows that a match is inside of."""
+    match residual:
+        case _Framed(head, window):
+            yield window
+            yield from _frames(head)
+        case _Timed(head, _) | _Then(head, _, _):
+            yield from _frames(head)
+        case _Side(branches):
+            for each in branches:
+                yield from _frames(each)
+        case _Wait():
+            pass
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    mask = 0
+    for number in numbers:
+        mask |= 1 << number
+    return mask

@@ -1,0 +1,110 @@
+"""Composite events: notifications that carry what they are made of.
+
+    type           the pattern's name (with `.partial` where it ran out of time)
+    id             a hash of the pattern and the constituents (and the end, where a time event ended it)
+    producer       `patterns`
+    time           its end
+    interval       {start, end}: from the least start of the constituents to the end
+    pattern        the hash of the pattern's text
+    constituents   [{step, producer, id, time}, …] in order
+    <step>         the attributes of what the step took; of a step that is repeated, a list of these
+    <output>       what the pattern gives with it
+
+So a composite can be filtered (`interval.start >= …`, `q.price > 100`), subscribed to, and be a step of
+another pattern (`type = "spike"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from fairlead.correlation.patterns.model import Pattern
+from fairlead.correlation.patterns.occurrences import Occurrence
+from fairlead.model import Array, Instant, Notification, Record
+
+__all__ = ["PARTIAL", "PRODUCER", "Composite", "composite_id", "in_order"]
+
+PRODUCER: Final = "patterns"
+"""Who publishes composite events."""
+PARTIAL: Final = ".partial"
+"""What the type of a partial match ends with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A match that was taken: which steps took what, until when, and what the pattern gives with it."""
+
+    pattern: Pattern
+    constituents: tuple[tuple[str, Occurrence], ...]
+    end: int
+    outputs: tuple[tuple[str, Any], ...] = ()
+    partial: bool = False
+
+    @property
+    def start(self) -> int:
+        """The least start of its constituents."""
+        return min(occurrence.start for _, occurrence in self.constituents)
+
+    @property
+    def id(self) -> str:
+        """The same wherever and whenever it is found."""
+        by_time = self.partial or self.end > max(occurrence.end for _, occurrence in self.constituents)
+        return composite_id(self.pattern, self.constituents, self.end if by_time else None)
+
+    @property
+    def rank(self) -> tuple[int, int, str, str]:
+        """Its key: (end, start, pattern hash, id)."""
+        return self.end, self.start, self.pattern.hash, self.id
+
+    def occurrence(self) -> Occurrence:
+        """The composite at its place in the stream, for patterns over composites."""
+        return Occurrence.composite(self.notification(), self.start, self.end, self.pattern.hash)
+
+    def notification(self) -> Notification:
+        """The composite as a notification."""
+        steps: dict[str, list[Record]] = {}
+        for step, occurrence in self.constituents:
+            steps.setdefault(step, []).append(occurrence.notification.attributes)
+        repeated = self.pattern.repeated_steps
+        id, end = self.id, Instant(self.end)
+        fields: dict[str, Any] = {
+            **{step: Array(tuple(taken)) if step in repeated else taken[0] for step, taken in steps.items()},
+            **dict(self.outputs),
+            "type": self.pattern.name + (PARTIAL if self.partial else ""),
+            "id": id,
+            "producer": PRODUCER,
+            "time": end,
+            "interval": Record({"start": Instant(self.start), "end": end}),
+            "pattern": self.pattern.hash,
+            "constituents": Array(tuple(_named(*each) for each in self.constituents)),
+        }
+        return Notification(Record(fields), id=id, producer=PRODUCER, time=end)
+
+
+def composite_id(
+    pattern: Pattern, constituents: Iterable[tuple[str, Occurrence]], ended: int | None = None
+) -> str:
+    """A hash of the pattern and its constituents, in order; where a time event ended it, also of when."""
+    digest = blake2b(pattern.hash.encode(), digest_size=16)
+    if ended is not None:
+        digest.update(f"\0{ended}".encode())
+    for step, occurrence in constituents:
+        notification = occurrence.notification
+        for part in (step, notification.producer, notification.id or ""):
+            encoded = part.encode()
+            digest.update(b"%d:" % len(encoded) + encoded)
+    return digest.hexdigest()
+
+
+def _named(step: str, occurrence: Occurrence) -> Record:
+    notification = occurrence.notification
+    fields: dict[str, Any] = {"step": step, "producer": notification.producer, "id": notification.id}
+    return Record(fields if notification.time is None else {**fields, "time": notification.time})
+
+
+def in_order(composites: Iterable[Composite]) -> Sequence[Composite]:
+    """Composites in their total order."""
+    return sorted(composites, key=lambda each: each.rank)

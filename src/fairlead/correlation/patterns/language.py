@@ -1,0 +1,582 @@
+"""The readable text of patterns: `parse` reads it, `render` writes it.
+
+    pattern  = [ name ":" ] body { "," clause }
+    body     = ( operand | choice | parallel ) { link }
+    choice   = operand "or" operand { "or" operand }
+    parallel = "any order of" operand { "," operand } "and" operand
+    link     = "within" duration
+             | [ "weakly" ] "followed by" ( operand | parallel )
+             | "then no" events ( "within" duration | "until" moment ) [ "as" step ]
+             | "then" atom "before" ( duration [ "pass" ] | moment )
+             | "starting timer" timer ( "for" duration | "until" moment ) "then" operand
+    operand  = [ rounds ] ( "(" body ")" | atom )
+    rounds   = n "or more" | n "to" m | "exactly" n | n "times" | "at least" n | "at most" n
+             | "any number of" | "optional"
+    atom     = ( event | "timer" timer | "not" events "among" events ) [ "as" step ] { "else timer" timer }
+               [ ( "without" | "among" ) events ] { "before timer" timer } [ "as" step ]
+    events   = event | "(" event { "or" event } ")"
+    event    = type [ "[" filter "]" ] | "[" filter "]"
+    clause   = "same" name { "and" name } | condition { "and" condition } | "taking" matches | "limit" n
+             | "giving" name "=" operand { "," name "=" operand } | "with partial matches"
+
+A chain is read from the left: a link has all that stands before it for its first part, so `within 1 hour` is
+about the whole chain so far. What would have to be guessed, `A or B followed by C`, is refused; parentheses
+say it. Types T stand for the events with `type = "T"`. Steps are called as their type unless `as` names them; a
+second one is T2. Names, filters and values are those of the filter language, which also reads them.
+
+Law: `parse(render(P)) == P` for every pattern P, so `render(parse(t))` is the one canonical spelling of t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from fairlead.correlation.patterns.durations import Moment, scan_duration, scan_moment
+from fairlead.correlation.patterns.model import (
+    Aggregate,
+    Atom,
+    Both,
+    Concat,
+    Condition,
+    Either,
+    Iterate,
+    Operand,
+    Output,
+    Part,
+    Pattern,
+    Reference,
+    Sequence,
+    Timing,
+    Within,
+)
+from fairlead.correlation.patterns.printer import render
+from fairlead.correlation.patterns.reading import FilterReader
+from fairlead.correlation.patterns.spelling import (
+    TAKING,
+    TAKING_WORDS,
+    UNNAMED,
+    WORDS,
+    default_step,
+    events_of_type,
+    fresh,
+    fresh_timer,
+    negation,
+    negative,
+)
+from fairlead.errors import FilterSyntaxError
+from fairlead.filters import EVERYTHING, Filter, Op, Or
+from fairlead.filters.language.lexer import END, NAME, NUMBER, STRING, TIME
+from fairlead.filters.language.reader import CONSTANTS, SHAPES
+from fairlead.filters.terms import quote_name, quote_step
+from fairlead.model import Number
+
+if TYPE_CHECKING:
+    from fairlead.filters import Schema
+
+__all__ = ["DEPTH_MAX", "PatternReader", "parse", "parse_condition", "parse_operand", "render"]
+
+DEPTH_MAX: Final = 100
+"""How deep parentheses may nest."""
+_COMPARATORS: Final = {op.value: op for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)}
+_AGGREGATES: Final = {each.value: each for each in Aggregate}
+_AN_EVENT: Final = ("an event such as Quote[price > 100]",)
+_A_CLAUSE: Final = (
+    "same",
+    "a condition such as A.x < B.x",
+    "taking",
+    "limit",
+    "giving",
+    "with partial matches",
+)
+_A_DURATION: Final = ("a duration such as 5 minutes",)
+_A_MOMENT: Final = ("a time of day such as 19:00", "an instant such as 2026-01-01T00:00:00Z")
+
+T = TypeVar("T")
+
+
+def parse(text: str, schema: Schema | None = None) -> Pattern:
+    """The pattern that a text means; FilterSyntaxError or FilterError, with the place, where it means none."""
+    reader = PatternReader(text, schema)
+    try:
+        return reader.whole()
+    except RecursionError:
+        raise FilterSyntaxError.at(text, 0, "the pattern is nested too deeply") from None
+
+
+def parse_condition(text: str) -> tuple[Condition, ...]:
+    """The conditions in a text such as `B.price > A.price and count(A) >= 3`; their steps may be any."""
+    return PatternReader(text).alone(PatternReader.conditions)
+
+
+def parse_operand(text: str) -> Operand:
+    """What a text such as `sum(A.amount)` or `1.1 * A.price + 5` computes."""
+    return PatternReader(text).alone(PatternReader.operand)
+
+
+# -- reading -------------------------------------------------------------------------------------------------
+
+
+class PatternReader(FilterReader):
+    """A reader that knows the grammar. `known` are the timers that run here, `names` the steps so far."""
+
+    __slots__ = ("depth", "known", "names")
+    WHOLE: ClassVar = "pattern"
+    LINKS: ClassVar[tuple[str, ...]] = ("followed by", "then no", "within", "a comma", "the end")
+    """What may stand behind a body."""
+    INSTEAD: ClassVar[dict[str, str]] = {
+        "and": "all of them, in whatever order: any order of A and B",
+        "after": "write A followed by B",
+        "if": "conditions stand behind a comma: A followed by B, B.x > A.x",
+        "in": "write within 5 minutes; or any order of A and B",
+        "not": "write B without C, or A then no B within 5 minutes",
+        "of": "write any order of A, B and C",
+        "times": "the number stands in front: exactly 3 A",
+        "until": "write A then no B until 19:00",
+        "where": "conditions stand behind a comma: A followed by B, B.x > A.x",
+    }
+    """What to write instead of a word that cannot stand behind a part."""
+
+    def __init__(self, source: str, schema: Schema | None = None) -> None:
+        super().__init__(source, schema)
+        self.depth = 0
+        self.known: frozenset[str] = frozenset()
+        self.names: list[str] | None = []
+
+    def whole(self) -> Pattern:
+        name = self.prefix()
+        start = self.starts[self.at]
+        body = self.body()
+        given = self.clauses()
+        return self.placed(start, partial(Pattern, body, name=name, **given))
+
+    def alone(self, read: Callable[[PatternReader], T]) -> T:
+        """What is read without a pattern around it, and nothing behind it."""
+        self.names = None
+        found = read(self)
+        if self.kinds[self.at] != END:
+            raise self.unexpected(("the end",))
+        return found
+
+    def prefix(self) -> str:
+        """The pattern's name, where it stands before a colon."""
+        if self.kinds[self.at] not in (NAME, STRING) or self.texts[self.at + 1] != ":":
+            return UNNAMED
+        name = self.string() if self.kinds[self.at] == STRING else self.name()
+        self.at += 1
+        return name
+
+    # -- the body --------------------------------------------------------------------------------------------
+
+    def body(self) -> Part:
+        """A chain, up to the first token that cannot belong to it."""
+        part, is_list = self.first()
+        while True:
+            start, read = self.starts[self.at], self.link()
+            if read is None:
+                break
+            if is_list and read != self.within:
+                raise self.problem(
+                    "what goes on here may be the list or its last part",
+                    start,
+                    hint="use parentheses: (A or B) followed by C, or A or (B followed by C)",
+                )
+            part, is_list = read(start, part)
+        if self.texts[self.at] == "or":
+            raise self.problem(
+                "the alternatives may begin here or further to the left",
+                self.starts[self.at],
+                hint="use parentheses: A followed by (B or C), or (A followed by B) or C",
+            )
+        return part
+
+    def first(self) -> tuple[Part, bool]:
+        """What a chain begins with, and whether that is a list without parentheses."""
+        if self.took("any", "order", "of"):
+            return self.parallel(), True
+        parts = [self.operand_part()]
+        while self.took("or"):
+            parts.append(self.operand_part())
+        return (Either(tuple(parts)), True) if len(parts) > 1 else (parts[0], False)
+
+    def parallel(self) -> Part:
+        parts = [self.operand_part()]
+        while self.kinds[self.at] == ",":
+            self.at += 1
+            parts.append(self.operand_part())
+        if not self.took("and"):
+            raise self.unexpected(("and", "a comma"), hint="write any order of A, B and C")
+        return Both((*parts, self.operand_part()))
+
+    def link(self) -> Callable[[int, Part], tuple[Part, bool]] | None:
+        """What reads the link that stands here; its first words are stepped over."""
+        if self.took("within"):
+            return self.within
+        if self.took("followed", "by"):
+            return partial(self.followed, Sequence)
+        if self.took("weakly", "followed", "by"):
+            return partial(self.followed, Concat)
+        if self.took("then", "no"):
+            return self.then_no
+        if self.took("then"):
+            return self.then_before
+        if self.took("starting", "timer"):
+            return self.starting
+        if self.texts[self.at] in ("followed", "weakly", "starting"):
+            self.at += 1
+            wanted = {"followed": "by", "weakly": "followed by"}.get(self.texts[self.at - 1], "timer")
+            raise self.unexpected((wanted,))
+        return None
+
+    def within(self, start: int, part: Part) -> tuple[Part, bool]:
+        return self.placed(start, Within, part, self.duration()), False
+
+    def followed(self, join: Callable[[Part, Part], Part], start: int, part: Part) -> tuple[Part, bool]:
+        if self.took("any", "order", "of"):
+            return join(part, self.parallel()), True
+        return join(part, self.operand_part()), False
+
+    def then_no(self, start: int, part: Part) -> tuple[Part, bool]:
+        domain, timer = self.events(), fresh_timer(self.known)
+        spec = self.spec("within", "until")
+        atom = self.atom_of(self.step(), None, frozenset({timer}), domain, frozenset())
+        return self.placed(start, Timing, part, atom, timer, spec), False
+
+    def then_before(self, start: int, part: Part) -> tuple[Part, bool]:
+        timer, atom = fresh_timer(self.known), self.atom()
+        if not self.took("before"):
+            hint = "without a time it is A followed by B, or A weakly followed by B"
+            raise self.unexpected(("before",), hint=hint)
+        moment = self.moment_here()
+        spec = self.duration((*_A_DURATION, *_A_MOMENT)) if moment is None else moment
+        if moment is None:
+            self.took("pass")
+        atom = replace(atom, domain_timers=atom.domain_timers | {timer})
+        return self.placed(start, Timing, part, atom, timer, spec), False
+
+    def starting(self, start: int, part: Part) -> tuple[Part, bool]:
+        at, timer = self.starts[self.at], self.name()
+        if timer in self.known:
+            raise self.refused(f"two timers are called {timer!r}", at)
+        spec = self.spec("for", "until")
+        if not self.took("then"):
+            raise self.unexpected(("then",))
+        outside, self.known = self.known, self.known | {timer}
+        second = self.operand_part()
+        self.known = outside
+        return self.placed(start, Timing, part, second, timer, spec), False
+
+    def operand_part(self) -> Part:
+        start, rounds = self.starts[self.at], self.rounds()
+        if self.kinds[self.at] == "(":
+            self.depth += 1
+            if self.depth > DEPTH_MAX:
+                raise self.problem(f"nested more than {DEPTH_MAX} levels deep", self.starts[self.at])
+            self.at += 1
+            part = self.body()
+            self.expect(")", "followed by", "within")
+            self.depth -= 1
+        else:
+            part = self.atom()
+        return part if rounds is None else self.placed(start, Iterate, part, *rounds)
+
+    def rounds(self) -> tuple[int, int | None] | None:
+        """How often what follows is repeated, where that is said."""
+        if self.took("any", "number", "of"):
+            return 0, None
+        if self.took("optional"):
+            return 0, 1
+        if self.took("exactly"):
+            count = self.count()
+            return count, count
+        if self.took("at", "most"):
+            return 0, self.count()
+        if self.took("at", "least"):
+            return self.count(), None
+        if self.kinds[self.at] != NUMBER:
+            return None
+        least = self.count()
+        if self.took("or", "more"):
+            return least, None
+        if self.took("to"):
+            return least, self.count()
+        if self.took("times"):
+            return least, least
+        raise self.unexpected(("or more", "to", "times"), hint="write exactly 3 A, 3 or more A, or 3 to 5 A")
+
+    def count(self) -> int:
+        digits = self.texts[self.at]
+        if self.kinds[self.at] != NUMBER or not digits.isdecimal() or len(digits) > 9:
+            raise self.unexpected(("a whole number",))
+        self.at += 1
+        return int(digits)
+
+    # -- atoms -----------------------------------------------------------------------------------------------
+
+    def atom(self) -> Atom:
+        filter: Filter | None = None
+        without: Filter | None = None
+        timers: set[str] = set()
+        failing: set[str] = set()
+        if self.took("not"):
+            without = self.events()
+        elif self.took("timer"):
+            timers.add(self.timer())
+        else:
+            filter = self.event()
+        step = self.step()
+        while self.took("else", "timer"):
+            timers.add(self.timer())
+        if without is not None and self.texts[self.at] != "among":
+            raise self.unexpected(("among",), hint="write not A among B; or B without A")
+        domain = self.events() if self.took("without") or self.took("among") else None
+        while self.took("before", "timer"):
+            failing.add(self.timer())
+        if without is not None and domain is not None:
+            filter = negation(without, domain)
+        step = step or self.step()
+        return self.atom_of(step, filter, frozenset(timers), domain, frozenset(failing))
+
+    def atom_of(
+        self,
+        step: tuple[str, int] | None,
+        filter: Filter | None,
+        timers: frozenset[str],
+        domain: Filter | None,
+        failing: frozenset[str],
+    ) -> Atom:
+        """The atom, under the name that it was given, with its place, or the default one."""
+        names = self.names if self.names is not None else []
+        atom = Atom("_", filter, timers, domain, failing)
+        if step is None:
+            name = fresh(default_step(atom), names)
+        else:
+            name, start = step
+            if name in names:
+                raise self.refused(f"two steps are called {name!r}", start, hint="name it otherwise")
+        names.append(name)
+        return replace(atom, step=name)
+
+    def step(self) -> tuple[str, int] | None:
+        """The name behind `as`, and its place."""
+        if not self.took("as"):
+            return None
+        start, name = self.starts[self.at], self.name()
+        if "." in name:
+            raise self.problem("a step's name has no dots", start)
+        return name, start
+
+    def timer(self) -> str:
+        start, name = self.starts[self.at], self.name()
+        if name not in self.known:
+            hint = (
+                f"a timer is started first: A starting timer {name} for 5 minutes then B before timer {name}"
+            )
+            raise self.refused(f"no timer {name!r} runs here", start, hint=hint)
+        return name
+
+    def events(self) -> Filter:
+        """What is not to happen: one sort of events, or several in parentheses."""
+        if self.kinds[self.at] != "(":
+            return self.event()
+        self.at += 1
+        found = [self.event()]
+        while self.took("or"):
+            found.append(self.event())
+        self.expect(")", "or")
+        return Or.of(found)
+
+    def event(self) -> Filter:
+        kind, word, start = self.kinds[self.at], self.texts[self.at], self.starts[self.at]
+        if kind == "[":
+            return self.enclosed("]")
+        if kind != NAME or word in WORDS:
+            raise self.unexpected(_AN_EVENT, hint=self.no_event())
+        type = self.name()
+        filter = self.enclosed("]") if self.kinds[self.at] == "[" else EVERYTHING
+        return self.placed(start, events_of_type, type, filter)
+
+    def no_event(self) -> str | None:
+        word = self.texts[self.at]
+        if self.kinds[self.at] == STRING:
+            return "types stand without quotes: Quote, `Order placed`"
+        if word == "any":
+            return "write any order of A and B, any number of A, or [true] as a"
+        return f"a type of this name is written `{word}`" if word in WORDS else None
+
+    # -- times -----------------------------------------------------------------------------------------------
+
+    def spec(self, lasting: str, until: str) -> int | Moment:
+        """A duration behind one word, or a moment behind another."""
+        if self.took(lasting):
+            return self.duration()
+        if not self.took(until):
+            raise self.unexpected((f"{lasting} 5 minutes", f"{until} 19:00"))
+        moment = self.moment_here()
+        if moment is None:
+            raise self.unexpected(_A_MOMENT, hint=f"a duration stands behind `{lasting}`")
+        return moment
+
+    def moment_here(self) -> Moment | None:
+        if self.kinds[self.at] == TIME:
+            moment: Moment = self.value()
+            return moment
+        return self.scanned(scan_moment)
+
+    def duration(self, expected: tuple[str, ...] = _A_DURATION) -> int:
+        found = self.scanned(scan_duration)
+        if found is None:
+            raise self.unexpected(expected, hint="units are days, hours, minutes, s, ms and us")
+        return found
+
+    def scanned(self, scan: Callable[[str, int], tuple[T, int] | None]) -> T | None:
+        """What a function finds in the text here; the tokens that it is made of are stepped over."""
+        start = self.starts[self.at]
+        found = self.placed(start, scan, self.source, start)
+        if found is None:
+            return None
+        while self.starts[self.at] < found[1]:
+            self.at += 1
+        return found[0]
+
+    # -- clauses ---------------------------------------------------------------------------------------------
+
+    def clauses(self) -> dict[str, Any]:
+        """All that stands behind the body, up to the end, as arguments of a Pattern."""
+        same: list[str] = []
+        conditions: list[Condition] = []
+        outputs: list[Output] = []
+        given: dict[str, Any] = {}
+        while self.kinds[self.at] == ",":
+            self.at += 1
+            if self.took("same"):
+                same.append(self.name())
+                while self.took("and"):
+                    same.append(self.name())
+            elif self.took("giving"):
+                outputs.append(self.output())
+                while self.kinds[self.at] == "," and self.is_output(self.at + 1):
+                    self.at += 1
+                    outputs.append(self.output())
+            elif self.texts[self.at] in ("taking", "limit", "with"):
+                self.choice(given)
+            else:
+                conditions += self.conditions()
+        if self.kinds[self.at] != END:
+            raise self.unexpected(self.LINKS, hint=self.INSTEAD.get(self.texts[self.at]))
+        return {"same": tuple(same), "conditions": tuple(conditions), "outputs": tuple(outputs), **given}
+
+    def choice(self, given: dict[str, Any]) -> None:
+        """A clause that may stand once."""
+        start, word = self.starts[self.at], self.texts[self.at]
+        self.at += 1
+        field: str
+        chosen: Any
+        if word == "limit":
+            field, chosen = "limit", self.count()
+        elif word == "taking":
+            take = next((take for words, take in TAKING.items() if self.took(*words)), None)
+            if take is None:
+                raise self.unexpected(tuple(map(" ".join, TAKING_WORDS.values())))
+            field, chosen = "take", take
+        else:
+            if not self.took("partial", "matches"):
+                raise self.unexpected(("partial matches",))
+            field, chosen = "partial", True
+        if field in given:
+            raise self.refused(f"a second {word!r}", start)
+        given[field] = chosen
+
+    def is_output(self, at: int) -> bool:
+        """Whether `name = …` stands at a token, and the name is not that of a step."""
+        first = self.texts[at].partition(".")[0]
+        return self.kinds[at] == NAME and self.texts[at + 1] == "=" and first not in self.spelled_names()
+
+    def spelled_names(self) -> set[str]:
+        return {quote_name(name) for name in self.names or ()} | {
+            quote_step(name) for name in self.names or ()
+        }
+
+    def output(self) -> Output:
+        start, name = self.starts[self.at], self.name()
+        self.expect("=")
+        return self.placed(start, Output, name, self.operand())
+
+    def conditions(self) -> tuple[Condition, ...]:
+        found = [self.condition()]
+        while self.took("and"):
+            found.append(self.condition())
+        return tuple(found)
+
+    def condition(self) -> Condition:
+        start = self.starts[self.at]
+        kind, word = self.kinds[self.at], self.texts[self.at]
+        is_word = kind == NAME and "." not in word and self.kinds[self.at + 1] != "("
+        if is_word or kind not in (NAME, NUMBER, "-"):
+            hint = f"an attribute of a step is {word}.name" if self.names and word in self.names else None
+            raise self.unexpected(_A_CLAUSE, hint=hint)
+        left = self.side()
+        op = _COMPARATORS.get(self.texts[self.at])
+        if op is None:
+            raise self.unexpected(tuple(_COMPARATORS))
+        if not isinstance(left, Operand):
+            raise self.problem("a constant is compared", start, hint="the step stands to the left: A.x > 10")
+        self.at += 1
+        return self.placed(start, Condition, left, op, self.side())
+
+    def operand(self) -> Operand:
+        start, found = self.starts[self.at], self.side()
+        if not isinstance(found, Operand):
+            raise self.problem("no step is named here", start, expected=("an attribute of a step",))
+        return found
+
+    def side(self) -> Operand | Any:
+        """factor * reference + offset, or a value."""
+        start = self.starts[self.at]
+        factor: Number = 1
+        offset: Number = 0
+        if self.kinds[self.at] in (NUMBER, "-"):
+            factor = self.number()
+            if self.kinds[self.at] != "*":
+                if self.kinds[self.at] in ("+", "-", "/"):
+                    raise self.unexpected(("*",), hint="the step stands in front: 2 * A.x + 5")
+                return factor
+            self.at += 1
+        elif not self.is_reference():
+            return self.value(("a value", "an attribute of a step"))
+        reference = self.reference()
+        if self.kinds[self.at] == "*" and factor == 1:
+            self.at += 1
+            factor = self.number()
+        if self.kinds[self.at] in ("+", "-"):
+            is_less = self.kinds[self.at] == "-"
+            self.at += 1
+            if self.kinds[self.at] == NAME:
+                hint = "one step on each side: A.x > B.x + 5"
+                raise self.unexpected(("a number",), hint=hint)
+            offset = negative(self.number()) if is_less else self.number()
+        return self.placed(start, Operand, reference, factor, offset)
+
+    def is_reference(self) -> bool:
+        kind, word, following = self.kinds[self.at], self.texts[self.at], self.kinds[self.at + 1]
+        return kind == NAME and word not in CONSTANTS and not (word in SHAPES and following == "(")
+
+    def reference(self) -> Reference:
+        start, word = self.starts[self.at], self.texts[self.at]
+        aggregate = _AGGREGATES.get(word) if self.kinds[self.at + 1] == "(" else None
+        if aggregate is not None:
+            self.at += 2
+        elif self.kinds[self.at + 1] == "(":
+            raise self.problem(f"{word}(…) is nothing that can be asked", start, expected=tuple(_AGGREGATES))
+        place, (step, _, attribute) = self.starts[self.at], self.name().partition(".")
+        if aggregate is not None:
+            self.expect(")")
+        elif not attribute:
+            self.at -= 1
+            hint = f'an attribute of a step is {word}.name; a string stands in quotes: "{word}"'
+            raise self.unexpected(("a value", "an attribute of a step"), hint=hint)
+        if self.names is not None and step not in self.names:
+            raise self.refused(f"no step is called {step!r}", place, hint=f"there is {', '.join(self.names)}")
+        return self.placed(start, Reference, step, attribute or None, aggregate)

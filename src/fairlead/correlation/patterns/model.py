@@ -1,0 +1,448 @@
+"""The core language of composite events as values (book 7.4.2), with what a match has to satisfy and consume.
+
+    Atom        [A ⊆ Σ]          a step: takes one element of A, and fails on others in Σ
+    Concat      C1 C2            weak: later in the total order, overlap allowed
+    Sequence    C1 ; C2          strong: wholly later
+    Iterate     C{m,n}           from m to n times, one behind the other
+    Either      C1 | C2          alternation
+    Both        C1 || C2         parallelisation
+    Timing      (C1, C2)T=d      a timer that C2 may wait for, or has to be faster than
+    Within      C within d       all of it inside a window
+
+`Pattern` is the whole: a body, `same`, conditions, what is given with it, what a match consumes. Values are
+frozen, checked when they are made, and compared by content; the text of a pattern is its identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import time as TimeOfDay
+from decimal import Decimal
+from enum import Enum
+from functools import cached_property
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+from fairlead.errors import FilterError
+from fairlead.filters import Filter, Op
+from fairlead.model import Instant, Key, Kind, Number, check_name, key_of, kind_of, number_of, value_of
+
+__all__ = [
+    "LIMIT",
+    "Aggregate",
+    "Atom",
+    "Both",
+    "Concat",
+    "Condition",
+    "Either",
+    "Iterate",
+    "Operand",
+    "Output",
+    "Part",
+    "Pattern",
+    "Reference",
+    "Sequence",
+    "Take",
+    "Timing",
+    "Within",
+    "atoms",
+    "can_be_empty",
+    "can_be_skipped",
+]
+
+LIMIT: Final = 1_000
+"""How many matches with the same end are enumerated, unless a pattern says otherwise."""
+RESERVED: Final = frozenset(
+    {"constituents", "id", "interval", "pattern", "producer", "sequence", "time", "type"}
+)
+"""What every composite has: no step and no output is called so."""
+STEPS_MAX: Final = 256
+"""How many atoms a pattern may have."""
+COUNT_MAX: Final = 100_000
+"""How many rounds an iteration may ask for."""
+DURATION_MAX: Final = 2**55
+"""The longest duration, in microseconds: about a thousand years."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """[A ⊆ Σ]: takes the first element in A; one in Σ that it does not take makes the match fail."""
+
+    step: str
+    filter: Filter | None
+    """The occurrences of A; None where A has time events only."""
+    timers: frozenset[str] = frozenset()
+    """The time events of A."""
+    domain: Filter | None = None
+    """The occurrences of Σ, beyond A; None where there are none."""
+    domain_timers: frozenset[str] = frozenset()
+    """The time events of Σ."""
+
+    def __post_init__(self) -> None:
+        check_name(self.step)
+        if "." in self.step:
+            raise FilterError(f"a step's name has no dots: {self.step!r}")
+        if self.filter is None and not self.timers:
+            raise FilterError(f"the step {self.step!r} takes nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """C1 C2: the second from where the first ended."""
+
+    first: Part
+    second: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """C1 ; C2: the second begins strongly behind the end of the first."""
+
+    first: Part
+    second: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Iterate:
+    """C{least,most}: one match of C behind the other; without `most`, any number."""
+
+    part: Part
+    least: int = 0
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least <= COUNT_MAX or not (self.most is None or self.most <= COUNT_MAX):
+            raise FilterError(f"an iteration has from 0 to {COUNT_MAX:,} rounds")
+        if self.most is not None and self.most < max(self.least, 1):
+            raise FilterError(f"an iteration of at least {self.least} and at most {self.most} rounds")
+        if can_be_empty(self.part):
+            raise FilterError("what is repeated may match without taking anything")
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """C1 | C2 | …: a match of any of them."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise FilterError("an alternation has at least two parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """C1 || C2 || …: a match of each, in any interleaving."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise FilterError("a parallelisation has at least two parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """(C1, C2)T=spec: the timer is started at the end of C1; C2, from there, may name it."""
+
+    first: Part
+    second: Part
+    timer: str
+    spec: int | Instant | TimeOfDay
+    """A duration in microseconds, an instant, or a time of day in UTC: the next one behind the end of C1."""
+
+    def __post_init__(self) -> None:
+        check_name(self.timer)
+        if isinstance(self.spec, int):
+            _check_duration(self.spec)
+        if isinstance(self.spec, TimeOfDay) and self.spec.tzinfo is not None:
+            raise FilterError("a time of day is in UTC and says no zone")
+        if can_be_skipped(self.first):
+            raise FilterError(f"what starts the timer {self.timer!r} may match without taking anything")
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """C within d: from the least start to the end it takes at most d microseconds."""
+
+    part: Part
+    duration: int
+
+    def __post_init__(self) -> None:
+        _check_duration(self.duration)
+
+
+Part: TypeAlias = Atom | Concat | Sequence | Iterate | Either | Both | Timing | Within
+
+
+class Aggregate(Enum):
+    """What is asked of all that a step has taken."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    AVG = "avg"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """`step.attribute` of what the step took last, or an aggregate over all that it took."""
+
+    step: str
+    attribute: str | None
+    """None with COUNT only."""
+    aggregate: Aggregate | None = None
+
+    def __post_init__(self) -> None:
+        if (self.attribute is None) != (self.aggregate is Aggregate.COUNT):
+            raise FilterError("count takes a step, all else an attribute of a step")
+        if self.attribute is not None:
+            check_name(self.attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """factor * reference + offset; where it is just the reference, values of all kinds are compared."""
+
+    reference: Reference
+    factor: Any = 1
+    offset: Any = 0
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "offset"):
+            object.__setattr__(self, name, _finite(getattr(self, name)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the value itself, which need not be a number then."""
+        return bool(self.factor == 1 and self.offset == 0)
+
+
+_COMPARATORS: Final = (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Two operands compared, or an operand and a constant."""
+
+    left: Operand
+    op: Op
+    right: Operand | Any = field(compare=False)
+    key: Operand | Key = field(init=False, repr=False)
+    """What the right side is compared by: true is not 1, and 1.0 is."""
+
+    def __post_init__(self) -> None:
+        if self.op not in _COMPARATORS:
+            raise FilterError(f"{self.op.value!r} does not compare two values")
+        if isinstance(self.right, Operand):
+            object.__setattr__(self, "key", self.right)
+        else:
+            object.__setattr__(self, "right", value_of(self.right))
+            object.__setattr__(self, "key", key_of(self.right))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What it speaks of."""
+        return tuple(each.reference for each in (self.left, self.right) if isinstance(each, Operand))
+
+    @property
+    def steps(self) -> frozenset[str]:
+        """The steps that it names."""
+        return frozenset(each.step for each in self.references)
+
+    @property
+    def plain_steps(self) -> frozenset[str]:
+        """The steps that it names outside of aggregates: it is asked when one of them takes something."""
+        return frozenset(each.step for each in self.references if each.aggregate is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An attribute that the composite carries besides: a name, and what it is computed from."""
+
+    name: str
+    operand: Operand
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+
+class Take(Enum):
+    """Which matches are taken, and what they consume."""
+
+    ALL = "all"
+    FIRST = "first"
+    NEXT = "next"
+    PAST = "past"
+    RECENT = "recent"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A body with all that belongs to it. Equal patterns find the same composites, ids included."""
+
+    body: Part
+    same: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    take: Take = Take.PAST
+    limit: int = LIMIT
+    partial: bool = False
+    name: str = "composite"
+    """The `type` of its composites."""
+
+    def __post_init__(self) -> None:
+        found = list(atoms(self.body))
+        if len(found) > STEPS_MAX:
+            raise FilterError(f"a pattern has at most {STEPS_MAX} steps")
+        names = [atom.step for atom in found]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise FilterError(f"two steps are called {twice[0]!r}", hint="name them: Quote as q1")
+        if can_be_empty(self.body):
+            raise FilterError(
+                "the pattern may match without taking an event", hint="ask for at least one: `1 or more`"
+            )
+        _check_timers(self.body, frozenset())
+        for name in self.same:
+            check_name(name)
+        for step in sorted(step for each in self.conditions for step in each.steps if step not in names):
+            raise FilterError(f"no step is called {step!r}", hint=f"there are {', '.join(names)}")
+        for taken in (*names, *(output.name for output in self.outputs)):
+            if taken.split(".")[0] in RESERVED:
+                raise FilterError(
+                    f"{taken!r} is an attribute that every composite has", hint="name it otherwise"
+                )
+        given = sorted(output.name for output in self.outputs)
+        for name, other in pairwise(given):
+            if name == other or other.startswith(f"{name}."):
+                raise FilterError(f"two outputs share a name: {name!r} and {other!r}")
+        for output in self.outputs:
+            if output.name.split(".")[0] in names:
+                raise FilterError(f"{output.name!r} is the name of a step")
+            if output.operand.reference.step not in names:
+                raise FilterError(f"no step is called {output.operand.reference.step!r}")
+        if self.partial and not isinstance(self.body, Within):
+            raise FilterError("only what has a window runs out of time", hint="add `within 5 minutes`")
+        if self.limit < 1:
+            raise FilterError(f"a limit of {self.limit} matches")
+
+    @cached_property
+    def repeated_steps(self) -> frozenset[str]:
+        """The steps that may take several elements: those inside of iterations."""
+        return frozenset(_repeated(self.body, False))
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of its text, which composites carry and their ids are made from."""
+        return blake2b(str(self).encode(), digest_size=16).hexdigest()
+
+    def __str__(self) -> str:
+        from fairlead.correlation.patterns.language import render
+
+        return render(self)
+
+
+def atoms(part: Part) -> Iterator[Atom]:
+    """The steps of a part, from left to right."""
+    match part:
+        case Atom():
+            yield part
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            yield from atoms(first)
+            yield from atoms(second)
+        case Either(parts) | Both(parts):
+            for each in parts:
+                yield from atoms(each)
+        case Iterate(inner, _, _) | Within(inner, _):
+            yield from atoms(inner)
+
+
+def can_be_empty(part: Part) -> bool:
+    """Whether a part may match without taking an occurrence; time events are none."""
+    match part:
+        case Atom():
+            return part.filter is None
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            return can_be_empty(first) and can_be_empty(second)
+        case Either(parts):
+            return any(map(can_be_empty, parts))
+        case Both(parts):
+            return all(map(can_be_empty, parts))
+        case Iterate(inner, least, _):
+            return least == 0 or can_be_empty(inner)
+        case Within(inner, _):
+            return can_be_empty(inner)
+
+
+def can_be_skipped(part: Part) -> bool:
+    """Whether a part may match without taking any element, time events included."""
+    match part:
+        case Atom():
+            return False
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            return can_be_skipped(first) and can_be_skipped(second)
+        case Either(parts):
+            return any(map(can_be_skipped, parts))
+        case Both(parts):
+            return all(map(can_be_skipped, parts))
+        case Iterate(inner, least, _):
+            return least == 0 or can_be_skipped(inner)
+        case Within(inner, _):
+            return can_be_skipped(inner)
+
+
+def _repeated(part: Part, inside: bool) -> Iterator[str]:
+    match part:
+        case Atom():
+            if inside:
+                yield part.step
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            yield from _repeated(first, inside)
+            yield from _repeated(second, inside)
+        case Either(parts) | Both(parts):
+            for each in parts:
+                yield from _repeated(each, inside)
+        case Iterate(inner, _, most):
+            yield from _repeated(inner, inside or most != 1)
+        case Within(inner, _):
+            yield from _repeated(inner, inside)
+
+
+def _finite(given: Any) -> Number:
+    """A number that conditions can compute with, in its one canonical form."""
+    value = value_of(given)
+    number = number_of(value) if kind_of(value) is Kind.NUMBER else None
+    if number is None or (isinstance(number, Decimal) and not number.is_finite()):
+        raise FilterError(f"not a finite number: {given!r}")
+    return number
+
+
+def _check_duration(duration: int) -> None:
+    if isinstance(duration, bool) or not 0 < duration <= DURATION_MAX:
+        raise FilterError(f"not a duration: {duration} microseconds")
+
+
+def _check_timers(part: Part, known: frozenset[str]) -> None:
+    """Timers are named where they run, and nowhere else; a name means one of them."""
+    match part:
+        case Atom():
+            for timer in sorted((part.timers | part.domain_timers) - known):
+                raise FilterError(f"no timer {timer!r} runs at the step {part.step!r}")
+        case Timing(first, second, timer, _):
+            if timer in known:
+                raise FilterError(f"two timers are called {timer!r}")
+            _check_timers(first, known)
+            _check_timers(second, known | {timer})
+        case Concat(first, second) | Sequence(first, second):
+            _check_timers(first, known)
+            _check_timers(second, known)
+        case Either(parts) | Both(parts):
+            for each in parts:
+                _check_timers(each, known)
+        case Iterate(inner, _, _) | Within(inner, _):
+            _check_timers(inner, known)

@@ -1,0 +1,68 @@
+"""Occurrences: what patterns look at, a notification with its interval and its place in the total order.
+
+    [1;3] and [2;4]    the second comes behind the first (its end is later), but does not strongly follow it
+
+Law: for points the order is the one order of notifications (`OrderKey`); intervals are compared by their end, then
+their start (book, definition 7.2), and only then by what tells points of one instant apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from fairlead.model import Instant, Notification
+from fairlead.model.order import OrderKey
+
+__all__ = ["Occurrence", "Rank", "strongly_follows"]
+
+Rank: TypeAlias = tuple[int, int, int, str, bool, int, str]
+"""What is compared: end, start, whether it is a composite, producer or pattern, sequence, id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occurrence:
+    """A notification at its place. Two are the same iff they are the same object: a stream has each once."""
+
+    notification: Notification
+    start: int
+    end: int
+    rank: Rank = field(repr=False)
+
+    @classmethod
+    def of(cls, notification: Notification, key: OrderKey) -> Occurrence:
+        """A notification that came in, under its order key."""
+        end = key.time
+        start = _started(notification, end)
+        return cls(
+            notification,
+            start,
+            end,
+            (end, start, 0, key.producer, key.sequence is not None, key.sequence or 0, key.id),
+        )
+
+    @classmethod
+    def composite(cls, notification: Notification, start: int, end: int, pattern: str) -> Occurrence:
+        """A composite event: among those with the same interval by the hash of its pattern, then by its id."""
+        return cls(notification, start, end, (end, start, 1, pattern, False, 0, notification.id or ""))
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it has no extent in time."""
+        return self.start == self.end
+
+    def __lt__(self, other: Occurrence) -> bool:
+        return self.rank < other.rank
+
+
+def strongly_follows(later: Occurrence, earlier: Occurrence) -> bool:
+    """Whether the first is wholly behind the second; points of the same instant are ordered by their keys."""
+    if earlier.end < later.start:
+        return True
+    return earlier.is_point and later.is_point and earlier.rank < later.rank
+
+
+def _started(notification: Notification, end: int) -> int:
+    """When it began, where it says so and that is not behind its end."""
+    start = notification.get("interval.start")
+    return start.microseconds if isinstance(start, Instant) and start.microseconds <= end else end

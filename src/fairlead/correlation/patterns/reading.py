@@ -1,0 +1,91 @@
+"""Reading a language in which filters are written between its own words.
+
+    Quote[price > 100] as q followed by Trade
+
+The words, numbers and strings are those of the filter language; what stands in brackets is read by it, and its
+complaints get their place in the whole text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from fairlead.errors import FilterError, FilterSyntaxError
+from fairlead.filters import Filter, parse
+from fairlead.filters.language.lexer import END
+from fairlead.filters.language.reader import Reader
+
+if TYPE_CHECKING:
+    from fairlead.filters import Schema
+
+__all__ = ["LENGTH_MAX", "FilterReader"]
+
+LENGTH_MAX: Final = 1_000_000
+"""How many characters a text may have."""
+_PLACE: Final = re.compile(r"line (\d+), column (\d+): ([^\n]*)")
+
+
+class FilterReader(Reader):
+    """A reader that can hand parts of its text to the filter language."""
+
+    __slots__ = ("schema",)
+    WHOLE: ClassVar = "text"
+    """What is read, as complaints call it."""
+
+    def __init__(self, source: str, schema: Schema | None = None) -> None:
+        if len(source) > LENGTH_MAX:
+            what = f"a {self.WHOLE} has at most {LENGTH_MAX} characters"
+            raise FilterSyntaxError.at(source, LENGTH_MAX, what)
+        super().__init__(source)
+        self.schema = schema
+
+    def filter(self, start: int, end: int) -> Filter:
+        """The filter between two places of the source; complaints are given their place in the whole."""
+        part = self.source[start:end]
+        try:
+            return parse(part, self.schema)
+        except (FilterSyntaxError, FilterError) as error:
+            found = _PLACE.match(str(error))
+            if found is None:
+                raise self.replaced(error, start) from None
+            line, column, problem = int(found[1]), int(found[2]), found[3]
+            lines = part.split("\n")[: line - 1]
+            offset = start + sum(len(each) + 1 for each in lines) + column - 1
+            if isinstance(error, FilterError):
+                raise self.refused(problem, offset, hint=error.hint) from None
+            problem = problem.partition("; expected ")[0]
+            raise self.problem(problem, offset, expected=error.expected, hint=error.hint) from None
+
+    def enclosed(self, closing: str) -> Filter:
+        """The filter between the bracket here and the one that closes it, which are stepped over."""
+        begin = self.starts[self.at] + 1
+        self.at = self.closing(self.at)
+        if self.kinds[self.at] != closing:
+            raise self.problem("this bracket is not closed", begin - 1, expected=(closing,))
+        self.at += 1
+        return self.filter(begin, self.starts[self.at - 1])
+
+    def closing(self, opening: int) -> int:
+        """The token that closes what a token opens, or the end; half-open ranges let any bracket close any."""
+        depth = 0
+        for at in range(opening, len(self.kinds)):
+            depth += (self.kinds[at] in ("(", "[", "{")) - (self.kinds[at] in (")", "]", "}"))
+            if not depth:
+                return at
+        return len(self.kinds) - 1
+
+    def took(self, *words: str) -> bool:
+        """Step over these words, if it is they that stand here."""
+        end = self.at + len(words)
+        if tuple(self.texts[self.at : end]) != words:
+            return False
+        self.at = end
+        return True
+
+    def unexpected(self, expected: tuple[str, ...], *, hint: str | None = None) -> FilterSyntaxError:
+        """The complaint that what stands here is none of what was expected."""
+        if self.kinds[self.at] == END:
+            what = f"the {self.WHOLE} ends too early"
+            return self.problem(what, self.starts[self.at], expected=expected, hint=hint)
+        return super().unexpected(expected, hint=hint)

@@ -1,0 +1,144 @@
+"""What reading and writing patterns have in common: words, the names that nobody gave, sorts of events.
+
+    A followed by A            the steps are called A and A2
+    A then no B within 5 s     the timer is called T1, and the step that waits for it no_B
+
+Law: a name that is not written is a function of what stands to its left and of the step itself, so it need not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final
+
+from fairlead.correlation.patterns.model import Atom, Take
+from fairlead.errors import FairleadError
+from fairlead.filters import EVERYTHING, And, Attribute, Constraint, Filter, Not, Op
+from fairlead.model import Number, check_name
+
+__all__ = [
+    "TAKING",
+    "TAKING_WORDS",
+    "UNNAMED",
+    "WORDS",
+    "default_step",
+    "events_of_type",
+    "excluded",
+    "fresh",
+    "fresh_timer",
+    "narrows",
+    "negation",
+    "negative",
+    "type_in",
+]
+
+WORDS: Final = frozenset(
+    {
+        "among", "and", "any", "as", "at", "before", "else", "exactly", "followed", "giving", "limit", "no",
+        "not", "optional", "or", "same", "starting", "taking", "then", "timer", "until", "weakly", "where",
+        "with", "within", "without",
+    }
+)  # fmt: skip
+"""Words of the language: a type of this name stands in backquotes."""
+
+UNNAMED: Final = "composite"
+"""What a pattern is called unless it says otherwise."""
+TAKING: Final[dict[tuple[str, ...], Take]] = {
+    ("all", "matches"): Take.ALL,
+    ("all",): Take.ALL,
+    ("the", "first"): Take.FIRST,
+    ("first",): Take.FIRST,
+    ("one", "for", "each", "start"): Take.NEXT,
+    ("to", "the", "next"): Take.NEXT,
+    ("next",): Take.NEXT,
+    ("the", "most", "recent"): Take.RECENT,
+    ("recent",): Take.RECENT,
+    ("past", "the", "last"): Take.PAST,
+    ("past",): Take.PAST,
+}
+"""What may stand behind `taking`; of those with one meaning the first is canonical."""
+TAKING_WORDS: Final = {take: next(words for words in TAKING if TAKING[words] is take) for take in Take}
+
+
+# -- names that nobody gave ----------------------------------------------------------------------------------
+
+
+def fresh(base: str, taken: Iterable[str]) -> str:
+    """The first of base, base2, base3, … that is not taken."""
+    names = set(taken)
+    joint = "_" if base[-1].isdigit() else ""
+    number, name = 1, base
+    while name in names:
+        number += 1
+        name = f"{base}{joint}{number}"
+    return name
+
+
+def default_step(atom: Atom) -> str:
+    """What a step is called after, where nobody names it: its type, or what is not to happen."""
+    if atom.filter is None:
+        if atom.domain is None:
+            return "timeout"
+        typed = type_in(atom.domain)
+        return f"no_{_last(typed[0])}" if typed else "nothing"
+    if excluded(atom) is not None:
+        return "other"
+    typed = type_in(atom.filter)
+    return _last(typed[0]) if typed else "event"
+
+
+def fresh_timer(known: Iterable[str]) -> str:
+    """What a timer is called that nobody names, where some run already."""
+    names, number = set(known), 1
+    while f"T{number}" in names:
+        number += 1
+    return f"T{number}"
+
+
+def _last(type: str) -> str:
+    return type.rpartition(".")[2]
+
+
+# -- events --------------------------------------------------------------------------------------------------
+
+
+def events_of_type(type: str, filter: Filter = EVERYTHING) -> Filter:
+    """The events with a type that match a filter."""
+    return And.of([Constraint(Attribute("type"), Op.EQ, type), filter])
+
+
+def type_in(filter: Filter) -> tuple[str, Filter] | None:
+    """The type that a filter begins with, where it has a spelling as a name, and the rest of the filter."""
+    first, *rest = filter.parts if isinstance(filter, And) and filter.parts else (filter,)
+    match first:
+        case Constraint(Attribute("type"), Op.EQ, str(type)):
+            try:
+                return check_name(type), And.of(rest)
+            except FairleadError:
+                return None
+    return None
+
+
+def excluded(atom: Atom) -> Filter | None:
+    """E, where the atom is [¬E ⊆ Σ]: it takes what is in Σ but not in E (book 7.4.2)."""
+    last = atom.filter.parts[-1] if isinstance(atom.filter, And) and atom.filter.parts else atom.filter
+    if isinstance(last, Not) and atom.domain is not None and negation(last.part, atom.domain) == atom.filter:
+        return last.part
+    return None
+
+
+def negation(excluded: Filter, domain: Filter) -> Filter:
+    """Σ∖E: what is in a domain but not excluded."""
+    return And.of([domain, Not(excluded)])
+
+
+def narrows(filter: Filter | None, domain: Filter) -> bool:
+    """Whether a filter says what the domain says, and more: the first of the domain has to match."""
+    wide = domain.parts if isinstance(domain, And) else (domain,)
+    return isinstance(filter, And) and filter.parts[: len(wide)] == wide
+
+
+def negative(number: Number) -> Number:
+    """-number, exactly."""
+    return number.copy_negate() if isinstance(number, Decimal) else -number  # `-` would round a Decimal

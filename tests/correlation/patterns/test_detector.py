@@ -1,0 +1,57 @@
+"""The detector against the reference: the same composites, whatever the pattern and the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.correlation.patterns.composites import Composite
+from fairlead.correlation.patterns.detector import Detector
+from fairlead.correlation.patterns.model import Pattern
+from fairlead.correlation.patterns.occurrences import Occurrence
+from fairlead.correlation.patterns.reference import detect
+from fairlead.matching.brute import Brute
+from fairlead.model import Notification
+from fairlead.model.order import END, order_keys
+from fairlead.testing.patterns import patterns, streams
+
+
+def occurrences(notifications: Iterable[Notification]) -> list[Occurrence]:
+    """Notifications at their places."""
+    given = list(notifications)
+    return sorted(map(Occurrence.of, given, order_keys(given)))
+
+
+def shown(composites: Iterable[Composite]) -> list[object]:
+    """What is compared."""
+    return [
+        (each.end, each.partial, [(step, taken.notification.id) for step, taken in each.constituents], each.outputs)
+        for each in composites
+    ]
+
+
+def found(pattern: Pattern, stream: list[Occurrence], *, bounds: Iterable[int] = ()) -> list[Composite]:
+    """What the detector finds, told of the time in steps."""
+    detector = Detector(Brute())
+    detector.add("p", pattern)
+    for occurrence in stream:
+        detector.feed(occurrence)
+    return [each.composite for bound in (*bounds, END) for each in detector.advance(bound)]
+
+
+@given(patterns(), streams())
+@settings(max_examples=200)
+def test_the_detector_finds_what_the_definition_says(pattern: Pattern, given: list[Notification]) -> None:
+    stream = occurrences(given)
+    assert shown(found(pattern, stream)) == shown(detect(pattern, stream)), str(pattern)
+
+
+@given(patterns(), streams(), st.lists(st.integers(0, 40), max_size=4).map(sorted))
+@settings(max_examples=50)
+def test_it_does_not_matter_when_time_is_told(
+    pattern: Pattern, given: list[Notification], bounds: list[int]
+) -> None:
+    stream = occurrences(given)
+    assert shown(found(pattern, stream, bounds=bounds)) == shown(found(pattern, stream)), str(pattern)
