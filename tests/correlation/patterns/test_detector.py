@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.correlation.patterns.composites import Composite
-from fairlead.correlation.patterns.detector import Detector
+from fairlead.correlation.patterns.detector import Detector, Found
 from fairlead.correlation.patterns.model import Pattern
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.correlation.patterns.reference import detect
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
+from fairlead.model.encoding import notification_to_json
 from fairlead.model.order import END, order_keys
 from fairlead.testing.patterns import patterns, streams
 
@@ -27,9 +30,27 @@ def occurrences(notifications: Iterable[Notification]) -> list[Occurrence]:
 def shown(composites: Iterable[Composite]) -> list[object]:
     """What is compared."""
     return [
-        (each.end, each.partial, [(step, taken.notification.id) for step, taken in each.constituents], each.outputs)
+        (
+            each.end,
+            each.partial,
+            [(step, taken.notification.id) for step, taken in each.constituents],
+            each.outputs,
+        )
         for each in composites
     ]
+
+
+def detector_of(several: Iterable[Pattern], *, remembers: bool = False) -> Detector:
+    """A detector of several patterns."""
+    detector = Detector(Brute(), remembers=remembers)
+    for number, pattern in enumerate(several):
+        detector.add(f"p{number}", replace(pattern, name=f"n{number}"))
+    return detector
+
+
+def as_json(found: Iterable[Found]) -> list[object]:
+    """Composites to the byte."""
+    return [(each.ids, notification_to_json(each.composite.notification())) for each in found]
 
 
 def found(pattern: Pattern, stream: list[Occurrence], *, bounds: Iterable[int] = ()) -> list[Composite]:
@@ -55,3 +76,19 @@ def test_it_does_not_matter_when_time_is_told(
 ) -> None:
     stream = occurrences(given)
     assert shown(found(pattern, stream, bounds=bounds)) == shown(found(pattern, stream)), str(pattern)
+
+
+@given(st.lists(patterns(), min_size=1, max_size=3), streams(), st.integers(0, 40))
+@settings(max_examples=100)
+def test_a_detector_goes_on_where_another_one_was_left(
+    several: list[Pattern], given: list[Notification], bound: int
+) -> None:
+    stream = occurrences(given)
+    whole, first, second = (detector_of(several, remembers=True) for _ in range(3))
+    for occurrence in stream:
+        whole.feed(occurrence)
+        first.feed(occurrence)
+    expected = as_json([*whole.advance(bound), *whole.advance(END)])
+    found = first.advance(bound)
+    second.resume(json.loads(json.dumps(first.kept())))
+    assert as_json([*found, *second.advance(END)]) == expected

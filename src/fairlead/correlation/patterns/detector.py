@@ -30,18 +30,21 @@ from fairlead.correlation.patterns.automaton import Automaton
 from fairlead.correlation.patterns.composites import PARTIAL, Composite
 from fairlead.correlation.patterns.conditions import fold_of, outputs
 from fairlead.correlation.patterns.graph import Path
-from fairlead.correlation.patterns.instance import FIRST_OF_ALL, Instance
+from fairlead.correlation.patterns.instance import FIRST_OF_ALL, Instance, Kept, Seen
 from fairlead.correlation.patterns.model import Pattern, Reference, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Filter, Op
 from fairlead.filters.filter import leaves
 from fairlead.model import ABSENT, Kind, Multi, Notification, key_of, kind_of
+from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING
 
 __all__ = ["Detector", "Engine", "Found", "types_named"]
 
 _TYPE: Final = Attribute("type")
+VERSION: Final = 1
+"""Of the state that is handed over."""
 Key: TypeAlias = tuple[Hashable, ...]
 
 
@@ -85,13 +88,25 @@ class _Entry:
     level: int = 0
     asked_by: dict[str, Pattern] = field(default_factory=dict)
 
-    @property
-    def patterns(self) -> dict[Pattern, list[str]]:
-        """The patterns that differ in what their composites carry, with their ids."""
+    carried: tuple[tuple[Pattern, tuple[str, ...]], ...] = ()
+    """The patterns that differ in what their composites carry, with their ids."""
+
+    def settle(self) -> None:
+        """Note who shares it."""
         found: dict[Pattern, list[str]] = {}
         for id, pattern in self.asked_by.items():
             found.setdefault(pattern, []).append(id)
-        return found
+        self.carried = tuple((pattern, tuple(sorted(ids))) for pattern, ids in found.items())
+
+    def concern(self, matched: Iterable[int]) -> tuple[int, int]:
+        """The atoms that take an occurrence which these filters match, and those that have it in their domain."""
+        taken = domain = 0
+        for number in matched:
+            bits = self.bits.get(number)
+            if bits is not None:
+                taken |= bits[0]
+                domain |= bits[1]
+        return taken, domain
 
 
 class _Group:
@@ -197,6 +212,7 @@ class Detector:
             circle = " ◀ ".join(sorted({name for each in error.args[1] for name in _names(each)}))
             raise FilterError(f"patterns see their own composites: {circle}") from None
         self._by_id[id] = entry
+        entry.settle()
         self._arrange(levels)
 
     def remove(self, id: str) -> None:
@@ -207,6 +223,7 @@ class Detector:
             self._group_of(entry).remove(entry)
             del self._entries[entry.automaton.pattern, entry.since]
             self._release(entry)
+        entry.settle()
         self._arrange(self._leveled())
 
     def _entry(self, pattern: Pattern, since: Rank) -> _Entry:
@@ -361,12 +378,7 @@ class Detector:
                 entries.update(dict.fromkeys(starting))
         is_composite = occurrence.rank[2] == 1
         for entry in entries:
-            taken = domain = 0
-            for number in matched:
-                bits = entry.bits.get(number)
-                if bits is not None:
-                    taken |= bits[0]
-                    domain |= bits[1]
+            taken, domain = entry.concern(matched)
             if not taken | domain or occurrence.rank < entry.since:
                 continue
             if is_composite and occurrence.notification.get("type") not in entry.types:
@@ -413,6 +425,86 @@ class Detector:
             instance.forget(now)
             self._keep_or_drop(group, key, entry, instance)
 
+    # -- handing over
+
+    def kept(self) -> dict[str, Any]:
+        """The state as JSON: a detector with the same patterns goes on from it as this one would (`resume`)."""
+        if not self._remembers:
+            raise ValueError("a detector that is to hand over its state is made with remembers=True")
+        numbers: dict[Rank, int] = {}
+        occurrences: list[Any] = []
+
+        def number_of(occurrence: Occurrence) -> int:
+            number = numbers.setdefault(occurrence.rank, len(occurrences))
+            if number == len(occurrences):
+                occurrences.append([occurrence.rank, notification_to_json(occurrence.notification)])
+            return number
+
+        progress = []
+        for group in (group for groups in self._levels for group in groups.values()):
+            for cell in group.cells.values():
+                for entry, instance in cell.items():
+                    kept = instance.kept()
+                    if kept.seen:
+                        progress.append(
+                            {
+                                "pattern": entry.automaton.pattern.hash,
+                                "since": entry.since,
+                                "seen": [number_of(each.occurrence) for each in kept.seen],
+                                "after": kept.after,
+                                "started": sorted(kept.started),
+                                "consumed": sorted(kept.consumed),
+                                "until": kept.until,
+                            }
+                        )
+        held = [number_of(occurrence) for _, occurrence in sorted(self._held)]
+        return {
+            "version": VERSION,
+            "bound": self._bound,
+            "occurrences": occurrences,
+            "held": held,
+            "progress": progress,
+        }
+
+    def resume(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what another detector kept; what it had in progress for patterns unknown here is dropped."""
+        if kept["version"] != VERSION:
+            raise ValueError(f"a state of version {kept['version']}, where {VERSION} is read")
+        occurrences = []
+        for rank, encoded in kept["occurrences"]:
+            notification = notification_from_json(encoded)
+            occurrences.append(Occurrence(notification, rank[1], rank[0], _ranked(rank)))
+        matched = self._engine.match_batch([each.notification for each in occurrences])
+        entries = {(pattern.hash, since): entry for (pattern, since), entry in self._entries.items()}
+        for each in kept["progress"]:
+            entry = entries.get((each["pattern"], _ranked(each["since"])))
+            if entry is None:
+                continue
+            seen = tuple(Seen(occurrences[at], *entry.concern(matched[at])) for at in each["seen"])
+            instance = Instance.resumed(
+                entry.automaton,
+                Kept(
+                    seen,
+                    _ranked(each["after"]),
+                    frozenset(map(_ranked, each["started"])),
+                    frozenset(map(_ranked, each["consumed"])),
+                    each["until"],
+                ),
+            )
+            group = self._group_of(entry)
+            key = group.key_of(seen[0].occurrence.notification)
+            if key is not None and not instance.is_idle:
+                group.cells.setdefault(key, {})[entry] = instance
+                self._watch(group, key, entry, instance)
+        self._bound = max(self._bound, kept["bound"])
+        for at in kept["held"]:
+            self.feed(occurrences[at])
+
+
+def _ranked(given: Any) -> Rank:
+    end, start, composite, origin, has_sequence, sequence, id = given
+    return end, start, composite, origin, has_sequence, sequence, id
+
 
 def types_named(pattern: Pattern) -> frozenset[str]:
     """The types that the atoms and domains of a pattern name: `type = "spike"`, or in a list."""
@@ -449,9 +541,9 @@ def _report(entry: _Entry, paths: list[Path], end: int, found: list[Found], *, p
     steps = entry.automaton.steps
     for path in paths:
         constituents = tuple((steps[number].atom.step, occurrence) for _, number, occurrence in path)
-        for pattern, ids in entry.patterns.items():
+        for pattern, ids in entry.carried:
             given = outputs(pattern, partial_of(_value, constituents)) if pattern.outputs else ()
-            found.append(Found(Composite(pattern, constituents, end, given, partial), tuple(sorted(ids))))
+            found.append(Found(Composite(pattern, constituents, end, given, partial), ids))
 
 
 def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference) -> Any:
