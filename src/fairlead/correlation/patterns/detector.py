@@ -43,6 +43,9 @@ from fairlead.model.order import BEGINNING
 __all__ = ["Detector", "Engine", "Found", "types_named"]
 
 _TYPE: Final = Attribute("type")
+_NO_KEY: Final = frozenset({Kind.ABSENT, Kind.NAN})
+PLANS_MAX: Final = 10_000
+"""For how many sets of matching filters it is kept whom they concern."""
 VERSION: Final = 1
 """Of the state that is handed over."""
 Key: TypeAlias = tuple[Hashable, ...]
@@ -138,10 +141,38 @@ class _Group:
         """The value that tells streams apart; None where the notification is in none of them."""
         if not self._names:
             return ()
+        if len(self._names) == 1:
+            value = notification.get(self._names[0])
+            return None if kind_of(value) in _NO_KEY else key_of(value)
         values = [notification.get(name) for name in self._names]
-        if any(value is ABSENT or kind_of(value) is Kind.NAN for value in values):
+        if any(kind_of(value) in _NO_KEY for value in values):
             return None
         return tuple(map(key_of, values))
+
+
+class _Concerned:
+    """What occurrences that match certain filters mean to the patterns of a group."""
+
+    __slots__ = ("_bits", "_matched", "group", "starting")
+
+    def __init__(self, group: _Group, matched: tuple[int, ...]) -> None:
+        self.group = group
+        self.starting = tuple(
+            dict.fromkeys(entry for number in matched for entry in group.starts.get(number, ()))
+        )
+        """The patterns that may start with them."""
+        self._matched = matched
+        self._bits: dict[_Entry, tuple[int, int]] = {}
+
+    def by(self, entry: _Entry) -> tuple[int, int]:
+        """The atoms of a pattern that take such an occurrence, and those that have it in their domain."""
+        bits = self._bits.get(entry)
+        if bits is None:
+            bits = self._bits[entry] = entry.concern(self._matched)
+        return bits
+
+
+_Plan: TypeAlias = tuple[_Concerned, ...]
 
 
 class Detector:
@@ -157,7 +188,8 @@ class Detector:
         self._by_id: dict[str, _Entry] = {}
         self._levels: list[dict[tuple[str, ...], _Group]] = [{}]
         self._interested: list[dict[int, list[_Group]]] = [{}]
-        self._held: list[tuple[Rank, Occurrence]] = []
+        self._held: list[Occurrence] = []
+        self._plans: list[dict[tuple[int, ...], _Plan]] = [{}]
         self._alarms: list[list[tuple[int, int, _Group, Key, _Entry]]] = [[]]
         self._set = 0
         self._bound = BEGINNING
@@ -300,6 +332,7 @@ class Detector:
                 group.cells.setdefault(key, {})[entry] = instance
                 self._watch(group, key, entry, instance)
         self._interested = []
+        self._plans = [{} for _ in self._levels]
         for groups in self._levels:
             interested: dict[int, list[_Group]] = {}
             for group in groups.values():
@@ -317,20 +350,19 @@ class Detector:
         """Hold an occurrence until its time has passed; one whose time has passed already is a ValueError."""
         if occurrence.end < self._bound:
             raise ValueError(f"everything before {self._bound} has been found: {occurrence!r}")
-        heappush(self._held, (occurrence.rank, occurrence))
+        self._held.append(occurrence)
 
     def advance(self, bound: int) -> list[Found]:
         """All composites that end before a time, in order; nothing else will be fed that ends before it."""
-        held = []
-        while self._held and self._held[0][0][0] < bound:
-            held.append(heappop(self._held)[1])
-        matched = self._engine.match_batch([each.notification for each in held]) if held else []
+        due = sorted((each for each in self._held if each.end < bound), key=_rank)
+        self._held = [each for each in self._held if each.end >= bound]
         self._bound = max(self._bound, bound)
-        if len(self._levels) == 1:
-            found = self._run(0, list(zip(held, matched, strict=True)), bound)
-        else:
-            found = list(self._by_instants(list(zip(held, matched, strict=True)), bound))
-        return sorted(found, key=_rank)
+        stream = list(zip(due, self._matched(due), strict=True))
+        found = self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
+        return sorted(found, key=lambda each: each.composite.rank)
+
+    def _matched(self, occurrences: list[Occurrence]) -> list[list[int]]:
+        return self._engine.match_batch([each.notification for each in occurrences]) if occurrences else []
 
     def _by_instants(self, events: list[tuple[Occurrence, list[int]]], bound: int) -> Iterator[Found]:
         """Instant by instant, and within one level by level: what is found below enters above."""
@@ -349,39 +381,54 @@ class Detector:
                 found = self._run(level, stream, now + 1)
                 yield from found
                 composites = [each.composite.occurrence() for each in found]
-                batch = self._engine.match_batch([each.notification for each in composites])
-                stream = sorted([*stream, *zip(composites, batch, strict=True)], key=_place)
+                above = zip(composites, self._matched(composites), strict=True)
+                stream = sorted([*stream, *above], key=lambda each: each[0].rank)
 
     def _run(self, level: int, stream: list[tuple[Occurrence, list[int]]], bound: int) -> list[Found]:
         """Feed a level what comes before a bound, in order, with the time events in between."""
         found: list[Found] = []
-        alarms, interested = self._alarms[level], self._interested[level]
+        alarms, plans = self._alarms[level], self._plans[level]
         for occurrence, matched in stream:
             if alarms and alarms[0][0] < occurrence.end:
                 self._ring(level, occurrence.end, found)
-            groups = dict.fromkeys(group for number in matched for group in interested.get(number, ()))
-            for group in groups:
-                self._feed(group, occurrence, matched, found)
+            if matched:
+                filters = tuple(matched)
+                plan = plans.get(filters)
+                if plan is None:
+                    plan = self._plan(level, filters)
+                for concerned in plan:
+                    self._feed(concerned, occurrence, found)
         if alarms and alarms[0][0] < bound:
             self._ring(level, bound, found)
         return found
 
-    def _feed(self, group: _Group, occurrence: Occurrence, matched: list[int], found: list[Found]) -> None:
+    def _plan(self, level: int, matched: tuple[int, ...]) -> _Plan:
+        """Whom an occurrence concerns that these filters match."""
+        interested = self._interested[level]
+        groups = dict.fromkeys(group for number in matched for group in interested.get(number, ()))
+        plan = tuple(_Concerned(group, matched) for group in groups)
+        if len(self._plans[level]) >= PLANS_MAX:
+            self._plans[level].clear()
+        self._plans[level][matched] = plan
+        return plan
+
+    def _feed(self, concerned: _Concerned, occurrence: Occurrence, found: list[Found]) -> None:
+        group = concerned.group
         key = group.key_of(occurrence.notification)
         if key is None:
             return
         cell = group.cells.get(key)
-        entries: dict[_Entry, None] = dict.fromkeys(cell or ())
-        for number in matched:
-            starting = group.starts.get(number)
-            if starting:
-                entries.update(dict.fromkeys(starting))
-        is_composite = occurrence.rank[2] == 1
+        if cell is None:
+            entries: Iterable[_Entry] = concerned.starting
+        elif not concerned.starting:
+            entries = tuple(cell)
+        else:
+            entries = {**dict.fromkeys(cell), **dict.fromkeys(concerned.starting)}
         for entry in entries:
-            taken, domain = entry.concern(matched)
+            taken, domain = concerned.by(entry)
             if not taken | domain or occurrence.rank < entry.since:
                 continue
-            if is_composite and occurrence.notification.get("type") not in entry.types:
+            if occurrence.rank[2] and occurrence.notification.get("type") not in entry.types:
                 continue
             if cell is None:
                 cell = group.cells[key] = {}
@@ -403,6 +450,8 @@ class Detector:
 
     def _watch(self, group: _Group, key: Key, entry: _Entry, instance: Instance) -> None:
         """See to it that an instance is told of its next time event, and asked what it can forget."""
+        if instance.alarm is not None and (instance.due is None or instance.alarm <= instance.due):
+            return
         wanted = instance.next_alarm
         if wanted is not None and (instance.alarm is None or wanted < instance.alarm):
             instance.alarm = wanted
@@ -457,7 +506,7 @@ class Detector:
                                 "until": kept.until,
                             }
                         )
-        held = [number_of(occurrence) for _, occurrence in sorted(self._held)]
+        held = [number_of(occurrence) for occurrence in sorted(self._held)]
         return {
             "version": VERSION,
             "bound": self._bound,
@@ -558,9 +607,5 @@ def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference)
     return fold.result(state) if bound else ABSENT
 
 
-def _rank(found: Found) -> tuple[int, int, str, str]:
-    return found.composite.rank
-
-
-def _place(each: tuple[Occurrence, list[int]]) -> Rank:
-    return each[0].rank
+def _rank(occurrence: Occurrence) -> Rank:
+    return occurrence.rank

@@ -390,7 +390,9 @@ class Instance:
                 self._go_past(taken)
             case Take.PAST:
                 taken = []
-                while found := first_paths(accepted, floor, 1, self._may_start):
+                while self._after < self._newest and (
+                    found := first_paths(accepted, floor, 1, self._may_start)
+                ):
                     self._go_past(found)
                     taken += found
         if pattern.partial or pattern.take is Take.NEXT:
