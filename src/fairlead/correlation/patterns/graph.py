@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 
-__all__ = ["Constituent", "Node", "Path", "first_paths", "last_path", "starting_at", "starts_of"]
+__all__ = ["Constituent", "Node", "Path", "best_path", "first_paths", "starting_at", "starts_of"]
 
 Constituent: TypeAlias = tuple[Rank, int, Occurrence]
 """What an atom took; compared by place, then by the number of the atom."""
@@ -76,54 +76,63 @@ def _reached(
         if reached in found:
             continue
         node, least = reached
-        if any(occurrence.start < least or rank in without for rank, _, occurrence in node.taken):
-            continue
-        found.add(reached)
-        waiting.extend((each, max(least, each.floor)) for each in node.before)
-    return sorted(found, key=lambda each: each[0].number)
+        for rank, _, occurrence in node.taken:
+            if occurrence.start < least or rank in without:
+                break
+        else:
+            found.add(reached)
+            for each in node.before:
+                waiting.append((each, least if least >= each.floor else each.floor))
+    return sorted(found, key=_made) if len(found) > 1 else list(found)
 
 
-def first_paths(
-    ends: list[Node], floor: int, count: int, allowed: Allowed, without: Container[Rank] = frozenset()
-) -> list[Path]:
-    """The first paths to the ends, in order, at most `count`.
+def _made(reached: tuple[Node, int]) -> int:
+    return reached[0].number
 
-    All that a path takes starts from `floor` on, and is not among what it has to do without.
-    """
+
+def first_paths(ends: list[Node], floor: int, count: int) -> list[Path]:
+    """The first paths to the ends, in order, at most `count`; all that a path takes starts from `floor` on."""
     paths: dict[tuple[Node, int], list[Path]] = {}
-    for node, least in _reached(ends, floor, without):
-        sources = [paths.get((each, max(least, each.floor)), ()) for each in node.before]
-        if node.is_start and allowed(node):
+    for node, least in _reached(ends, floor):
+        sources = [paths.get((each, max(least, each.floor)), []) for each in node.before]
+        if node.is_start:
             sources.append([()])
         best = _merged(sources, count)
         paths[(node, least)] = [path + node.taken for path in best] if node.taken else best
-    return _merged([paths.get((node, max(floor, node.floor)), ()) for node in ends], count)
+    return _merged([paths.get((node, max(floor, node.floor)), []) for node in ends], count)
 
 
-def _merged(sources: list[Any], count: int) -> list[Path]:
+def _merged(sources: list[list[Path]], count: int) -> list[Path]:
     """The first of several lists that are in order, each path once."""
-    sources = [each for each in sources if each]
-    if len(sources) < 2:
-        return list(sources[0][:count]) if sources else []
-    if count == 1:
-        return [min((each[0] for each in sources), key=_ordered)]
-    distinct = dict.fromkeys(merge(*sources, key=_ordered))
-    return list(islice(distinct, count))
+    return list(islice(dict.fromkeys(merge(*sources, key=_ordered)), count))
 
 
-def last_path(ends: list[Node], floor: int, allowed: Allowed) -> Path | None:
-    """The last path to the ends in the order of preference."""
+def best_path(
+    ends: list[Node],
+    floor: int,
+    allowed: Allowed,
+    without: Container[Rank] = frozenset(),
+    *,
+    last: bool = False,
+) -> Path | None:
+    """The first path to the ends in the order of preference, or the last one.
+
+    It starts where it may, and takes nothing that it has to do without.
+    """
+    best = max if last else min
     paths: dict[tuple[Node, int], Path] = {}
-    for node, least in _reached(ends, floor):
-        sources = [
-            found for each in node.before if (found := paths.get((each, max(least, each.floor)))) is not None
-        ]
-        if node.is_start and allowed(node):
-            sources.append(())
+    for node, least in _reached(ends, floor, without):
+        sources: list[Path] = [()] if node.is_start and allowed(node) else []
+        for each in node.before:
+            path = paths.get((each, least if least >= each.floor else each.floor))
+            if path is not None:
+                sources.append(path)
         if sources:
-            paths[(node, least)] = max(sources, key=_ordered) + node.taken
-    reached = [path for node in ends if (path := paths.get((node, max(floor, node.floor)))) is not None]
-    return max(reached, key=_ordered) if reached else None
+            paths[(node, least)] = (
+                best(sources, key=_ordered) if len(sources) > 1 else sources[0]
+            ) + node.taken
+    found = [path for node in ends if (path := paths.get((node, max(floor, node.floor)))) is not None]
+    return best(found, key=_ordered) if found else None
 
 
 def starts_of(ends: list[Node], floor: int, allowed: Allowed) -> list[Rank]:

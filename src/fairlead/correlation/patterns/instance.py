@@ -26,7 +26,7 @@ from fairlead.correlation.patterns.automaton import (
     State,
     deadline_of,
 )
-from fairlead.correlation.patterns.graph import Node, Path, first_paths, last_path, starting_at, starts_of
+from fairlead.correlation.patterns.graph import Node, Path, best_path, first_paths, starting_at, starts_of
 from fairlead.correlation.patterns.model import Take
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 from fairlead.model import key_of
@@ -188,17 +188,23 @@ class Instance:
         self, move: Move, occurrence: Occurrence, nodes: list[Node] | None, fresh: dict[Any, Node]
     ) -> None:
         """Move all matches of a state at once: they have no registers that could tell them apart."""
-        floor = BEGINNING if move.bound is None else occurrence.end - move.bound
+        end = occurrence.end
+        floor = BEGINNING if move.bound is None else end - move.bound
         key = (move.state, move.took, floor)
         node = fresh.get(key)
         if node is None:
-            fresh[key] = node = self._node(move, _of(occurrence), (), floor)
+            self._made += 1
+            rank = occurrence.rank
+            taken = tuple([(rank, number, occurrence) for number in move.took])
+            node = Node(self._made, taken, end, True, "", (), (), [], False, floor, BEGINNING)
+            fresh[key] = node
         if nodes is None:
             node.is_start = True
             node.latest = occurrence.start
-        else:
-            node.before = nodes if not node.before else node.before + nodes
-            node.latest = max(node.latest, min(occurrence.start, max(each.latest for each in nodes)))
+            return
+        node.before = node.before + nodes if node.before else nodes
+        latest = max([each.latest for each in nodes]) if len(nodes) > 1 else nodes[0].latest
+        node.latest = max(node.latest, min(occurrence.start, latest))
 
     def _one_by_one(
         self, state: State, element: _Element, takes: int, fails: int, fresh: dict[Any, Node]
@@ -379,22 +385,22 @@ class Instance:
         floor = self._floor(end)
         match pattern.take:
             case Take.ALL:
-                taken = first_paths(accepted, floor, pattern.limit, _anywhere)
+                taken = first_paths(accepted, floor, pattern.limit)
             case Take.NEXT:
-                taken = self._one_for_each_start(accepted, floor)
+                starts = starts_of(accepted, floor, self._may_start)
+                taken = self._one_for_each_start(accepted, floor, starts)
             case Take.FIRST:
                 taken = self._consume(accepted, floor)
             case Take.RECENT:
-                last = last_path(accepted, floor, self._may_start)
-                taken = [] if last is None else [last]
-                self._go_past(taken)
+                found = best_path(accepted, floor, self._may_start, last=True)
+                taken = [] if found is None else [self._gone_past(found)]
             case Take.PAST:
                 taken = []
-                while self._after < self._newest and (
-                    found := first_paths(accepted, floor, 1, self._may_start)
-                ):
-                    self._go_past(found)
-                    taken += found
+                while self._after < self._newest:
+                    found = best_path(accepted, floor, self._may_start)
+                    if found is None:
+                        break
+                    taken.append(self._gone_past(found))
         if pattern.partial or pattern.take is Take.NEXT:
             self._started.update(path[0][0] for path in taken)
         return taken
@@ -403,27 +409,25 @@ class Instance:
         window = self._automaton.window
         return BEGINNING if window is None else end - window
 
-    def _one_for_each_start(self, ends: list[Node], floor: int) -> list[Path]:
+    def _one_for_each_start(self, ends: list[Node], floor: int, starts: list[Rank]) -> list[Path]:
         """For each start the first of its matches, in order."""
-        starts = starts_of(ends, floor, self._may_start)
-        found = [path for rank in starts for path in first_paths(ends, floor, 1, starting_at(rank))]
-        return sorted(found, key=lambda path: [each[:2] for each in path])
+        found = (best_path(ends, floor, starting_at(rank)) for rank in starts)
+        return [path for path in found if path is not None]
 
-    def _go_past(self, taken: list[Path]) -> None:
+    def _gone_past(self, path: Path) -> Path:
         """The next match starts behind what was taken; what is in progress and started before, is over."""
-        if not taken:
-            return
-        self._after = taken[-1][-1][0]
+        self._after = path[-1][0]
         if self._newest <= self._after:
             self.waiting.clear()
             self._seen.clear()
+        return path
 
     def _consume(self, accepted: list[Node], floor: int) -> list[Path]:
         """The first match, then the first of those that share nothing with it, and so on."""
         taken: list[Path] = []
-        while found := first_paths(accepted, floor, 1, _anywhere, self._consumed):
-            taken += found
-            self._consumed.update(rank for rank, _, _ in found[0])
+        while (found := best_path(accepted, floor, _anywhere, self._consumed)) is not None:
+            taken.append(found)
+            self._consumed.update(rank for rank, _, _ in found)
         if taken:
             self._again()
         return taken
@@ -449,7 +453,7 @@ class Instance:
 
         ends = list(self._in_time(time))
         starts = starts_of(ends, time - window, runs_out)
-        return [path for rank in starts for path in first_paths(ends, time - window, 1, starting_at(rank))]
+        return self._one_for_each_start(ends, time - window, starts)
 
     def _in_time(self, time: int) -> Iterator[Node]:
         """What waits and has exceeded no window by a time, neither itself nor by where it came from."""
