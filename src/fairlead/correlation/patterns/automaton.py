@@ -45,7 +45,7 @@ from fairlead.correlation.patterns.model import atoms as atoms_of
 from fairlead.errors import FilterError
 from fairlead.model import Instant
 
-__all__ = ["ACCEPTED", "Automaton", "Move", "Question", "Source", "State", "Step", "deadline_of"]
+__all__ = ["ACCEPTED", "Automaton", "Move", "Question", "Reaction", "Source", "State", "Step", "deadline_of"]
 
 ACCEPTED: Final = -1
 """The number of the state in which nothing is left."""
@@ -228,6 +228,32 @@ class Move:
     """Registers that mean nothing any more."""
 
 
+class Reaction:
+    """What an occurrence does to the matches in progress that tell nothing but their state: worked out once."""
+
+    __slots__ = ("_automaton", "_domain", "_moves", "_taken", "starts")
+
+    def __init__(self, automaton: Automaton, taken: int, domain: int) -> None:
+        self._automaton, self._taken, self._domain = automaton, taken, domain
+        self._moves: dict[int, tuple[Move, ...] | None] = {}
+        self.starts: tuple[Move, ...] = ()
+        """The moves with which matches start."""
+        for number in automaton.initial:
+            if taken & automaton.state(number).mask:
+                self.starts += self.moves(number) or ()
+
+    def moves(self, number: int) -> tuple[Move, ...] | None:
+        """Where the matches of a state go; None: it does not concern them."""
+        try:
+            return self._moves[number]
+        except KeyError:
+            mask = self._automaton.state(number).mask
+            takes, fails = self._taken & mask, self._domain & mask & ~self._taken
+            found = self._automaton.moves(number, takes, fails) if takes | fails else None
+            self._moves[number] = found
+            return found
+
+
 @dataclass(slots=True)
 class State:
     """What a match waits for. `mask` has the bit of each atom."""
@@ -288,6 +314,7 @@ class Automaton:
         """The window around the whole pattern: what is older can be forgotten."""
         self._states: list[State] = []
         self._known: dict[_Residual, int] = {}
+        self._reactions: dict[tuple[int, int], Reaction] = {}
         self.initial: tuple[int, ...] = tuple(
             self._interned(residual)
             for residual, _ in self._begin(body, strong=False)
@@ -309,6 +336,13 @@ class Automaton:
             ways = self._advanced(state.residual, taken, failing)
             known = tuple(self._move(residual, ops) for residual, ops in ways)
             state.moves[(taken, failing)] = known
+        return known
+
+    def reaction(self, taken: int, domain: int) -> Reaction:
+        """What an occurrence does that these atoms would take, and that is in the domain of these."""
+        known = self._reactions.get((taken, domain))
+        if known is None:
+            known = self._reactions[(taken, domain)] = Reaction(self, taken, domain)
         return known
 
     def explored(self, limit: int = 1_000) -> tuple[State, ...]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial as partial_of
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
+from itertools import groupby
 from typing import Any, Final, Protocol, TypeAlias
 
 from fairlead.correlation.patterns.automaton import Automaton
@@ -359,7 +360,7 @@ class Detector:
         self._bound = max(self._bound, bound)
         stream = list(zip(due, self._matched(due), strict=True))
         found = self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
-        return sorted(found, key=lambda each: each.composite.rank)
+        return list(_in_order(found))
 
     def _matched(self, occurrences: list[Occurrence]) -> list[list[int]]:
         return self._engine.match_batch([each.notification for each in occurrences]) if occurrences else []
@@ -605,6 +606,17 @@ def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference)
             state = fold.add(state, ABSENT if attribute is None else occurrence.notification.get(attribute))
             bound = True
     return fold.result(state) if bound else ABSENT
+
+
+def _in_order(found: Iterable[Found]) -> Iterator[Found]:
+    """Composites in their total order; ids are computed only where ends do not tell them apart."""
+    for _, same_end in groupby(sorted(found, key=_end), key=_end):
+        several = list(same_end)
+        yield from several if len(several) == 1 else sorted(several, key=lambda each: each.composite.rank)
+
+
+def _end(found: Found) -> int:
+    return found.composite.end
 
 
 def _rank(occurrence: Occurrence) -> Rank:

@@ -22,6 +22,7 @@ from fairlead.correlation.patterns.automaton import (
     Automaton,
     Move,
     Question,
+    Reaction,
     Source,
     State,
     deadline_of,
@@ -130,7 +131,7 @@ class Instance:
 
     def feed(self, occurrence: Occurrence, taken: int, domain: int) -> list[Path]:
         """The next occurrence: the matches that end with it and are taken."""
-        self._until = max(self._until, occurrence.end - 1)
+        self._until = occurrence.end - 1
         if self._remembers:
             self._seen.append(Seen(occurrence, taken, domain))
         accepted = self._advance(occurrence, taken, domain)
@@ -141,48 +142,63 @@ class Instance:
 
     def _advance(self, occurrence: Occurrence, taken: int, domain: int) -> list[Node]:
         """Move every match that the occurrence concerns, and start what it starts; the nodes that are accepted."""
-        automaton, waiting = self._automaton, self.waiting
         self._newest = occurrence.rank
         if occurrence.start != occurrence.end:
             self._intervals = True
+        if self._automaton.registers or self._intervals:
+            return self._advance_each(occurrence, taken, domain)
+        return self._advance_together(occurrence, self._automaton.reaction(taken, domain))
+
+    def _advance_together(self, occurrence: Occurrence, reaction: Reaction) -> list[Node]:
+        """Move all matches of a state at once: they have no registers that could tell them apart."""
+        waiting = self.waiting
         fresh: dict[Any, Node] = {}
-        one_by_one = automaton.registers > 0 or self._intervals
-        for number in list(waiting):
-            state = automaton.state(number)
-            takes = taken & state.mask
-            fails = domain & state.mask
-            if not takes | fails:
+        for number in tuple(waiting):
+            moves = reaction.moves(number)
+            if moves is None:
                 continue
-            nodes = waiting[number]
-            if one_by_one:
-                waiting[number] = self._one_by_one(state, _of(occurrence), takes, fails, fresh)
-                if not waiting[number]:
+            nodes = waiting.pop(number)
+            window = self._automaton.state(number).window
+            if window is not None and nodes[0].latest < occurrence.end - window:
+                nodes = _recent(nodes, occurrence.end - window)
+            if nodes:
+                for move in moves:
+                    self._together(move, occurrence, nodes, fresh)
+        if reaction.starts and occurrence.rank > self._after:
+            for move in reaction.starts:
+                self._together(move, occurrence, None, fresh)
+        return self._settle(fresh) if fresh else []
+
+    def _advance_each(self, occurrence: Occurrence, taken: int, domain: int) -> list[Node]:
+        """Move the matches one by one: conditions, timers or intervals tell them apart."""
+        automaton, waiting = self._automaton, self.waiting
+        element = _Element(occurrence, occurrence.start, occurrence.end)
+        fresh: dict[Any, Node] = {}
+        for number in tuple(waiting):
+            state = automaton.state(number)
+            takes, fails = taken & state.mask, domain & state.mask
+            if takes | fails:
+                staying = self._one_by_one(state, element, takes, fails, fresh)
+                if staying:
+                    waiting[number] = staying
+                else:
                     del waiting[number]
-            else:
-                del waiting[number]
-                if state.window is not None:
-                    nodes = _recent(nodes, occurrence.end - state.window)
-                if nodes:
-                    for move in automaton.moves(number, takes, fails & ~takes):
-                        self._together(move, occurrence, nodes, fresh)
         if taken & automaton.initial_mask and occurrence.rank > self._after:
-            self._start(occurrence, taken, domain, fresh)
+            self._start(element, occurrence, taken, domain, fresh)
         return self._settle(fresh)
 
-    def _start(self, occurrence: Occurrence, taken: int, domain: int, fresh: dict[Any, Node]) -> None:
+    def _start(
+        self, element: _Element, occurrence: Occurrence, taken: int, domain: int, fresh: dict[Any, Node]
+    ) -> None:
         automaton = self._automaton
         for number in automaton.initial:
             state = automaton.state(number)
             takes = taken & state.mask
             if takes & state.asking:
                 takes = self._willing(state, takes, occurrence, (None,) * automaton.registers)
-            if not takes:
-                continue
-            for move in automaton.moves(number, takes, domain & state.mask & ~takes):
-                if automaton.registers:
-                    self._moved(move, _of(occurrence), None, fresh)
-                else:
-                    self._together(move, occurrence, None, fresh)
+            if takes:
+                for move in automaton.moves(number, takes, domain & state.mask & ~takes):
+                    self._moved(move, element, None, fresh)
 
     def _together(
         self, move: Move, occurrence: Occurrence, nodes: list[Node] | None, fresh: dict[Any, Node]
@@ -194,8 +210,10 @@ class Instance:
         node = fresh.get(key)
         if node is None:
             self._made += 1
-            rank = occurrence.rank
-            taken = tuple([(rank, number, occurrence) for number in move.took])
+            rank, took = occurrence.rank, move.took
+            taken: Path = ((rank, took[0], occurrence),)
+            if len(took) > 1:
+                taken = tuple((rank, number, occurrence) for number in took)
             node = Node(self._made, taken, end, True, "", (), (), [], False, floor, BEGINNING)
             fresh[key] = node
         if nodes is None:
@@ -316,12 +334,15 @@ class Instance:
         """Put new nodes where they wait; those that are accepted come back."""
         accepted = []
         for key, node in fresh.items():
-            if node.latest < max(node.floor, self._floor(node.end)):
+            if node.latest < node.floor or (self._intervals and node.latest < self._floor(node.end)):
                 continue
-            if key[0] == ACCEPTED:
+            state = key[0]
+            if state == ACCEPTED:
                 accepted.append(node)
-                continue
-            self.waiting.setdefault(key[0], []).append(node)
+            elif state in self.waiting:
+                self.waiting[state].append(node)
+            else:
+                self.waiting[state] = [node]
             if node.is_start and self._automaton.pattern.partial and self._automaton.window is not None:
                 heappush(self._due, node.taken[0][2].start + self._automaton.window)
         return accepted
@@ -521,10 +542,6 @@ class Instance:
         instance._seen = list(kept.seen)
         instance._again()
         return instance
-
-
-def _of(occurrence: Occurrence) -> _Element:
-    return _Element(occurrence, occurrence.start, occurrence.end)
 
 
 def _anywhere(node: Node) -> bool:

@@ -1,0 +1,293 @@
+"""Standing questions: patterns and fair subscriptions over one order, which come and go while events flow.
+
+    standing = Standing(engine)
+    standing.add("p1", Question(patterns.parse("spike: A followed by B within 1 hour")), since=…, until=…)
+    standing.add("f1", Question(fair.parse("A.x < B.y")))
+    standing.advance(released, bound)        the composites that end before a bound, in their order
+    standing.relations(notification, key)    the relations that the next notification of the order completes
+
+Law: a question is answered from what stands in [since, until) of the order; when it was asked does not matter, as
+long as time had not come to `since`, nor when it is told how time passes.
+
+Answers are notifications. A composite of a pattern that has a name is public: it is published, for all to see.
+That of a pattern without a name, and a relation, is for those who asked. The same composite, or relation, for several
+is one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any, Final, Protocol
+
+from fairlead.correlation import fair, patterns
+from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.correlation.patterns.model import atoms
+from fairlead.correlation.patterns.spelling import UNNAMED
+from fairlead.filters import And, Attribute, Constraint, Filter, Op
+from fairlead.model import Array, Multi, Notification, Record
+from fairlead.model.order import BEGINNING, END, OrderKey
+
+__all__ = ["FAIR", "Answer", "Engine", "Failure", "Question", "Standing"]
+
+FAIR: Final = "fair"
+"""Who publishes the relations of fair subscriptions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: a pattern, or a fair subscription and which of its events are to be taken."""
+
+    about: patterns.Pattern | fair.Subscription
+    choice: fair.Choice = fair.Choice.FIRST_RECEIVED
+
+    @property
+    def is_public(self) -> bool:
+        """Whether all may see the answers."""
+        return isinstance(self.about, patterns.Pattern) and self.about.name != UNNAMED
+
+    @property
+    def filter(self) -> Filter:
+        """What the answers match."""
+        if isinstance(self.about, patterns.Pattern):
+            return And.of([_equal("producer", PRODUCER), _equal("pattern", self.about.hash)])
+        conjunctions = Multi(map(str, self.about.conjunctions))
+        return And.of([_equal("producer", FAIR), Constraint(Attribute("conjunction"), Op.IN, conjunctions)])
+
+    @property
+    def filters(self) -> Iterator[Filter]:
+        """The filters that are asked in order to answer it."""
+        if isinstance(self.about, patterns.Pattern):
+            for atom in atoms(self.about.body):
+                yield from (each for each in (atom.filter, atom.domain) if each is not None)
+        else:
+            for conjunction in self.about.conjunctions:
+                yield from (each for part in conjunction.components for each in part.filters.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A composite event, or a relation, at its place in the order, and the ids of the questions it answers."""
+
+    notification: Notification
+    key: OrderKey | None
+    """None where the order is that of publishing."""
+    ids: tuple[str, ...]
+    is_public: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """That a filter failed on a notification instead of answering, and the ids of the questions that have it."""
+
+    ids: tuple[str, ...]
+    notification: Notification
+    error: Exception
+
+
+class Engine(Protocol):
+    """What finds the filters that a notification matches: any of the matching engines."""
+
+    def add(self, id: int, filter: Filter, /) -> None:
+        """Take in a filter."""
+
+    def remove(self, id: int, /) -> None:
+        """Forget it."""
+
+    def match(self, notification: Notification, /) -> list[int]:
+        """The ids of all filters that match."""
+
+    def match_batch(self, notifications: Iterable[Notification], /) -> list[list[int]]:
+        """`match` of each."""
+
+
+class Standing:
+    """Questions under distinct ids, asked of one order. Not for several threads at once."""
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engines = (_Careful(engine()), _Careful(engine()))
+        self._detector = patterns.Detector(self._engines[0])
+        self._correlator: fair.Correlator[str] = fair.Correlator(self._engines[1])
+        self._questions: dict[str, Question] = {}
+        self._running: set[str] = set()
+        self._since: dict[str, int] = {}
+        """When fair subscriptions begin that have not. (A detector knows itself what is not to be seen.)"""
+        self._until: dict[str, int] = {}
+        """When questions end that have not."""
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def add(self, id: str, question: Question, since: int = BEGINNING, until: int = END) -> None:
+        """Answer a question for order times in [since, until); FilterError where patterns see themselves."""
+        if isinstance(question.about, fair.Subscription) and since != BEGINNING:
+            self._since[id] = since
+        else:
+            self._start(id, question, since)
+        self._questions[id] = question
+        if until != END:
+            self._until[id] = until
+
+    def remove(self, id: str) -> None:
+        """Answer a question no longer; an id that is not there is a KeyError."""
+        self._stop(id, self._questions.pop(id))
+
+    def _start(self, id: str, question: Question, since: int = BEGINNING) -> None:
+        if isinstance(question.about, patterns.Pattern):
+            self._detector.add(id, question.about, (since, BEGINNING, 0, "", False, 0, ""))
+        else:
+            self._correlator.add(id, question.about, question.choice)
+        self._running.add(id)
+
+    def _stop(self, id: str, question: Question) -> None:
+        self._since.pop(id, None)
+        self._until.pop(id, None)
+        if id in self._running:
+            self._running.discard(id)
+            is_pattern = isinstance(question.about, patterns.Pattern)
+            (self._detector if is_pattern else self._correlator).remove(id)
+
+    def _due(self, kind: type, bound: int) -> list[tuple[int, str]]:
+        """The questions of a kind that end up to a bound, in the order in which they do."""
+        due = ((until, id) for id, until in self._until.items() if until <= bound)
+        return sorted((until, id) for until, id in due if isinstance(self._questions[id].about, kind))
+
+    # -- patterns --------------------------------------------------------------------------------------------
+
+    def advance(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> list[Answer]:
+        """Take in what stands next in the order, and let time pass up to a bound: what was found, in order."""
+        for key, notification in released:
+            self._detector.feed(patterns.Occurrence.of(notification, key))
+        found = []
+        for until, id in self._due(patterns.Pattern, bound):
+            found += self._detector.advance(until)  # what ends there, or later, is not its answer any more
+            self._stop(id, self._questions[id])
+        found += self._detector.advance(bound)
+        # A pattern that was asked at two times is detected twice, from either on; a composite is one all the same.
+        return [_composed(list(same)) for _, same in groupby(found, lambda each: each.composite.rank)]
+
+    # -- fair subscriptions ----------------------------------------------------------------------------------
+
+    def relations(self, notification: Notification, key: OrderKey | None = None) -> list[Answer]:
+        """What the next notification of the established order completes; without a key, whenever that is."""
+        if key is not None:
+            self._turn(key.time)
+        found: dict[str, tuple[Notification, list[str]]] = {}
+        for id, relation in self._correlator.feed(notification):
+            related = _related(relation)
+            found.setdefault(related.id or "", (related, []))[1].append(id)
+        return [
+            Answer(related, key and OrderKey(key.time, FAIR, None, id), tuple(ids), is_public=False)
+            for id, (related, ids) in found.items()
+        ]
+
+    def _turn(self, time: int) -> None:
+        """Time has come to here: some fair subscriptions end, others begin."""
+        for _, id in self._due(fair.Subscription, time):
+            self._stop(id, self._questions[id])
+        for id in [id for id, since in self._since.items() if since <= time]:
+            del self._since[id]
+            self._start(id, self._questions[id])
+
+    # -- failures --------------------------------------------------------------------------------------------
+
+    def take_failures(self) -> list[Failure]:
+        """The filters that have failed since this was asked last."""
+        return [
+            Failure(
+                tuple(id for id, each in self._questions.items() if filter in each.filters),
+                notification,
+                error,
+            )
+            for engine in self._engines
+            for filter, notification, error in engine.take_failures()
+        ]
+
+
+class _Careful:
+    """An engine that goes on where a filter fails: that filter does not match, and the failure is kept."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._filters: dict[int, Filter] = {}
+        self._failures: list[tuple[Filter, Notification, Exception]] = []
+
+    def add(self, id: int, filter: Filter) -> None:
+        self._engine.add(id, filter)
+        self._filters[id] = filter
+
+    def remove(self, id: int) -> None:
+        self._engine.remove(id)
+        del self._filters[id]
+
+    def match(self, notification: Notification) -> list[int]:
+        try:
+            return self._engine.match(notification)
+        except Exception:  # asked one by one, only those miss out that have the filter
+            return [id for id, filter in self._filters.items() if self._matches(filter, notification)]
+
+    def match_batch(self, notifications: Iterable[Notification]) -> list[list[int]]:
+        given = list(notifications)
+        try:
+            return self._engine.match_batch(given)
+        except Exception:
+            return [self.match(each) for each in given]
+
+    def take_failures(self) -> list[tuple[Filter, Notification, Exception]]:
+        failures, self._failures = self._failures, []
+        return failures
+
+    def _matches(self, filter: Filter, notification: Notification) -> bool:
+        try:
+            return filter.matches(notification)
+        except Exception as error:
+            self._failures.append((filter, notification, error))
+            return False
+
+
+# -- answers -------------------------------------------------------------------------------------------------
+
+
+def _composed(found: list[patterns.Found]) -> Answer:
+    """A composite event that was found for several."""
+    composite = found[0].composite
+    notification = composite.notification()
+    key = OrderKey(composite.end, PRODUCER, None, notification.id or "")
+    ids = sorted({id for each in found for id in each.ids})
+    return Answer(notification, key, tuple(ids), Question(composite.pattern).is_public)
+
+
+def _related(relation: fair.Relation) -> Notification:
+    """A relation as a notification: it happens with the last of its events, and its id says which they are."""
+    names = [f"{each.type}[{each.index}]" for each in relation.conjunction.instances]
+    constituents = [_named(*each) for each in zip(names, relation.events, strict=True)]
+    conjunction = str(relation.conjunction)
+    digest = blake2b(f"{conjunction}\0{relation.number}".encode(), digest_size=16)
+    for event in relation.events:
+        for part in (event.producer, event.id or ""):
+            digest.update(b"%d:" % len(part.encode()) + part.encode())
+    id, times = digest.hexdigest(), [event.time for event in relation.events if event.time is not None]
+    fields: dict[str, Any] = {
+        "type": "relation",
+        "id": id,
+        "producer": FAIR,
+        "conjunction": conjunction,
+        "number": relation.number,
+        "constituents": Array(tuple(constituents)),
+        "events": Array(tuple(event.attributes for event in relation.events)),
+    }
+    time = max(times, default=None)
+    if time is not None:
+        fields["time"] = time
+    return Notification(Record(fields), id=id, producer=FAIR, time=time)
+
+
+def _named(step: str, event: Notification) -> Record:
+    fields: dict[str, Any] = {"step": step, "producer": event.producer, "id": event.id}
+    return Record(fields if event.time is None else {**fields, "time": event.time})
+
+
+def _equal(name: str, value: str) -> Filter:
+    return Constraint(Attribute(name), Op.EQ, value)
