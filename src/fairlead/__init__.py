@@ -21,11 +21,14 @@ if TYPE_CHECKING:
         Bus,
         BusClosed,
         Delivery,
+        Detection,
         NotAdvertised,
         Subscription,
         SubscriptionEnded,
         SubscriptionRefused,
     )
+    from fairlead.correlation.patterns import Pattern
+    from fairlead.correlation.patterns.building import event
     from fairlead.errors import (
         ExtensionError,
         FairleadError,
@@ -57,6 +60,7 @@ __all__ = [
     "Bus",
     "BusClosed",
     "Delivery",
+    "Detection",
     "Explanation",
     "ExtensionError",
     "FairleadError",
@@ -68,6 +72,7 @@ __all__ = [
     "Multi",
     "NotAdvertised",
     "Notification",
+    "Pattern",
     "Point",
     "Record",
     "Rectangle",
@@ -80,6 +85,7 @@ __all__ = [
     "ValueRefused",
     "__version__",
     "covers",
+    "event",
     "explain",
     "identical",
     "merge",
@@ -91,9 +97,11 @@ __all__ = [
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.bus": (
-        *("Advertisement", "Bus", "BusClosed", "Delivery", "NotAdvertised", "Subscription"),
+        *("Advertisement", "Bus", "BusClosed", "Delivery", "Detection", "NotAdvertised", "Subscription"),
         *("SubscriptionEnded", "SubscriptionRefused"),
     ),
+    "fairlead.correlation.patterns": ("Pattern",),
+    "fairlead.correlation.patterns.building": ("event",),
     "fairlead.errors": (
         *("ExtensionError", "FairleadError", "FilterError", "FilterSyntaxError", "SchemaError"),
         *("Undecided", "ValueRefused"),

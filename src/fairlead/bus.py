@@ -20,6 +20,11 @@ delivered in the one total order of all runtimes (`fairlead.model.order`): the s
 deliveries, to the byte, in whatever order it was published, provided that the disorder stays within the
 allowed lateness. What comes later goes to `on_late`. A subscription holds for order keys, from the watermark on.
 
+**Patterns.** `detect` asks for several notifications together: for composite events in the total order of what is
+published, or for the relations of a fair subscription (`fairlead.correlation`). Patterns wait for the watermark,
+on a live bus too, where all else is delivered at once. Answers are notifications. Those of a pattern with a name
+are published: behind what was published at the instant where they end.
+
 **Subscribers.** Subscriptions made under one `subscriber` name are one subscriber's: they share a receiver
 (a callback or a queue), and a notification that matches several of them is delivered once, with their ids.
 A subscription without that name is a subscriber of its own.
@@ -32,7 +37,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
@@ -50,11 +55,14 @@ from fairlead.filters.language import parse
 from fairlead.matching import Engine, Statistics, engine_named
 from fairlead.model import Instant, Notification, Record
 from fairlead.model.encoding import record_hash
-from fairlead.model.order import LatestIdentities, OrderKey
+from fairlead.model.order import BEGINNING, END, LatestIdentities, OrderKey
 
 if TYPE_CHECKING:
     from fairlead.audit import Event
     from fairlead.audit.recorder import Recorder
+    from fairlead.correlation import fair, patterns
+    from fairlead.correlation.patterns.building import Expression
+    from fairlead.correlation.standing import Answer, Question, Standing
     from fairlead.filters.schema import Schema
 
 __all__ = [
@@ -63,6 +71,7 @@ __all__ = [
     "BusClosed",
     "BusStatistics",
     "Delivery",
+    "Detection",
     "NotAdvertised",
     "Subscription",
     "SubscriptionEnded",
@@ -78,7 +87,8 @@ Order: TypeAlias = Literal["live", "ordered"]
 REMEMBERED: Final = 1_000_000
 """How many identities a bus remembers unless told otherwise: a duplicate is known among that many."""
 COUNTED: Final = (
-    *("published", "duplicates", "late", "not_advertised", "delivered", "withdrawn", "dropped", "errors"),
+    *("published", "duplicates", "late", "not_advertised", "composites", "delivered", "withdrawn", "dropped"),
+    "errors",
 )
 OBJECT: Final = "object"
 ERRORS_KEPT: Final = 100
@@ -103,10 +113,12 @@ class BusStatistics:
     published: int
     duplicates: int
     late: int
-    """Came after the watermark had passed their place in the order."""
+    """Came after the watermark had passed their place in the order. (On a live bus, patterns did not see them.)"""
     held: int
     """Wait for the watermark."""
     not_advertised: int
+    composites: int
+    """Composite events, and relations, that were found."""
     delivered: int
     """Handed over to a callback or a queue."""
     withdrawn: int
@@ -125,7 +137,8 @@ class Bus:
     """Publish and subscribe within one process. Thread-safe.
 
     `order` is "live" (at once, in the order of publishing) or "ordered" (by the one total order, once the
-    newest event time is `lateness_us` microseconds ahead); `on_late` is called with what comes too late.
+    newest event time is `lateness_us` microseconds ahead); `on_late` is called with what comes too late. On a live
+    bus these two are about patterns, which see what is published in the total order in either case.
     `schema` checks what is published and is what filters are read with. `engine` names the matching engine.
     `clock` stamps notifications that come without a time; without a clock they have none. `on_error` is
     called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
@@ -157,13 +170,18 @@ class Bus:
         self._engine: Engine[str] = engine_named(engine) if isinstance(engine, str) else engine
         self._subscriptions: dict[str, Subscription] = {}
         # Only subscribers that were named: the others cannot be joined.
-        self._by_filter: dict[tuple[str, Filter], dict[str, Subscription]] = {}
+        self._by_question: dict[tuple[str, Hashable], dict[str, Subscription]] = {}
         self._receivers: dict[str, _Receiver] = {}
         self._advertised: dict[str, dict[Filter, Advertisement]] = {}
         self._identities = LatestIdentities(remembered)
-        self._queue = _queue(order, lateness_us, on_late)
+        self._is_ordered = _is_ordered(order)
+        self._lateness_us = lateness_us
+        # On a live bus only patterns look at it: everything else does not wait.
+        self._queue = OrderedQueue(lateness_us)
         self._on_late = on_late
         self._validity: dict[str, Validity] = {}
+        self._standing: Standing | None = None  # while there are patterns
+        self._correlating = engine if isinstance(engine, str) else "columnar"
         self._objects = itertools.count(1)
         self._ids_made = 0
         self._pending: deque[_Handover | None] = deque()
@@ -188,58 +206,110 @@ class Bus:
         notification = self._stamped(notification)
         if self._trace is not None:
             self._trace.check(notification)
-        if self._queue is not None:
-            return self._publish_ordered(self._queue, notification, digest)
+        if self._is_ordered:
+            return self._publish_ordered(notification, digest)
         with self._lock:
             self._check_open()
             self._check_advertised(notification)
-            matching, failures = self._matching(notification)
+            matched = self._matching(notification)
             identified = self._identities.take(notification, digest)
             if identified is None:
                 self._counts["duplicates"] += 1
                 return None
             self._counts["published"] += 1
-            if self._trace is not None:
-                self._trace.published(identified)
-            self._pending.extend(self._handovers(identified, matching))
-        self._report(failures, identified)
-        self._hand_over()
+            failures = self._enter(identified, matched)
+            if self._standing is not None and self._standing.has_patterns:
+                self._counts["late"] += self._queue.add(identified) is Arrival.LATE
+                failures += self._release()
+            late = self._queue.take_late()
+        self._conclude(failures, late)
         return identified
 
-    def _publish_ordered(
-        self, queue: OrderedQueue, notification: Notification, digest: str | None
-    ) -> Notification | None:
+    def _publish_ordered(self, notification: Notification, digest: str | None) -> Notification | None:
         if digest is not None and digest.startswith(OBJECT):
             notification = replace(notification, id=digest)
         with self._lock:
             self._check_open()
             self._check_advertised(notification)
-            arrival, identified = queue.take(notification)
+            arrival, identified = self._queue.take(notification)
             self._counts[_COUNTED_AS[arrival]] += 1
-            late = queue.take_late()
-            failures = self._release(queue)
-        for subscriptions, released in failures:
-            self._report(subscriptions, released)
+            late = self._queue.take_late()
+            failures = self._release()
+        self._conclude(failures, late)
+        return None if arrival is Arrival.DUPLICATE else identified
+
+    def advance(self, to: Instant | None = None) -> None:
+        """Let time pass: nothing that happened before `to` is still to come, and what comes all the same is late.
+
+        Without `to`, up to what the bus's clock says, less the allowed lateness. That something is absent is known
+        when its time has passed; where events are rare, somebody has to say so.
+        """
+        if to is None:
+            if self._clock is None:
+                raise ValueError("to when? the bus has no clock: advance(Instant(…)), or Bus(clock=…)")
+            to = Instant(self._clock().microseconds - self._lateness_us)
+        with self._lock:
+            self._check_open()
+            self._queue.punctuate(to.microseconds)
+            failures = self._release()
+        self._conclude(failures)
+
+    def _release(self) -> list[_Failed]:
+        """What the watermark has passed enters now, in the total order, and with it what patterns find there."""
+        released = self._queue.release()
+        if self._is_ordered:
+            released = [each for each in released if self._was_advertised(each[1])]
+        answers: deque[Answer] = deque()
+        failed: list[_Failed] = []
+        if self._standing is not None and self._standing.has_patterns:
+            answers.extend(self._standing.advance(released, self._queue.watermark))
+            failed += self._failed_filters(self._standing)
+        if self._is_ordered:
+            for key, notification in released:
+                while answers and answers[0].key is not None and answers[0].key.time < key.time:
+                    failed += self._answer(answers.popleft())
+                failed += self._enter(notification, self._matching(notification), key)
+        for answer in answers:
+            failed += self._answer(answer)
+        return failed
+
+    def _answer(self, answer: Answer) -> list[_Failed]:
+        """Those who asked get an answer and, where it is public, all whose subscriptions match it."""
+        self._counts["composites"] += 1
+        key = answer.key if self._is_ordered else None
+        if answer.is_public:
+            return self._enter(answer.notification, self._matching(answer.notification), key, answer.ids)
+        self._pending.extend(self._handovers(answer.notification, [*answer.ids], key, is_public=False))
+        return []
+
+    def _enter(
+        self,
+        notification: Notification,
+        matched: tuple[list[str], _Failures],
+        key: OrderKey | None = None,
+        asked_by: tuple[str, ...] = (),
+    ) -> list[_Failed]:
+        """Hand the next notification of the bus's one order, and what it completes, to those concerned."""
+        matching, failures = matched
+        if key is not None:
+            matching = [id for id in matching if id not in self._validity or key in self._validity[id]]
+        if self._trace is not None:
+            self._trace.published(notification, key)
+        self._pending.extend(self._handovers(notification, [*matching, *asked_by], key))
+        failed: list[_Failed] = [(failures, notification)] if failures else []
+        if self._standing is not None:
+            for relation in self._standing.relations(notification, key):
+                failed += self._answer(relation)
+            failed += self._failed_filters(self._standing)
+        return failed
+
+    def _conclude(self, failures: list[_Failed], late: Iterable[Late] = ()) -> None:
+        """Without the lock: report what went wrong, then hand over."""
+        for subscriptions, notification in failures:
+            self._report(subscriptions, notification)
         for each in late:
             self._tell_late(each)
         self._hand_over()
-        return None if arrival is Arrival.DUPLICATE else identified
-
-    def _release(self, queue: OrderedQueue) -> list[tuple[_Failures, Notification]]:
-        """What the watermark has passed is matched now, in the total order."""
-        failed = []
-        for key, notification in queue.release():
-            if not self._is_advertised(notification):  # any more: what held for larger order keys was revoked
-                self._counts["not_advertised"] += 1
-                continue
-            matching, failures = self._matching(notification)
-            valid = [id for id in matching if id not in self._validity or key in self._validity[id]]
-            if self._trace is not None:
-                self._trace.published(notification, key)
-            self._pending.extend(self._handovers(notification, valid, key))
-            if failures:
-                failed.append((failures, notification))
-        return failed
 
     def advertise(self, filter: str | Filter, producer: str = "") -> Advertisement:
         """Announce what a producer will publish; from now on it can publish nothing else (book 2.5.4).
@@ -298,44 +368,121 @@ class Bus:
 
         On an ordered bus it holds for order times in [since, until); what the watermark has passed is gone.
         """
-        if callback is not None and not callable(callback):
-            raise SubscriptionRefused(f"the callback cannot be called: {callback!r}")
+        _check_callable(callback)
         parsed = self._parsed(filter)
-        if self._queue is None and (since is not None or until is not None):
+        if not self._is_ordered and (since is not None or until is not None):
             raise SubscriptionRefused(
                 "`since` and `until` are places in the total order", hint='make the bus with order="ordered"'
             )
         with self._lock:
-            self._check_open()
-            known = {} if subscriber is None else self._by_filter.get((subscriber, parsed), {})
-            existing = next(iter(known.values()), None) if id is None else known.get(id)
+            existing = self._existing(parsed, callback, id, subscriber)
             if existing is not None:
-                existing._receiver.check_same(callback)
                 return existing
-            identity = self._fresh_id() if id is None else id
-            if identity in self._subscriptions:
-                raise SubscriptionRefused(f"the id {identity!r} is taken", hint="leave it out to get one")
-            receiver = None if subscriber is None else self._receivers.get(subscriber)
-            if receiver is None:
-                receiver = _Receiver(callback, maxsize, overflow)
-            else:
-                receiver.check_same(callback)
+            identity, receiver = self._entrance(callback, id, subscriber, maxsize, overflow)
             if self._trace is not None:
                 self._trace.check(parsed)
             self._engine.add(identity, parsed)
-            validity = self._admitted(since, until)
+            validity = self._admitted(since, until) if self._is_ordered else Validity()
             if validity != Validity():
                 self._validity[identity] = validity
             name = identity if subscriber is None else subscriber
             subscription = Subscription(self, identity, name, parsed, receiver)
-            self._subscriptions[identity] = subscription
-            receiver.active.add(identity)
-            if subscriber is not None:
-                self._by_filter.setdefault((subscriber, parsed), {})[identity] = subscription
-                self._receivers[subscriber] = receiver
+            self._admit(subscription, is_joinable=subscriber is not None)
             if self._trace is not None:
                 self._trace.subscribed(name, identity, parsed, validity)
             return subscription
+
+    def detect(
+        self,
+        pattern: str | patterns.Pattern | Expression | fair.Subscription,
+        callback: Callback | None = None,
+        *,
+        id: str | None = None,
+        subscriber: str | None = None,
+        maxsize: int | None = None,
+        overflow: Overflow = "block",
+        since: Instant | None = None,
+        until: Instant | None = None,
+        choice: fair.Choice | None = None,
+    ) -> Detection:
+        """Subscribe to the composite events of a pattern: text, a `Pattern`, or what Python calls have built.
+
+        A pattern is about the total order: it sees what happens in [since, until), from the watermark on. On a
+        live bus, what is published is held for patterns, though it is delivered at once; what comes too late for
+        them is counted and told to `on_late`. The composites of a pattern with a name, `spike: A followed by B`,
+        are published for all to see.
+
+        A fair subscription (`fair.parse(…)`) gives the relations that it delivers, by the `choice` of which events
+        to take. Its established order is that of the bus; on a live one, the order of publishing.
+
+        All else is as in `subscribe`.
+        """
+        from fairlead.correlation.standing import Standing
+
+        _check_callable(callback)
+        question = self._question(pattern, choice)
+        in_time = self._is_ordered or question.is_pattern
+        if not in_time and (since is not None or until is not None):
+            raise SubscriptionRefused(
+                "`since` and `until` are places in the total order", hint='make the bus with order="ordered"'
+            )
+        with self._lock:
+            existing = self._existing(question, callback, id, subscriber)
+            if existing is not None:
+                assert isinstance(existing, Detection), "a question is not a filter"
+                return existing
+            identity, receiver = self._entrance(callback, id, subscriber, maxsize, overflow)
+            if self._trace is not None:
+                self._trace.check(question.filter)
+            validity = self._admitted(since, until) if in_time else Validity()
+            standing = self._standing
+            if standing is None:
+                standing = Standing(lambda: engine_named(self._correlating))
+            standing.add(identity, question, _time(validity.since, BEGINNING), _time(validity.until, END))
+            self._standing = standing
+            name = identity if subscriber is None else subscriber
+            detection = Detection(self, identity, name, question, receiver)
+            self._admit(detection, is_joinable=subscriber is not None)
+            if self._trace is not None and question.is_public:
+                self._trace.detecting(name, identity, question.filter, validity)
+            return detection
+
+    def _existing(
+        self, asked: Hashable, callback: Callback | None, id: str | None, subscriber: str | None
+    ) -> Subscription | None:
+        """The subscription of a subscriber that asks the same already, under that id where there is one."""
+        self._check_open()
+        known = {} if subscriber is None else self._by_question.get((subscriber, asked), {})
+        existing = next(iter(known.values()), None) if id is None else known.get(id)
+        if existing is not None:
+            existing._receiver.check_same(callback)
+        return existing
+
+    def _entrance(
+        self,
+        callback: Callback | None,
+        id: str | None,
+        subscriber: str | None,
+        maxsize: int | None,
+        overflow: Overflow,
+    ) -> tuple[str, _Receiver]:
+        """The id of a new subscription, and where its notifications go."""
+        identity = self._fresh_id() if id is None else id
+        if identity in self._subscriptions:
+            raise SubscriptionRefused(f"the id {identity!r} is taken", hint="leave it out to get one")
+        receiver = None if subscriber is None else self._receivers.get(subscriber)
+        if receiver is None:
+            return identity, _Receiver(callback, maxsize, overflow)
+        receiver.check_same(callback)
+        return identity, receiver
+
+    def _admit(self, subscription: Subscription, *, is_joinable: bool) -> None:
+        self._subscriptions[subscription.id] = subscription
+        subscription._receiver.active.add(subscription.id)
+        if is_joinable:
+            key = subscription.subscriber, subscription._asked
+            self._by_question.setdefault(key, {})[subscription.id] = subscription
+            self._receivers[subscription.subscriber] = subscription._receiver
 
     def unsubscribe(self, subscription: Subscription | str) -> bool:
         """End a subscription, given itself or its id; False where it was not active.
@@ -347,20 +494,31 @@ class Bus:
             found = self._subscriptions.get(identity)
             if found is None or (isinstance(subscription, Subscription) and found is not subscription):
                 return False
-            self._engine.remove(identity)
+            if isinstance(found, Detection):
+                self._ask_no_more(found)
+            else:
+                self._engine.remove(identity)
             del self._subscriptions[identity]
             self._validity.pop(identity, None)
             last = found._receiver.leave(identity)
-            if self._trace is not None:  # not before: a delivery may begin up to here
+            if self._trace is not None and found._is_recorded:  # not before: a delivery may begin up to here
                 self._trace.unsubscribed(found.subscriber, identity)
             if self._receivers.get(found.subscriber) is found._receiver:
-                alike = self._by_filter[found.subscriber, found.filter]
+                alike = self._by_question[found.subscriber, found._asked]
                 del alike[identity]
                 if not alike:
-                    del self._by_filter[found.subscriber, found.filter]
+                    del self._by_question[found.subscriber, found._asked]
                 if last:
                     del self._receivers[found.subscriber]
             return True
+
+    def _ask_no_more(self, detection: Detection) -> None:
+        assert self._standing is not None, "it holds what is asked"
+        self._standing.remove(detection.id)
+        if not len(self._standing):
+            self._standing = None
+            if not self._is_ordered:  # nobody looks at what is held
+                self._queue = OrderedQueue(self._lateness_us)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
@@ -389,21 +547,17 @@ class Bus:
             if self._closed:
                 return
             self._closed = True
-            failures = []
-            if self._queue is not None:
-                self._queue.close()  # the final punctuation
-                failures = self._release(self._queue)
+            self._queue.close()  # the final punctuation
+            failures = self._release()
             self._pending.append(None)  # stands for the end: behind all that was published
-        for subscriptions, released in failures:
-            self._report(subscriptions, released)
-        self._hand_over()
+        self._conclude(failures)
 
     def statistics(self) -> BusStatistics:
         """What the bus holds and has done."""
         with self._lock:
             return BusStatistics(
                 **self._counts,
-                held=0 if self._queue is None else len(self._queue),
+                held=len(self._queue),
                 subscribers=len({subscription._receiver for subscription in self._subscriptions.values()}),
                 subscriptions=len(self._subscriptions),
                 advertisements=sum(map(len, self._advertised.values())),
@@ -424,6 +578,25 @@ class Bus:
         if isinstance(filter, Filter):
             return filter
         return parse(filter, self._schema)
+
+    def _question(
+        self, given: str | patterns.Pattern | Expression | fair.Subscription, choice: fair.Choice | None
+    ) -> Question:
+        from fairlead.correlation import fair, patterns
+        from fairlead.correlation.patterns.building import Expression
+        from fairlead.correlation.standing import Question
+
+        if isinstance(given, fair.Subscription):
+            return Question(given, choice or fair.Choice.FIRST_RECEIVED)
+        if choice is not None:
+            raise SubscriptionRefused(
+                "a pattern says itself what it takes", hint="`choice` goes with a fair subscription"
+            )
+        if isinstance(given, str):
+            return Question(patterns.parse(given, self._schema))
+        if not isinstance(given, patterns.Pattern | Expression):
+            raise SubscriptionRefused(f"no pattern: {given!r}", hint="text, a Pattern, or event(…).then(…)")
+        return Question(given.pattern if isinstance(given, Expression) else given)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -454,6 +627,12 @@ class Bus:
         active = self._advertised.get(notification.producer)
         return active is None or any(filter.matches(notification) for filter in active)
 
+    def _was_advertised(self, notification: Notification) -> bool:
+        """Whether what was held is advertised still: what held for larger order keys may be revoked."""
+        is_advertised = self._is_advertised(notification)
+        self._counts["not_advertised"] += not is_advertised
+        return is_advertised
+
     def _check_advertised(self, notification: Notification) -> None:
         if self._is_advertised(notification):
             return
@@ -469,8 +648,6 @@ class Bus:
 
     def _admitted(self, since: Instant | None, until: Instant | None) -> Validity:
         """For which order keys a subscription that is made now holds."""
-        if self._queue is None:
-            return Validity()
         bounds = (None if each is None else OrderKey.first_at(each.microseconds) for each in (since, until))
         return Validity(*bounds).admitted_at(self._queue.watermark)
 
@@ -496,14 +673,25 @@ class Bus:
             matching, failures = [], []
             for identity, subscription in self._subscriptions.items():
                 try:
-                    if subscription.filter.matches(notification):
+                    if not isinstance(subscription, Detection) and subscription.filter.matches(notification):
                         matching.append(identity)
                 except Exception as error:
                     failures.append((subscription, error))
             return matching, failures
 
+    def _failed_filters(self, standing: Standing) -> list[_Failed]:
+        return [
+            ([(self._subscriptions[id], each.error) for id in each.ids], each.notification)
+            for each in standing.take_failures()
+        ]
+
     def _handovers(
-        self, notification: Notification, matching: list[str], key: OrderKey | None = None
+        self,
+        notification: Notification,
+        matching: list[str],
+        key: OrderKey | None = None,
+        *,
+        is_public: bool = True,
     ) -> list[_Handover]:
         """One delivery for each subscriber with a matching subscription."""
         concerned: dict[_Receiver, list[Subscription]] = {}
@@ -514,7 +702,7 @@ class Bus:
             Delivery(found[0].subscriber, notification, tuple(sorted(each.id for each in found)), key)
             for found in concerned.values()
         ]
-        handovers = list(map(_Handover, concerned, deliveries))
+        handovers = [_Handover(*each, is_public) for each in zip(concerned, deliveries, strict=True)]
         return sorted(handovers, key=lambda each: each.delivery.subscriber) if key else handovers
 
     def _hand_over(self) -> None:
@@ -542,7 +730,7 @@ class Bus:
             for subscription in self.subscriptions:
                 self.unsubscribe(subscription)
         else:
-            self._notify(handover.receiver, handover.delivery)
+            self._notify(handover)
         return True
 
     def _rest(self) -> None:
@@ -550,13 +738,14 @@ class Bus:
             self._handing_over = None
             self._idle.notify_all()
 
-    def _notify(self, receiver: _Receiver, delivery: Delivery) -> None:
+    def _notify(self, handover: _Handover) -> None:
         outcomes: tuple[str, ...]
         try:
-            outcomes = receiver.receive(delivery, self._trace)
+            trace = self._trace if handover.is_public else None
+            outcomes = handover.receiver.receive(handover.delivery, trace)
         except Exception as error:  # one subscriber's failure is not the others'
             outcomes = ("delivered",)
-            self._failed(receiver, delivery, error)
+            self._failed(handover.receiver, handover.delivery, error)
         with self._lock:
             for outcome in outcomes:
                 self._counts[outcome] += 1
@@ -609,6 +798,16 @@ class Subscription:
         self.id = id
         self.subscriber = subscriber
         self.filter = filter
+
+    @property
+    def _asked(self) -> Hashable:
+        """What a subscriber asks for once."""
+        return self.filter
+
+    @property
+    def _is_recorded(self) -> bool:
+        """Whether a trace has it: what is delivered for it was published."""
+        return True
 
     @property
     def active(self) -> bool:
@@ -669,7 +868,30 @@ class Subscription:
 
     def __repr__(self) -> str:
         state = "" if self.active else ", closed"
-        return f"<Subscription {self.id!r} of {self.subscriber!r}: {self.filter}{state}>"
+        return f"<{type(self).__name__} {self.id!r} of {self.subscriber!r}: {self._asked}{state}>"
+
+
+class Detection(Subscription):
+    """A subscription to what a pattern, or a fair subscription, finds. Its filter is what the answers match."""
+
+    __slots__ = ("_question",)
+
+    def __init__(self, bus: Bus, id: str, subscriber: str, question: Question, receiver: _Receiver) -> None:
+        super().__init__(bus, id, subscriber, question.filter, receiver)
+        self._question = question
+
+    @property
+    def pattern(self) -> patterns.Pattern | fair.Subscription:
+        """What is asked."""
+        return self._question.about
+
+    @property
+    def _asked(self) -> Hashable:
+        return self._question
+
+    @property
+    def _is_recorded(self) -> bool:
+        return self._question.is_public
 
 
 @dataclass(frozen=True, slots=True)
@@ -678,6 +900,8 @@ class _Handover:
 
     receiver: _Receiver
     delivery: Delivery
+    is_public: bool
+    """Whether the notification was published: an answer may be for those only who asked."""
 
 
 class _Receiver:
@@ -770,6 +994,7 @@ class _Receiver:
 
 
 _Failures: TypeAlias = list[tuple[Subscription, Exception]]
+_Failed: TypeAlias = tuple[_Failures, Notification]
 _COUNTED_AS: Final = {
     Arrival.HELD: "published",
     Arrival.LATE: "late",
@@ -777,14 +1002,19 @@ _COUNTED_AS: Final = {
 }
 
 
-def _queue(order: Order, lateness_us: int, on_late: Callable[[Late], object] | None) -> OrderedQueue | None:
-    if order == "ordered":
-        return OrderedQueue(lateness_us)
-    if order != "live":
+def _is_ordered(order: Order) -> bool:
+    if order not in ("live", "ordered"):
         raise ValueError(f"the order is 'live' or 'ordered', not {order!r}")
-    if lateness_us or on_late is not None:
-        raise ValueError('nothing is late on a live bus: lateness and on_late go with order="ordered"')
-    return None
+    return order == "ordered"
+
+
+def _check_callable(callback: object) -> None:
+    if callback is not None and not callable(callback):
+        raise SubscriptionRefused(f"the callback cannot be called: {callback!r}")
+
+
+def _time(key: OrderKey | None, default: int) -> int:
+    return default if key is None else key.time
 
 
 def _recorder(trace: str | os.PathLike[str] | Callable[[Event], object]) -> Recorder:

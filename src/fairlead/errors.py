@@ -8,6 +8,12 @@
     ├── ExtensionError (ValueError)      a type, operator or filter class that cannot be registered or loaded
     ├── EngineUnknown (LookupError)      a matching engine that does not exist
     ├── DamagedIndex (ValueError)        a file that is no index of filters, or not whole any more
+    ├── DamagedLog (ValueError)          a file that is no segment of a log, or damage where the log was safe
+    ├── Gone (LookupError)               what was to be read has left the log: retention has removed it
+    ├── LogClosed (RuntimeError)         something was asked of a log that is closed
+    ├── LogFailed (OSError)              a log could not be made safe, and its writer has stopped for good
+    ├── LogFull (OSError)                no room on the disk: nothing was taken, and nothing is lost
+    ├── LogInUse (RuntimeError)          a log that has a writer already
     ├── BusClosed (RuntimeError)         something was asked of a bus that is closed
     ├── NotAdvertised (ValueError)       a publication outside of what its producer advertised
     ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
@@ -32,11 +38,17 @@ __all__ = [
     "BadInput",
     "BusClosed",
     "DamagedIndex",
+    "DamagedLog",
     "EngineUnknown",
     "ExtensionError",
     "FairleadError",
     "FilterError",
     "FilterSyntaxError",
+    "Gone",
+    "LogClosed",
+    "LogFailed",
+    "LogFull",
+    "LogInUse",
     "NotAdvertised",
     "PipelineError",
     "ScenarioError",
@@ -117,6 +129,49 @@ class ExtensionError(FairleadError, ValueError):
 
 class DamagedIndex(FairleadError, ValueError):
     """A file that is no index of filters, was written by another version, or is not whole."""
+
+
+class DamagedLog(FairleadError, ValueError):
+    """A file that is no segment of a log, that a newer version wrote, or that is not whole where it was safe."""
+
+    def __init__(
+        self, message: str, *, path: str, offset: int | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.path, self.offset = path, offset
+
+    @classmethod
+    def at(cls, path: str, position: int, offset: int, problem: str) -> DamagedLog:
+        """The error for the record `offset`, which should stand at the byte `position` of a file."""
+        message = f"{path}: the record {offset} at byte {position} {problem}, though it had been synced"
+        return cls(message, path=path, offset=offset, hint="the disk or a copy is at fault: restore the file")
+
+
+class Gone(FairleadError, LookupError):
+    """What was to be read has left the log; `first` is the offset that reading can start from."""
+
+    def __init__(self, offset: int, first: int) -> None:
+        super().__init__(f"the record {offset} has left the log; the first that is there is {first}")
+        self.offset, self.first = offset, first
+
+    def __reduce__(self) -> tuple[type[Gone], tuple[int, int]]:
+        return Gone, (self.offset, self.first)
+
+
+class LogClosed(FairleadError, RuntimeError):
+    """Something was asked of a log that is closed."""
+
+
+class LogFailed(FairleadError, OSError):
+    """A write or an fsync failed: what the disk holds is not known, and the writer does nothing more."""
+
+
+class LogFull(FairleadError, OSError):
+    """There is no room for what was appended; the log is as valid as before, and goes on once there is."""
+
+
+class LogInUse(FairleadError, RuntimeError):
+    """A log that another writer has open."""
 
 
 class BusClosed(FairleadError, RuntimeError):

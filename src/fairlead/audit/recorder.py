@@ -64,6 +64,13 @@ class Recorder:
     def subscribed(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
         self.record(Subscribed(subscriber, id, filter, validity.since, validity.until))
 
+    def detecting(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
+        """A pattern is subscribed to: only its composites are delivered, which of them is not the filter's matter.
+
+        So the subscription never gets ready: what is delivered has to match, what matches need not be delivered.
+        """
+        self.record(Subscribed(subscriber, id, filter, validity.since, validity.until, ready=False))
+
     def unsubscribed(self, subscriber: str, id: str) -> None:
         self.record(Unsubscribed(subscriber, id))
 

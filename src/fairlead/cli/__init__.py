@@ -27,6 +27,7 @@ __all__ = ["main"]
 COMMANDS: Final = {
     "filter": "check, relate, merge, explain and simplify filters",
     "match": "match a file of events against a file of subscriptions",
+    "detect": "detect patterns in a file of events: composite events out",
     "run": "run a pipeline on Spark: events in, deliveries out, in batch or as a stream",
     "simulate": "simulate routing between brokers: algorithms side by side, with their costs",
     "audit": "judge the trace of a run by the specification",

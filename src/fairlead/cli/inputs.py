@@ -5,17 +5,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from fairlead.errors import BadInput, ExtensionError, FairleadError, FilterSyntaxError
 
 if TYPE_CHECKING:
     from fairlead.filters import Filter, Schema
 
-__all__ = ["BadInput", "add_language_options", "filter_lines", "language", "opened", "read_filter"]
+__all__ = [
+    "BadInput",
+    "add_language_options",
+    "filter_lines",
+    "language",
+    "opened",
+    "read_filter",
+    "read_text",
+]
+
+T = TypeVar("T")
 
 
 def add_language_options(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +59,13 @@ def read_filter(text: str, schema: Schema | None, where: str = "") -> Filter:
     """The filter of a text; an error says where the text stands."""
     from fairlead.filters.language import parse
 
+    return read_text(parse, text, schema, where)
+
+
+def read_text(
+    parse: Callable[[str, Schema | None], T], text: str, schema: Schema | None, where: str = ""
+) -> T:
+    """What a text with filters in it means; an error says where the text stands."""
     try:
         try:
             return parse(text, schema)

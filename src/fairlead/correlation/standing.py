@@ -10,8 +10,8 @@ Law: a question is answered from what stands in [since, until) of the order; whe
 long as time had not come to `since`, nor when it is told how time passes.
 
 Answers are notifications. A composite of a pattern that has a name is public: it is published, for all to see.
-That of a pattern without a name, and a relation, is for those who asked. The same composite, or relation, for several
-is one answer.
+That of a pattern without a name, and a relation, is for those who asked. The same composite, or relation, for
+several is one answer.
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ class Question:
 
     about: patterns.Pattern | fair.Subscription
     choice: fair.Choice = fair.Choice.FIRST_RECEIVED
+
+    def __str__(self) -> str:
+        return str(self.about)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is about event time; a fair subscription is about an order."""
+        return isinstance(self.about, patterns.Pattern)
 
     @property
     def is_public(self) -> bool:
@@ -111,6 +119,7 @@ class Standing:
         self._detector = patterns.Detector(self._engines[0])
         self._correlator: fair.Correlator[str] = fair.Correlator(self._engines[1])
         self._questions: dict[str, Question] = {}
+        self._patterns = 0
         self._running: set[str] = set()
         self._since: dict[str, int] = {}
         """When fair subscriptions begin that have not. (A detector knows itself what is not to be seen.)"""
@@ -120,6 +129,11 @@ class Standing:
     def __len__(self) -> int:
         return len(self._questions)
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether it matters how time passes."""
+        return self._patterns > 0
+
     def add(self, id: str, question: Question, since: int = BEGINNING, until: int = END) -> None:
         """Answer a question for order times in [since, until); FilterError where patterns see themselves."""
         if isinstance(question.about, fair.Subscription) and since != BEGINNING:
@@ -127,12 +141,15 @@ class Standing:
         else:
             self._start(id, question, since)
         self._questions[id] = question
+        self._patterns += question.is_pattern
         if until != END:
             self._until[id] = until
 
     def remove(self, id: str) -> None:
         """Answer a question no longer; an id that is not there is a KeyError."""
-        self._stop(id, self._questions.pop(id))
+        question = self._questions.pop(id)
+        self._patterns -= question.is_pattern
+        self._stop(id, question)
 
     def _start(self, id: str, question: Question, since: int = BEGINNING) -> None:
         if isinstance(question.about, patterns.Pattern):
@@ -172,6 +189,8 @@ class Standing:
 
     def relations(self, notification: Notification, key: OrderKey | None = None) -> list[Answer]:
         """What the next notification of the established order completes; without a key, whenever that is."""
+        if self._patterns == len(self._questions):
+            return []
         if key is not None:
             self._turn(key.time)
         found: dict[str, tuple[Notification, list[str]]] = {}

@@ -90,6 +90,10 @@ class OrderedQueue:
         self._identities.forget(self.watermark)
         return released
 
+    def punctuate(self, time: int) -> None:
+        """Nothing that happened before a time is still to come: the next release does not wait for it."""
+        self._watermark.reach(time)
+
     def close(self, source: str | None = None) -> None:
         """Nothing more comes from a source, or from any: the next release does not wait for it."""
         if source is None:

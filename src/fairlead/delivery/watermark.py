@@ -44,6 +44,10 @@ class Watermark:
             self._newest[source] = time
             self._raise(min(self._newest.values()))
 
+    def reach(self, time: int) -> None:
+        """Nothing that happened before a time is still to come: a punctuation."""
+        self._value = max(self._value, time)
+
     def close(self, source: str = "") -> None:
         """Nothing more comes from a source."""
         self._newest.pop(source, None)

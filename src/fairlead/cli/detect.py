@@ -1,0 +1,426 @@
+"""`fairlead detect`: what patterns find in a file of events. Composite events come out, in their total order."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_text
+from fairlead.cli.terminal import Progress, complain, emit_json, note, paint, say, write_utf8
+from fairlead.errors import BadInput, FairleadError, ValueRefused
+
+if TYPE_CHECKING:
+    from fairlead.correlation.patterns import Pattern
+    from fairlead.correlation.standing import Answer, Standing
+    from fairlead.delivery import OrderedQueue
+    from fairlead.filters import Schema
+    from fairlead.ingest import Rejection
+    from fairlead.model import Notification
+
+__all__ = ["configure"]
+
+BATCH: Final = 1_000
+"""How many lines of a file are read before time is let pass; from standard input, where somebody may wait, one."""
+REJECTED_SHOWN: Final = 5
+ID_SHOWN: Final = 12
+"""How long an id may be to be shown in full; longer ones are hashes."""
+SHAPE: Final = (
+    'a pattern looks like {"id": "p1", "subscriber": "ada", "pattern": "A followed by B within 1 hour"}'
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Detect patterns in events. Out come composite events in their total order: when each ended, which pattern"
+        " found it, and what its steps took. The events may stand in any order; with --lateness they are read as a"
+        " stream, and what comes later than that is left out."
+    )
+    parser.epilog = (
+        "Example: fairlead detect --pattern 'A followed by B within 1 hour' --events events.jsonl. "
+        "Exit code: 0 when all was read, 2 when a pattern cannot be, 3 when some lines were rejected."
+    )
+    parser.add_argument(
+        "--patterns",
+        metavar="P",
+        help='JSON lines {"id", "subscriber", "pattern", "from", "until"}, or one pattern per line',
+    )
+    parser.add_argument(
+        "--pattern",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="a pattern, such as 'spike: A followed by B' (may be repeated)",
+    )
+    parser.add_argument(
+        "--events",
+        metavar="E",
+        help="JSON lines, each a flat record or a CloudEvents 1.0 event; - is standard input",
+    )
+    parser.add_argument("--json", action="store_true", help='JSON lines {"patterns", "notification"}')
+    parser.add_argument(
+        "--lateness", metavar="D", help="how much later than a newer event an older one may come, as 5s"
+    )
+    parser.add_argument(
+        "--rejected", metavar="FILE", help='write the lines that cannot be read: {"line", "reason", "raw"}'
+    )
+    parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")
+    parser.add_argument("--on", choices=("python", "spark"), default="python", help="where (default: here)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", metavar="M", help="Spark's master")
+    where.add_argument("--remote", metavar="URL", help="a Spark Connect server")
+    parser.add_argument(
+        "--explain", metavar="PATTERN", help="print a pattern in its three forms, and nothing else"
+    )
+    drawn = parser.add_mutually_exclusive_group()
+    drawn.add_argument("--dot", action="store_true", help="with --explain: its automaton, for Graphviz")
+    drawn.add_argument("--svg", action="store_true", help="with --explain: its automaton, as a drawing")
+    add_language_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    schema = language(arguments)
+    if arguments.explain is not None:
+        _explain(_read(arguments.explain, schema, "--explain"), arguments)
+        return 0
+    if arguments.dot or arguments.svg:
+        raise BadInput("which automaton?", hint="--explain 'A followed by B' --svg")
+    _check(arguments)
+    asked = list(_asked(arguments, schema))
+    if not asked:
+        raise BadInput("no pattern is asked for", hint="--patterns FILE, or --pattern 'A followed by B'")
+    return (_on_spark if arguments.on == "spark" else _here)(arguments, asked, schema)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.events is None:
+        raise BadInput("in which events?", hint="--events FILE")
+    if arguments.patterns == arguments.events == "-":
+        raise BadInput("patterns and events cannot both come from standard input")
+    if arguments.rejected == "-":
+        raise BadInput("--rejected takes a file", hint="standard output is for what is found")
+    for path in (arguments.patterns, arguments.events):
+        if arguments.rejected and path not in (None, "-") and _same_file(arguments.rejected, path):
+            raise BadInput(f"--rejected would overwrite {path}, which is read", hint="name another file")
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+
+
+# -- patterns ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A pattern, who asks for it, and for which order times."""
+
+    id: str
+    subscriber: str
+    pattern: Pattern
+    since: int | None = None
+    until: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        """As a row of a table of patterns."""
+        bounds = {"from": self.since, "until": self.until}
+        return {"id": self.id, "subscriber": self.subscriber, "pattern": str(self.pattern), **bounds}
+
+
+def _asked(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[_Asked]:
+    """All that is asked for, under distinct ids."""
+    seen: dict[str, str] = {}
+    for where, asked in _read_all(arguments, schema):
+        if (first := seen.setdefault(asked.id, where)) != where:
+            raise BadInput(
+                f"{where}: the id {asked.id!r} is taken by {first}", hint="ids and names are distinct"
+            )
+        yield asked
+
+
+def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[tuple[str, _Asked]]:
+    for number, text in enumerate(arguments.pattern, start=1):
+        where = f"--pattern {number}"
+        yield where, _plain(text, schema, where, str(number))
+    if arguments.patterns is None:
+        return
+    as_json: bool | None = None
+    for number, line in filter_lines(arguments.patterns):
+        if as_json is None:
+            as_json = line.startswith("{")  # no pattern does
+        where = f"{arguments.patterns}:{number}"
+        read = _from_json if as_json else _plain
+        yield where, read(line, schema, where, str(number))
+
+
+def _plain(text: str, schema: Schema | None, where: str, number: str) -> _Asked:
+    """A pattern in a line of its own; its name is its id or, where it has none, its number."""
+    from fairlead.correlation.patterns.spelling import UNNAMED
+
+    pattern = _read(text, schema, where)
+    return _Asked(number if pattern.name == UNNAMED else pattern.name, "", pattern)
+
+
+def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _Asked:
+    from fairlead.model.encoding import parse_json
+
+    try:
+        given = parse_json(line)
+    except ValueRefused as error:
+        raise BadInput(f"{where}: {error}", hint=SHAPE) from None
+    if not isinstance(given, dict) or not isinstance(given.get("pattern"), str):
+        raise BadInput(f"{where}: a JSON object with a pattern in it was expected", hint=SHAPE)
+    id = number if given.get("id") is None else given["id"]
+    if isinstance(id, bool) or not isinstance(id, str | int):
+        raise BadInput(f"{where}: an id is a string or a whole number, not {id!r}")
+    subscriber = given.get("subscriber") or ""
+    if not isinstance(subscriber, str):
+        raise BadInput(f"{where}: a subscriber is a string, not {subscriber!r}")
+    bounds = (_time(given.get(name), f"{where}: {name}") for name in ("from", "until"))
+    return _Asked(str(id), subscriber, _read(given["pattern"], schema, where), *bounds)
+
+
+def _read(text: str, schema: Schema | None, where: str) -> Pattern:
+    from fairlead.correlation.patterns import parse
+
+    return read_text(parse, text, schema, where)
+
+
+def _time(given: Any, where: str) -> int | None:
+    from fairlead.model import Instant
+
+    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
+        return given
+    try:
+        return Instant.parse(given).microseconds
+    except (AttributeError, FairleadError, TypeError):
+        hint = "write 2026-03-02T09:00:00Z, or whole microseconds"
+        raise BadInput(f"{where}: not a time: {given!r}", hint=hint) from None
+
+
+# -- explaining ----------------------------------------------------------------------------------------------
+
+
+def _explain(pattern: Pattern, arguments: argparse.Namespace) -> None:
+    from fairlead.correlation.patterns import Automaton, drawing, render
+    from fairlead.correlation.patterns.building import render_python
+    from fairlead.correlation.patterns.core import render_core
+
+    if arguments.dot or arguments.svg:
+        write_utf8()
+        sys.stdout.write((drawing.svg if arguments.svg else drawing.dot)(Automaton(pattern)))
+        return
+    forms = {"text": render(pattern), "python": render_python(pattern), "core": render_core(pattern)}
+    if arguments.json:
+        emit_json(forms)
+        return
+    for name, form in forms.items():
+        first, *rest = form.split("\n")
+        say(f"{paint(f'{name:<8}', 'dim')}{first}")
+        for line in rest:
+            say(f"{'':<8}{line}")
+
+
+# -- detecting -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the summary tells."""
+
+    events: int = 0
+    composites: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    late: int = 0
+    failed: int = 0
+    first_rejected: list[str] = field(default_factory=list)
+    rejections: TextIO | None = None
+    """Where all that was rejected goes."""
+
+    def reject(self, source: str, line: int, reason: str, raw: str) -> None:
+        from fairlead.model.encoding import format_json
+
+        self.rejected += 1
+        if self.rejections is not None:
+            self.rejections.write(f"{format_json({'line': line, 'reason': reason, 'raw': raw})}\n")
+        elif len(self.first_rejected) < REJECTED_SHOWN:
+            self.first_rejected.append(f"{source}:{line}: rejected: {reason}")
+
+
+def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | None) -> int:
+    from fairlead.correlation.patterns.durations import duration_of
+    from fairlead.correlation.standing import Question, Standing
+    from fairlead.delivery import OrderedQueue
+    from fairlead.ingest.jsonlines import read
+    from fairlead.matching import engine_named
+    from fairlead.model.order import BEGINNING, END
+
+    standing = Standing(lambda: engine_named("columnar"))
+    for each in asked:
+        since = BEGINNING if each.since is None else each.since
+        until = END if each.until is None else each.until
+        standing.add(each.id, Question(each.pattern), since, until)
+    lateness = None if arguments.lateness is None else duration_of(arguments.lateness)
+    queue, tally, unnamed = OrderedQueue(lateness or 0), _Tally(), _unnamed(asked)
+    write_utf8()
+    progress = Progress("events")
+    with opened(arguments.events) as stream, _rejections(arguments.rejected) as tally.rejections:
+        lines = read(stream, arguments.events, schema, arguments.lift)
+        while batch := list(islice(lines, 1 if arguments.events == "-" else BATCH)):
+            _take(queue, batch, tally)
+            if lateness is not None:
+                _pass(standing, queue, unnamed, tally, arguments)
+            progress.at(tally.events)
+    queue.close()
+    _pass(standing, queue, unnamed, tally, arguments)
+    sys.stdout.flush()  # the answers first, then the summary
+    progress.done()
+    _summarise(tally, len(asked), progress.elapsed_s, arguments)
+    return 3 if tally.rejected else 0
+
+
+def _pass(
+    standing: Standing,
+    queue: OrderedQueue,
+    unnamed: frozenset[str],
+    tally: _Tally,
+    arguments: argparse.Namespace,
+) -> None:
+    """Let time pass, up to where the queue has come, and show what is found."""
+    _show(standing.advance(queue.release(), queue.watermark), unnamed, tally, arguments)
+    for failure in standing.take_failures():
+        tally.failed += 1
+        if tally.failed <= REJECTED_SHOWN:
+            who = ", ".join(failure.ids)
+            complain(f"{who}: a filter failed on the event {failure.notification.id}: {failure.error}")
+
+
+def _on_spark(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | None) -> int:
+    from fairlead.correlation.standing import Answer
+    from fairlead.model import Notification
+    from fairlead.model.encoding import fields_from_json, parse_json
+    from fairlead.spark import notifications, order, session
+    from fairlead.spark.detection import detect
+    from fairlead.spark.ingestion import rejected
+    from fairlead.spark.patterns import Patterns
+    from fairlead.spark.sources import Input, ingest_input, read
+
+    if arguments.events == "-" or arguments.lateness is not None:
+        raise BadInput("Spark reads a file, and all of it", hint="leave out --lateness, and name the file")
+    started = Progress("events")
+    spark = session(master=arguments.master, remote=arguments.remote)
+    input = Input(path=arguments.events, lift=arguments.lift)
+    rows = ingest_input(read(spark, input), input, schema).persist()
+    patterns = Patterns.read([each.row() for each in asked], schema=schema, extensions=arguments.extension)
+    ordered = order(notifications(rows)).persist()
+    found = detect(ordered.released, patterns).orderBy("time", "interval.start", "pattern", "id")
+    tally, unnamed = _Tally(), _unnamed(asked)
+    write_utf8()
+    for row in found.toLocalIterator():
+        composite = Notification.of(fields_from_json(parse_json(row["record"])))
+        ids = tuple(sorted(each["id"] for each in row["patterns"]))
+        _show([Answer(composite, None, ids, is_public=False)], unnamed, tally, arguments)
+    with _rejections(arguments.rejected) as tally.rejections:
+        for row in rejected(rows).orderBy("file", "line").toLocalIterator():
+            tally.reject(arguments.events, row["line"], row["reason"], row["raw"])
+    tally.duplicates = ordered.duplicates.count()
+    tally.events = notifications(rows).count() - tally.duplicates
+    sys.stdout.flush()
+    _summarise(tally, len(asked), started.elapsed_s, arguments)
+    return 3 if tally.rejected else 0
+
+
+def _take(queue: OrderedQueue, batch: list[tuple[int, Notification | Rejection]], tally: _Tally) -> None:
+    """Put a batch of events into their order; what cannot be read is kept apart."""
+    from fairlead.delivery import Arrival
+    from fairlead.ingest import Rejection
+
+    for number, event in batch:
+        if isinstance(event, Rejection):
+            tally.reject(event.source, number, event.reason, event.text)
+            continue
+        arrival = queue.add(event)
+        tally.events += arrival is not Arrival.DUPLICATE
+        tally.duplicates += arrival is Arrival.DUPLICATE
+        tally.late += arrival is Arrival.LATE
+
+
+@contextlib.contextmanager
+def _rejections(path: str | None) -> Iterator[TextIO | None]:
+    if path is None:
+        yield None
+        return
+    with open(path, "w", encoding="utf-8", newline="\n") as stream:
+        yield stream
+
+
+# -- telling -------------------------------------------------------------------------------------------------
+
+
+def _unnamed(asked: Iterable[_Asked]) -> frozenset[str]:
+    """The ids of the patterns without a name: they are called by these."""
+    from fairlead.correlation.patterns.spelling import UNNAMED
+
+    return frozenset(each.id for each in asked if each.pattern.name == UNNAMED)
+
+
+def _show(
+    answers: Iterable[Answer], unnamed: frozenset[str], tally: _Tally, arguments: argparse.Namespace
+) -> None:
+    from fairlead.model.encoding import format_json, notification_to_json
+
+    for answer in answers:
+        tally.composites += 1
+        if arguments.json:
+            found = {"patterns": list(answer.ids), "notification": notification_to_json(answer.notification)}
+            sys.stdout.write(f"{format_json(found)}\n")
+        else:
+            say(_line(answer.notification, answer.ids, unnamed))
+
+
+def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) -> str:
+    """When it ended, which pattern found it, what its steps took, and what it gives."""
+    from fairlead.correlation.patterns.spelling import UNNAMED
+    from fairlead.model.encoding import encode, format_json
+
+    steps: dict[str, list[str]] = {}
+    for each in composite.get("constituents"):
+        steps.setdefault(each["step"], []).append(_short(each["id"]))
+    name = str(composite.get("type"))
+    if nameless := [id for id in ids if id in unnamed]:
+        name = ",".join(nameless) + name.removeprefix(UNNAMED)
+    taken = " ".join(f"{step}={','.join(ids)}" for step, ids in steps.items())
+    known = {"type", "id", "producer", "time", "interval", "pattern", "constituents", *steps}
+    given = [
+        f"{key}={format_json(encode(value))}"
+        for key, value in composite.attributes.items()
+        if key not in known
+    ]
+    return "  ".join([str(composite.time), paint(name, "bold"), taken, *given])
+
+
+def _short(id: str) -> str:
+    return id if len(id) <= ID_SHOWN else f"{id[: ID_SHOWN - 4]}…"
+
+
+def _summarise(tally: _Tally, patterns: int, elapsed_s: float, arguments: argparse.Namespace) -> None:
+    for line in tally.first_rejected:
+        complain(line)
+    if tally.rejected > len(tally.first_rejected) > 0:
+        complain(f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE keeps them all")
+    kept = f" (see {arguments.rejected})" if arguments.rejected and tally.rejected else ""
+    again = f"{tally.duplicates:,} duplicates dropped, " if tally.duplicates else ""
+    late = f"{tally.late:,} too late, " if tally.late else ""
+    failed = f"{tally.failed:,} failures of filters, " if tally.failed else ""
+    note(
+        f"{tally.events:,} events, {patterns:,} patterns, {tally.composites:,} composites, "
+        f"{again}{late}{failed}{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
+    )
