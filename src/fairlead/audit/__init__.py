@@ -6,6 +6,8 @@ formulas         temporal logic over finite traces and lassos
 specifications   the specifications as efficient programs (`audit`), with `orders`
 literal          the same as temporal formulas, word for word, for small traces
 report           verdicts, and the events that prove each violation
+routing          the specification of routing, judged in every state
+fair             the properties of fair correlation, over runs of their own
 """
 
 from fairlead.audit.formulas import Verdict

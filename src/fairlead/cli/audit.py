@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar
 
 from fairlead.cli.inputs import add_language_options, language, opened
 from fairlead.cli.terminal import emit_json, paint, say
 from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
-    from fairlead.audit import Event, Finding, Report
+    from fairlead.audit import Ended, Event, Finding, Report
+    from fairlead.audit.fair.run import Step
     from fairlead.filters import Schema
     from fairlead.ingest import Rejection
 
 __all__ = ["configure"]
 
-SPECIFICATIONS = ("simple", "fifo", "causal", "total", "advertisements", "all")
+SPECIFICATIONS = ("simple", "fifo", "causal", "total", "advertisements")
+PROPERTIES = (
+    "no-duplication",
+    "no-creation",
+    "admission",
+    "event-validity",
+    "conjunction-validity",
+    "covering-agreement",
+    "event-total-order",
+    "conjunction-total-order",
+    "disjunction-total-order",
+)
+"""Of runs of fair correlation."""
+ALL = "all"
 REJECTED_SHOWN = 5
 VIOLATIONS_SHOWN = 10
 VIOLATIONS_FROM_SPARK = 1_000
 """So many of each rule are brought together from Spark, to be printed as JSON."""
 PYTHON_BYTES_MAX: Final = 64 * 2**20
 """A table of up to so many bytes is judged here; Spark, which takes seconds to start, judges larger ones."""
+Told = TypeVar("Told")
 COLOURS = {"holds": "green", "open": "yellow", "violated": "red"}
 
 
@@ -33,8 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "Judge a trace, which the bus, the simulator, the network and the pipeline can write, by the "
-        "specification of event systems. A violation is told with the lines of the trace that prove it. What is "
-        "missing from a trace that has not ended is open: it may still come."
+        "specification of event systems; or a run of fair correlation, by the properties of that. A violation is "
+        "told with the lines that prove it. What is missing from a trace that has not ended is open: it may still "
+        "come."
     )
     parser.epilog = (
         "Example: fairlead audit trace.jsonl --spec fifo. "
@@ -48,10 +65,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spec",
         metavar="NAME",
-        choices=SPECIFICATIONS,
-        default="all",
-        help=f"{', '.join(SPECIFICATIONS[:-1])}, or all (default); all takes advertisements in place of simple "
-        "where somebody advertises",
+        choices=(*SPECIFICATIONS, *PROPERTIES, ALL),
+        default=ALL,
+        help=f"{', '.join(SPECIFICATIONS)}, or all (default); all takes advertisements in place of simple "
+        f"where somebody advertises. Of a run of fair correlation: {', '.join(PROPERTIES)}, or all",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
@@ -73,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     schema = language(arguments)
     trace = _trace_at(arguments.trace)
     try:
-        judged = (_on_spark if _wants_spark(arguments, trace) else _here)(arguments, trace, schema)
+        judged = _judge_of(arguments, trace)(arguments, trace, schema)
     except TraceRefused as error:
         raise BadInput(f"{arguments.trace}: {error}") from None
     if arguments.json:
@@ -92,6 +109,10 @@ class _Trace:
 
     name: str
     tables: tuple[str, ...] = ()
+    is_fair: bool = False
+    """Whether it is a run of fair correlation, and not a trace."""
+    head: tuple[bytes, ...] = ()
+    """The lines of standard input that were read to see what it is."""
 
     def events(self, schema: Schema | None) -> Iterator[tuple[int, Event | Rejection]]:
         """Each event, or why there is none, with the number of its line or row."""
@@ -103,16 +124,45 @@ class _Trace:
         from fairlead.audit import read
 
         with opened(self.name) as stream:
-            yield from read(stream, self.name, schema)
+            yield from read(chain(self.head, stream), self.name, schema)
+
+    def steps(self, schema: Schema | None) -> Iterator[tuple[int, Step | Ended | Rejection]]:
+        """Each step of a run of fair correlation, or why there is none, with the number of its line."""
+        from fairlead.audit.fair.files import read
+
+        with opened(self.name) as stream:
+            yield from read(chain(self.head, stream), self.name, schema)
 
 
 def _trace_at(path: str) -> _Trace:
-    if path == "-":
-        return _Trace(path)
-    if "://" in path or Path(path).is_dir():
+    if path != "-" and ("://" in path or Path(path).is_dir()):
         return _Trace(path, _tables_below(path))
     with opened(path) as stream:
-        return _Trace(path, (path,) if stream.read(4) == b"PAR1" else ())
+        if path == "-":
+            head = _head(stream)
+            return _Trace(path, is_fair=_is_fair(head), head=head)
+        if stream.read(4) == b"PAR1":
+            return _Trace(path, (path,))
+        stream.seek(0)
+        return _Trace(path, is_fair=_is_fair(_head(stream)))
+
+
+def _head(stream: BinaryIO) -> tuple[bytes, ...]:
+    """The lines up to the first that is not blank."""
+    head = []
+    for line in stream:
+        head.append(line)
+        if line.strip():
+            break
+    return tuple(head)
+
+
+def _is_fair(head: tuple[bytes, ...]) -> bool:
+    if not head or b'"step"' not in head[-1]:  # spares a plain trace the import
+        return False
+    from fairlead.audit.fair.files import is_fair
+
+    return is_fair(head[-1])
 
 
 def _tables_below(path: str) -> tuple[str, ...]:
@@ -125,6 +175,20 @@ def _tables_below(path: str) -> tuple[str, ...]:
     if not (found := output.paths("trace")):
         raise BadInput(f"{path}: the pipeline has written no trace", hint="[audit] trace = true lets it")
     return tuple(found)
+
+
+def _judge_of(arguments: argparse.Namespace, trace: _Trace) -> Judge:
+    """Who judges it; BadInput where it is not what the arguments ask for."""
+    fitting = PROPERTIES if trace.is_fair else SPECIFICATIONS
+    if arguments.spec not in (*fitting, ALL):
+        what = "a run of fair correlation" if trace.is_fair else "a trace"
+        raise BadInput(f"{trace.name}: {what}, to be judged by {', '.join(fitting)}, or {ALL}")
+    wants_spark = _wants_spark(arguments, trace)
+    if trace.is_fair:
+        if wants_spark:
+            raise BadInput(f"{trace.name}: a run of fair correlation is judged here, not on Spark")
+        return _fair
+    return _on_spark if wants_spark else _here
 
 
 def _wants_spark(arguments: argparse.Namespace, trace: _Trace) -> bool:
@@ -151,6 +215,7 @@ class _Judged:
     events: int
     lines: list[int] | None
     """The line of each event; None where the events are rows, counted from 1."""
+    events_noun: str = "events"
 
     @property
     def noun(self) -> str:
@@ -173,13 +238,31 @@ class _Judged:
         return jsonable
 
 
+Judge: TypeAlias = Callable[[argparse.Namespace, _Trace, "Schema | None"], _Judged]
+
+
 def _here(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
     from fairlead.audit import audit
 
-    lines, events = _read(trace, schema)
+    events: list[Event]
+    lines, events = _read(trace, trace.events(schema))
     report = audit(events, *_named(arguments))
-    counts = {(each.specification, each.rule): len(each.violations) for each in report}
-    return _Judged(report, counts, len(events), None if trace.tables else lines)
+    return _Judged(report, _counts(report), len(events), None if trace.tables else lines)
+
+
+def _fair(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
+    from fairlead.audit.fair.judging import audit_fair
+    from fairlead.audit.fair.files import run_of
+
+    steps: list[Step | Ended]
+    lines, steps = _read(trace, trace.steps(schema))
+    run = run_of(steps)
+    report = audit_fair(run, *(name.replace("-", " ") for name in _named(arguments)))
+    return _Judged(report, _counts(report), len(run.steps), lines, "steps")
+
+
+def _counts(report: Report) -> dict[tuple[str, str], int]:
+    return {(each.specification, each.rule): len(each.violations) for each in report}
 
 
 def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
@@ -192,7 +275,8 @@ def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | Non
     if trace.tables:
         told = read(spark, *trace.tables)
     else:
-        lines, events = _read(trace, schema)
+        events: list[Event]
+        lines, events = _read(trace, trace.events(schema))
         told = frame_of(spark, events)
     shown = VIOLATIONS_FROM_SPARK if arguments.json else VIOLATIONS_SHOWN
     found = audit(told, *_named(arguments), schema=schema, extensions=arguments.extension, shown=shown)
@@ -200,17 +284,17 @@ def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | Non
 
 
 def _named(arguments: argparse.Namespace) -> tuple[str, ...]:
-    return () if arguments.spec == "all" else (arguments.spec,)
+    return () if arguments.spec == ALL else (arguments.spec,)
 
 
-def _read(trace: _Trace, schema: Schema | None) -> tuple[list[int], list[Event]]:
-    """The events of a trace and the lines they stand in; BadInput where a line is no event."""
+def _read(trace: _Trace, told: Iterator[tuple[int, Told | Rejection]]) -> tuple[list[int], list[Told]]:
+    """What a trace tells and the lines it stands in; BadInput where a line tells nothing."""
     from fairlead.ingest import Rejection
 
     lines: list[int] = []
-    events: list[Event] = []
+    events: list[Told] = []
     rejected: list[str] = []
-    for number, event in trace.events(schema):
+    for number, event in told:
         if isinstance(event, Rejection):
             rejected.append(f"{trace.name}:{number}: {event.reason}")
         else:
@@ -227,17 +311,18 @@ def _read(trace: _Trace, schema: Schema | None) -> tuple[list[int], list[Event]]
 
 
 def _show(judged: _Judged) -> None:
-    for finding in judged.report:
+    names = [f"{finding.specification}: {finding.rule}" for finding in judged.report]
+    width = max(28, *map(len, names))
+    for name, finding in zip(names, judged.report, strict=True):
         verdict = finding.verdict.value
-        name = f"{finding.specification}: {finding.rule}"
-        say(f"{name:<28} {paint(verdict, COLOURS[verdict])}{_tally(finding, judged.count(finding))}")
+        say(f"{name:<{width}} {paint(verdict, COLOURS[verdict])}{_tally(finding, judged.count(finding))}")
         for violation in finding.violations[:VIOLATIONS_SHOWN]:
             where = ", ".join(map(str, judged.where(violation.places)))
             say(f"  {violation.what} ({judged.noun} {where})")
         if (more := judged.count(finding) - VIOLATIONS_SHOWN) > 0:
             say(f"  … and {more:,} more; --json has {_extent(judged, finding)}")
     verdict = judged.report.verdict.value
-    say(f"{judged.events:,} events: {paint(verdict, 'bold', COLOURS[verdict])}")
+    say(f"{judged.events:,} {judged.events_noun}: {paint(verdict, 'bold', COLOURS[verdict])}")
 
 
 def _tally(finding: Finding, count: int) -> str:

@@ -73,7 +73,7 @@ class PlotUnavailable(FairleadError, ImportError):
 
 def draw(results: Results, directory: Path) -> list[Path]:
     """Write the curves as PNG and SVG, one picture for each number of brokers; the files."""
-    drawing = _pyplot()
+    drawing = pyplot()
     written = []
     sizes = list(dict.fromkeys(row.brokers for row in results.rows))
     for brokers in sizes:
@@ -90,7 +90,7 @@ def draw(results: Results, directory: Path) -> list[Path]:
     return written
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     """The library that draws, set to draw without a display."""
     try:
         matplotlib = import_module("matplotlib")
@@ -189,7 +189,7 @@ def _panel(
         if any(len(values) > 1 for _, values in points):
             low, high = [values[0] for _, values in points], [values[-1] for _, values in points]
             axis.fill_between(xs, low, high, color=styles[name]["color"], alpha=0.15, linewidth=0)
-    _scale(axis, sizes, drawn, linear=panel.is_share)
+    scale(axis, sizes, drawn, linear=panel.is_share)
     axis.set_title(panel.title, fontsize=11, weight="bold", loc="left")
     axis.set_ylabel(panel.unit, fontsize=9)
     axis.set_xlabel("subscriptions", fontsize=9)
@@ -200,7 +200,7 @@ def _panel(
         axis.spines[side].set_visible(False)
 
 
-def _scale(axis: Any, sizes: Sequence[int], drawn: Sequence[float], *, linear: bool) -> None:
+def scale(axis: Any, sizes: Sequence[int], drawn: Sequence[float], *, linear: bool) -> None:
     """Logarithmic where figures lie far apart; where some are 0, linear around it."""
     if sizes[-1] >= 8 * sizes[0]:
         axis.set_xscale("log")

@@ -1,0 +1,299 @@
+"""Validity: what is to be delivered at last, judged on a finite run (FAIDECS 4.3, liveness).
+
+The paper promises that of infinitely many relations infinitely many are delivered. A run that is finished proves
+something nearer: what a process was to deliver by its end.
+
+**The order, as far as it is proved.** The order that the system established is not part of a run. Event e came
+before f of the same type if some process delivered e before f, or anybody delivered e before f was multicast.
+
+**Conjunction validity.** When a process has delivered its last relation for Φ, the events remain that certainly
+came behind those of that relation. Nothing has disposed of them. So if each component of Φ has a match among them,
+one more relation was to be delivered. Where a type has several instances, a match may depend on their order: the
+verdict is open if that order is not proved, unless `LONG_ENOUGH` relations could have been delivered in the order
+of multicast, and none was.
+
+**Event validity** is judged where a type has one instance, and no comparison with others. With several, infix
+disposal may discard such an event: with T[1] and T[2].x = 1, the second of T(0), T(0), T(1). An event is missing
+if one that came later was delivered without it, or if each other component has a further match, as above.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import chain, compress, islice, pairwise, permutations, product
+from math import factorial, prod
+from typing import Final, TypeAlias
+
+from fairlead.audit.fair.history import Component, Delivery, FairHistory, Member, Shape, finding
+from fairlead.audit.history import named
+from fairlead.audit.report import Finding, Violation
+from fairlead.correlation.fair import Conjunction, Matcher, Subscription
+from fairlead.model import Notification
+from fairlead.model.order import Identity, identity_of
+
+__all__ = ["LONG_ENOUGH", "conjunction_validity", "event_validity"]
+
+LONG_ENOUGH: Final = 20
+"""So many relations stand for infinitely many, where nothing is proved about the order of their events."""
+
+PERMUTATIONS_MAX: Final = 720
+"""In so many orders of the instances is a relation tried, to see whether their order matters."""
+
+Edges: TypeAlias = dict[Identity, dict[Identity, None]]
+
+
+def conjunction_validity(history: FairHistory) -> Finding:
+    """No relation after the last, though each component has a further match."""
+    remaining = _Remaining(history)
+    violations, open = [], 0
+    for member, shape in _owed(history):
+        further = remaining.further(member, shape)
+        sure = further.but(None)
+        if sure is _Sure.NO:
+            continue
+        if history.finished and sure is _Sure.MAYBE:
+            more = islice(remaining.events(member, shape, shape.conjunction).relations(), LONG_ENOUGH)
+            sure = _Sure.YES if len(list(more)) == LONG_ENOUGH else sure
+        if not history.finished or sure is _Sure.MAYBE:
+            open += 1
+            continue
+        row = history.rows.get((member.process, shape), [])
+        what = f"{member.process} delivered no relation for {shape} " + (
+            f"after {row[-1]}, though there were more" if row else "though there were some"
+        )
+        places = {member.asked, *(each.place for each in row[-1:]), *further.places(history)}
+        violations.append(Violation(what, tuple(sorted(places))))
+    return finding("conjunction validity", violations, open)
+
+
+def event_validity(history: FairHistory) -> Finding:
+    """What fits alone, and was not delivered, though a later one was or the others have further matches."""
+    remaining = _Remaining(history)
+    violations, open = [], 0
+    for member, shape in _owed(history):
+        for component in shape.parts:
+            missing = remaining.missing(member, shape, component) if component.is_single else []
+            lost = remaining.overtaken(missing, member, shape, component)
+            sure = remaining.further(member, shape).but(component) if missing and not lost else _Sure.NO
+            if sure is _Sure.YES and history.finished:
+                lost = missing
+            elif sure is not _Sure.NO:
+                open += 1
+            if lost:
+                first = min(lost, key=lambda each: history.told[each].place)
+                more = f", nor {len(lost) - 1:,} more" if len(lost) > 1 else ""
+                what = f"{member.process} never delivered {named(first)}{more} for {shape}"
+                violations.append(Violation(what, (member.asked, history.told[first].place)))
+    return finding("event validity", violations, open)
+
+
+def _owed(history: FairHistory) -> Iterator[tuple[Member, Shape]]:
+    """The processes that are owed something at last, with each of their conjunctions."""
+    return ((each, shape) for each in history.members.values() if each.stays for shape in each.shapes)
+
+
+# -- what remains ----------------------------------------------------------------------------------------------
+
+
+class _Sure(Enum):
+    """Whether a component has a further match: certainly, in the order of multicast, or not that one knew."""
+
+    YES = "yes"
+    MAYBE = "maybe"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class _Further:
+    """Whether each component has a further match, and the events that make it."""
+
+    sure: dict[Component, _Sure]
+    proof: dict[Component, tuple[Identity, ...]]
+
+    def but(self, component: Component | None) -> _Sure:
+        """Whether all components but one have a further match."""
+        found = {sure for each, sure in self.sure.items() if each is not component}
+        return next((each for each in (_Sure.NO, _Sure.MAYBE) if each in found), _Sure.YES)
+
+    def places(self, history: FairHistory) -> Iterator[int]:
+        return (history.told[identity].place for match in self.proof.values() for identity in match)
+
+
+class _Remaining:
+    """What remains for a process once it has delivered its last relation for a conjunction."""
+
+    def __init__(self, history: FairHistory) -> None:
+        self._history = history
+        self._proved = _Proved(history)
+        self._told_at = {
+            type: [history.told[identity].place for identity in told]
+            for type, told in history.by_type.items()
+        }
+        self._further: dict[tuple[Shape, int | tuple[Identity, ...]], _Further] = {}
+        self._alone: dict[Component, dict[Identity, None]] = {}
+
+    def further(self, member: Member, shape: Shape) -> _Further:
+        """Whether the components have further matches; the same for all who delivered the same at last."""
+        row = self._history.rows.get((member.process, shape))
+        key = shape, row[-1].identities if row else member.begun
+        if key not in self._further:
+            matches = {
+                each: next(self.events(member, shape, each.conjunction).relations(), ())
+                for each in shape.parts
+            }
+            sure = {each: self._sure(each, match) for each, match in matches.items()}
+            self._further[key] = _Further(sure, matches)
+        return self._further[key]
+
+    def events(self, member: Member, shape: Shape, part: Conjunction) -> _Events:
+        """Those for a part that come behind the last relation, in the order of multicast."""
+        row = self._history.rows.get((member.process, shape), [])
+        found: set[Identity] = set()
+        for type, _ in part.counts:
+            if row:
+                last = _last(row[-1], type)
+                found.update(self._told_after(type, self._history.first_delivered[last]))
+                found |= self._proved.behind(last) & self._history.told.keys()
+            else:
+                found.update(self._told_after(type, member.begun))
+        for each in row:
+            found.difference_update(each.identities)
+        told = sorted(
+            (self._history.told[each] for each in found if self._history.is_certain(each)),
+            key=lambda each: each.place,
+        )
+        return _Events(Subscription((part,)), [each.event for each in told])
+
+    def missing(self, member: Member, shape: Shape, component: Component) -> list[Identity]:
+        """The events that fit a component of one event, were to reach the process, and were not delivered."""
+        if component not in self._alone:
+            self._alone[component] = dict.fromkeys(self._fitting(component))
+        absent = self._alone[component].keys() - set(self._delivered(member, shape, component))
+        return [each for each in absent if self._history.told[each].place > member.begun]
+
+    def overtaken(
+        self, missing: Iterable[Identity], member: Member, shape: Shape, component: Component
+    ) -> list[Identity]:
+        """Those of the missing events that certainly came before one that was delivered."""
+        known = [each for each in missing if each in self._history.first_delivered]
+        if not known:
+            return []
+        delivered = self._delivered(member, shape, component)
+        return self._proved.before(delivered[-1], known) if delivered else []
+
+    def _told_after(self, type: str, place: int) -> list[Identity]:
+        told = self._history.by_type.get(type, [])
+        return told[bisect_right(self._told_at.get(type, []), place) :]
+
+    def _delivered(self, member: Member, shape: Shape, component: Component) -> list[Identity]:
+        [place] = shape.parts[component]
+        return [each.identities[place] for each in self._history.rows.get((member.process, shape), ())]
+
+    def _fitting(self, component: Component) -> Iterator[Identity]:
+        """The events that satisfy a component that asks for one, and have a place in the order."""
+        [type] = component.conjunction.signature
+        for identity in self._history.by_type.get(type, ()):
+            event = self._history.told[identity].event
+            if self._history.is_certain(identity) and component.conjunction.holds((event,)):
+                yield identity
+
+    def _sure(self, component: Component, match: Sequence[Identity]) -> _Sure:
+        """Certain is a match whose instances were received in this order, or match in every order."""
+        if not match:
+            return _Sure.NO
+        instances: dict[str, list[Identity]] = {}
+        for identity, type in zip(match, component.conjunction.signature, strict=True):
+            instances.setdefault(type, []).append(identity)
+        free = [
+            not all(self._proved.precedes(*pair) for pair in pairwise(each)) for each in instances.values()
+        ]
+        if prod(factorial(len(each)) for each in compress(instances.values(), free)) > PERMUTATIONS_MAX:
+            return _Sure.MAYBE
+        orders = product(
+            *(
+                permutations(each) if is_free else [each]
+                for each, is_free in zip(instances.values(), free, strict=True)
+            )
+        )
+        told = self._history.told
+        relations = ([told[identity].event for identity in chain.from_iterable(order)] for order in orders)
+        return _Sure.YES if all(map(component.conjunction.holds, relations)) else _Sure.MAYBE
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Events that remain, and what is asked of them."""
+
+    subscription: Subscription
+    events: list[Notification]
+
+    def relations(self) -> Iterator[tuple[Identity, ...]]:
+        """What would be delivered, were the events received as they were multicast."""
+        matcher = Matcher(self.subscription)
+        for event in self.events:
+            for relation in matcher.feed(event):
+                yield tuple([identity_of(each) for each in relation.events])
+
+
+def _last(delivery: Delivery, type: str) -> Identity:
+    """The last event of a type in a relation, which disposes of all before it."""
+    signature = delivery.shape.conjunction.signature
+    return delivery.identities[len(signature) - 1 - signature[::-1].index(type)]
+
+
+# -- what is proved about the order ----------------------------------------------------------------------------
+
+
+class _Proved:
+    """Which event of a type certainly came before which."""
+
+    def __init__(self, history: FairHistory) -> None:
+        self._history = history
+        self._ancestors: dict[Identity, tuple[set[Identity], int]] = {}
+
+    def precedes(self, one: Identity, two: Identity) -> bool:
+        first = self._history.first_delivered.get(one)
+        return first is not None and (first < self._history.told[two].place or two in self.behind(one))
+
+    def behind(self, identity: Identity) -> set[Identity]:
+        """Those that somebody delivered after it."""
+        return _reached(identity, self._followers) - {identity}
+
+    def before(self, identity: Identity, known: Iterable[Identity]) -> list[Identity]:
+        """Those of some delivered events that came before it, or before one that did."""
+        if identity not in self._ancestors:
+            found = _reached(identity, self._leaders)
+            told = [self._history.told[each].place for each in found if each in self._history.told]
+            self._ancestors[identity] = found, max(told, default=-1)
+        ancestors, told_at = self._ancestors[identity]
+        return [each for each in known if each in ancestors or self._history.first_delivered[each] < told_at]
+
+    @cached_property
+    def _followers(self) -> Edges:
+        """For each event those that some process delivered next of its type, for some conjunction."""
+        return _edges(pair for each in self._history.chains for pair in pairwise(each.places))
+
+    @cached_property
+    def _leaders(self) -> Edges:
+        return _edges((two, one) for one, others in self._followers.items() for two in others)
+
+
+def _edges(pairs: Iterable[tuple[Identity, Identity]]) -> Edges:
+    edges: Edges = {}
+    for one, two in pairs:
+        edges.setdefault(one, {})[two] = None
+    return edges
+
+
+def _reached(start: Identity, edges: Edges) -> set[Identity]:
+    found, ahead = {start}, [start]
+    while ahead:
+        for each in edges.get(ahead.pop(), ()):
+            if each not in found:
+                found.add(each)
+                ahead.append(each)
+    return found
