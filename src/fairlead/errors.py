@@ -135,7 +135,7 @@ class DamagedLog(FairleadError, ValueError):
     """A file that is no segment of a log, that a newer version wrote, or that is not whole where it was safe."""
 
     def __init__(
-        self, message: str, *, path: str, offset: int | None = None, hint: str | None = None
+        self, message: str, *, path: str = "", offset: int | None = None, hint: str | None = None
     ) -> None:
         super().__init__(message, hint=hint)
         self.path, self.offset = path, offset

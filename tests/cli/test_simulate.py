@@ -117,6 +117,28 @@ def test_bad_options_are_told(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", [["--out", "taken"], ["--trace", "nowhere/trace.jsonl"]])
+def test_what_cannot_be_written_is_told_before_anything_runs(
+    file: Path,
+    given: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+    monkeypatch.setattr("fairlead.simulation.Cell.run", lambda *given, **options: pytest.fail("it runs"))
+    assert main(["simulate", str(file), "--algorithm", "covering", *given]) == 2
+    assert f"fairlead: {given[1]}: " in capsys.readouterr().err
+
+
+def test_where_nothing_is_delivered_there_is_no_delay(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(FILE.replace("values = 5", "values = 100000"), encoding="utf-8")
+    assert main(["simulate", str(file), "--algorithm", "covering", "--subscriptions", "2"]) == 0
+    covering = next(line for line in capsys.readouterr().out.splitlines() if "covering" in line)
+    assert covering.split()[-4:] == ["-", "-", "-", "0"]
+
+
 def test_a_bad_scenario_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(FILE.replace("brokers", "borkers"), encoding="utf-8")

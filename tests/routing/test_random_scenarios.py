@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from routing_scenarios import PAIRS, STRATEGIES, play, scenario
 
@@ -34,6 +34,7 @@ def judged(random: Random, strategy: str, advertisements: str | None, **options:
 @PAIRED
 @settings(max_examples=FEW)
 @given(seeds)
+@example(146414092)  # a batch of which some is dropped, the rest merged imperfectly
 def test_among_peers_the_specification_holds_in_every_state(
     strategy: str, advertisements: str | None, seed: int
 ) -> None:
@@ -62,6 +63,7 @@ def test_in_hierarchies_and_hybrids_the_specification_holds_in_every_state(
 @PAIRED
 @settings(max_examples=FEW // 4)
 @given(seeds)
+@example(108725152)  # the same, long
 def test_in_long_runs_the_specification_holds_in_every_state(
     strategy: str, advertisements: str | None, seed: int
 ) -> None:

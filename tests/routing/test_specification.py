@@ -13,12 +13,21 @@ from routing_scenarios import Scenario, play, scenario
 from fairlead.audit import Event, Notified, Published, Ready, Subscribed, Verdict, audit, read
 from fairlead.audit.routing import RULES, Judge, Part, delta
 from fairlead.broker import Broker, Settings
-from fairlead.broker.messages import Advertise, Call, Publish, Subscribe, Unsubscribe
+from fairlead.broker.messages import Advertise, Call, Publish, Subscribe, Unadvertise, Unsubscribe
 from fairlead.errors import ValueRefused
 from fairlead.filters import parse
 from fairlead.matching import engine_named
 from fairlead.model import Notification
-from fairlead.routing import Catalogue, Covering, Interest, Merging, Simple, Strategy
+from fairlead.routing import (
+    Catalogue,
+    Covering,
+    Identity,
+    ImperfectMerging,
+    Interest,
+    Merging,
+    Simple,
+    Strategy,
+)
 from fairlead.simulation.checking import Checker
 from fairlead.simulation.network import Simulation
 from fairlead.simulation.tracing import Tracer
@@ -183,6 +192,21 @@ def test_a_filter_under_two_ids_is_asked_for_until_both_are_gone() -> None:
     say(simulation, "B0", Unsubscribe("ada", "s2"))
     simulation.run()
     assert [len(broker.subscriptions) for broker in brokers_of(simulation)] == [0, 0, 0]
+
+
+def test_what_cannot_be_served_is_dropped_before_the_rest_of_its_batch_is_merged() -> None:
+    """A batch is heard message by message: what is dropped from it is no part of a merger."""
+    simulation = line(ImperfectMerging(0.4), advertisements=Identity(), batch_us=1_500)
+    Checker(simulation)
+    offers = (Advertise("p", "all", parse("exists topic")), Advertise("q", "some", parse('topic = "t1"')))
+    say(simulation, "B1", *offers)
+    simulation.run()
+    # These two go to B1 as one batch, and meet the end of what the first is for.
+    say(simulation, "B1", Unadvertise("p", "all"))
+    for id, text in (("s1", 'topic in {"t0", "t2"} and price < 8'), ("s2", 'topic = "t1"')):
+        say(simulation, "B0", Subscribe("ada", id, parse(text)))
+    simulation.run()
+    assert [str(each) for each in brokers_of(simulation)[1].subscriptions.of("B0")] == ['topic = "t1"']
 
 
 def test_watching_changes_nothing() -> None:

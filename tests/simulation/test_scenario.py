@@ -13,7 +13,12 @@ from fairlead.simulation import Crash, Delay, Partition, Scenario
 from fairlead.simulation.scenario import KEYS
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples" / "simulation").glob("*.toml"))
+# Those with a kind of their own are read by the tests of that kind.
+EXAMPLES = [
+    path
+    for path in sorted((ROOT / "examples" / "simulation").glob("*.toml"))
+    if not path.name.startswith(("detection_", "fair_"))
+]
 LEAST = """
 [topology]
 shape = "line"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from fairlead.broker.clients import Clients
 from fairlead.broker.history import History
@@ -66,6 +66,8 @@ REMEMBERED: Final = 100_000
 """How many identities of publications of its clients a broker remembers."""
 RENEWED_MAX: Final = 10_000
 """How many interests it remembers that somebody has asked to renew."""
+_CALLS: Final = frozenset(get_args(Call))
+"""The kinds of calls. Most messages are none, and to ask `isinstance` of each kind takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,10 @@ class Broker:
         """Take one step, at a time by the caller's clock in microseconds."""
         effects: list[Effect] = []
         self._effects = effects
-        if isinstance(message, Call) and message.source in self.subscriptions.neighbours:
-            return [Refuse(message.source, "a neighbour of this broker has that name")]
+        if type(message) in _CALLS:
+            assert isinstance(message, Call)
+            if message.source in self.subscriptions.neighbours:
+                return [Refuse(message.source, "a neighbour of this broker has that name")]
         self._HANDLERS[type(message)](self, message, now)
         self.catalogue.tidy()
         return effects if not self.settings.batch_us else self._batched(effects, now)
@@ -355,6 +359,10 @@ class Broker:
                 self._drop_unservable((interest, message.source) for interest in message.added)
 
     def _drop_unservable(self, entries: Iterable[Entry]) -> None:
+        """Trees of their own (book 4.6.6) keep what cannot be served until it is unsubscribed: others may hang on
+        it, and who has dropped a filter would take it up again from below, in a circle."""
+        if self.history is not None:
+            return
         for interest, neighbour in list(unservable(entries, self.advertisements)):
             self.subscriptions.remove(interest, neighbour)
 
@@ -386,17 +394,18 @@ class Broker:
     def _tell(self, source: str, outcome: Outcome, *, advertisements: bool) -> None:
         if outcome.stale and source in self.subscriptions.neighbours:
             self._send(source, Renew(self.name, tuple(outcome.stale), advertisements))
+        restricted = self.settings.advertisements is not None and not advertisements
         for neighbour in outcome.neighbours:
             if neighbour == source:
                 continue
-            added = list(outcome.subscriptions.get(neighbour, ()))
-            removed = list(outcome.unsubscriptions.get(neighbour, ()))
-            restricted = self.settings.advertisements is not None and neighbour != self.parent
-            if restricted and not advertisements:
-                added = servable(added, self.advertisements, neighbour)
-                removed = servable(removed, self.advertisements, neighbour)
+            added = tuple(outcome.subscriptions.get(neighbour, ()))
+            removed = tuple(outcome.unsubscriptions.get(neighbour, ()))
+            if restricted and neighbour != self.parent:
+                added = tuple(servable(added, self.advertisements, neighbour))
+                if self.history is None:
+                    removed = tuple(servable(removed, self.advertisements, neighbour))
             if added or removed:
-                self._send(neighbour, Admin(self.name, tuple(added), tuple(removed), advertisements))
+                self._send(neighbour, Admin(self.name, added, removed, advertisements))
 
     def _renew(self, message: Renew, now: int) -> None:
         """Let own clients' interests begin again; ask on for those of others, each only once."""

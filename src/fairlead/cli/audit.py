@@ -251,8 +251,8 @@ def _here(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -
 
 
 def _fair(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
-    from fairlead.audit.fair.judging import audit_fair
     from fairlead.audit.fair.files import run_of
+    from fairlead.audit.fair.judging import audit_fair
 
     steps: list[Step | Ended]
     lines, steps = _read(trace, trace.steps(schema))

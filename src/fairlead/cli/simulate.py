@@ -1,11 +1,15 @@
-"""`fairlead simulate`: routing between brokers, algorithms side by side, with what each costs."""
+"""`fairlead simulate`: routing between brokers, algorithms side by side, with what each costs.
+
+A file with `kind = "fair"` compares the ways to establish the order that fair correlation needs. One with
+`kind = "detection"` compares policies for the detection of composite events: `cli/simulate_detection.py`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +21,7 @@ from fairlead.errors import SimulationFailed
 if TYPE_CHECKING:
     from fairlead.bench.tables import Grid
     from fairlead.simulation import Cell, Results, Row, Scenario, Simulation
+    from fairlead.simulation.fair import FairCell, FairResults, FairRow
     from fairlead.simulation.tracing import Tracer
 
 __all__ = ["configure"]
@@ -36,7 +41,7 @@ HEADS: Final = (
 )
 LEGEND: Final = (
     "table: entries per broker, and of the largest. admin: messages about filters so far. forwards, spurious: "
-    "per publication.\nbusiest: the share of publications that one broker handles."
+    "per publication.\nbusiest: messages that one broker handles for publications, in % of these."
 )
 
 
@@ -95,7 +100,15 @@ def _count(least: int) -> Any:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, show and keep; the exit code."""
     from fairlead.simulation import Scenario, cells_of
+    from fairlead.simulation.detection import is_detection
+    from fairlead.simulation.fair import is_fair
 
+    if is_detection(arguments.scenario):
+        from fairlead.cli.simulate_detection import run_detection
+
+        return run_detection(arguments)
+    if is_fair(arguments.scenario):
+        return _run_fair(arguments)
     scenario = Scenario.read(arguments.scenario).changed(
         algorithms=arguments.algorithm, subscriptions=arguments.subscriptions, seed=arguments.seed
     )
@@ -105,6 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = range(scenario.seed, scenario.seed + (arguments.seeds or 1))
     cells = cells_of(scenario, brokers=sizes, seeds=seeds)
     _refuse(arguments, scenario, cells)
+    _make_room(arguments)
     started = time.monotonic()
     try:
         simulated = _on_spark if arguments.on else _here
@@ -113,13 +127,15 @@ def run(arguments: argparse.Namespace) -> int:
         complain(str(failure))
         return 1
     if arguments.out is not None:
-        _keep(results, arguments.out)
+        from fairlead.simulation.plots import draw
+
+        _keep(results, arguments.out, draw)
     if arguments.json:
         for row in results.rows:
             emit_json(row.to_json())
     else:
         _show(results, len(seeds))
-        note(f"{len(cells)} runs, {time.monotonic() - started:.1f} s")
+        note(f"{len(cells)} run{'s' * (len(cells) > 1)}, {time.monotonic() - started:.1f} s")
         if arguments.check:
             note("every state kept the specification of routing")
         if arguments.trace is not None:
@@ -138,6 +154,14 @@ def _refuse(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[C
         )
     if (arguments.master or arguments.remote) and not arguments.on:
         raise BadInput("--master and --remote say where Spark is", hint="they go with --on spark")
+
+
+def _make_room(arguments: argparse.Namespace) -> None:
+    """What cannot be written is said before anything runs."""
+    if arguments.out is not None:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.trace is not None:
+        arguments.trace.write_text("", encoding="utf-8")
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -203,10 +227,9 @@ def _on_spark(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence
 # -- telling -----------------------------------------------------------------------------------------------
 
 
-def _keep(results: Results, directory: Path) -> None:
-    from fairlead.simulation.plots import PlotUnavailable, draw
+def _keep(results: Results | FairResults, directory: Path, draw: Callable[[Any, Path], object]) -> None:
+    from fairlead.simulation.plots import PlotUnavailable
 
-    directory.mkdir(parents=True, exist_ok=True)
     (directory / "results.json").write_text(results.json(), encoding="utf-8")
     (directory / "results.csv").write_text(results.csv(), encoding="utf-8")
     try:
@@ -254,6 +277,9 @@ def _line(algorithm: str, rows: Sequence[Row]) -> tuple[str, ...]:
     def each(name: str) -> Any:
         return lambda row: getattr(row, name) / max(1, row.publications)
 
+    def far(text: str) -> str:
+        return text if any(row.deliveries for row in rows) else "-"
+
     return (
         algorithm,
         brief(middle(lambda row: row.entries_mean)),
@@ -262,8 +288,81 @@ def _line(algorithm: str, rows: Sequence[Row]) -> tuple[str, ...]:
         brief(middle(each("forwards"))),
         brief(middle(each("spurious"))),
         f"{middle(each('load_max')):.0%}",
-        f"{middle(lambda row: row.hops_median):g}",
-        brief(middle(lambda row: row.delay_us_median / 1_000)),
-        brief(middle(lambda row: row.delay_us_p99 / 1_000)),
+        far(f"{middle(lambda row: row.hops_median):g}"),
+        far(brief(middle(lambda row: row.delay_us_median / 1_000))),
+        far(brief(middle(lambda row: row.delay_us_p99 / 1_000))),
         f"{middle(lambda row: row.deliveries):,.0f}",
+    )
+
+
+# -- fair correlation --------------------------------------------------------------------------------------
+
+NOT_FAIR: Final = ("seeds", "brokers", "trace", "check", "on", "master", "remote")
+FAIR_LEGEND: Final = (
+    "throughput: events that a subscriber of the level delivers in a second. latency: from the multicast of an "
+    "event to its\ndelivery. Both relative to ordered merging with 10 subscribers and two types in setup A."
+)
+
+
+def _run_fair(arguments: argparse.Namespace) -> int:
+    from fairlead.simulation.fair import FairScenario, evaluate
+    from fairlead.simulation.fair.plots import draw_fair
+
+    scenario = FairScenario.read(arguments.scenario).changed(
+        systems=arguments.algorithm, subscribers=arguments.subscriptions, seed=arguments.seed
+    )
+    for option in NOT_FAIR:
+        if getattr(arguments, option):
+            raise BadInput(f"--{option} is for routing, and {arguments.scenario} is about fair correlation")
+    _make_room(arguments)
+    started = time.monotonic()
+    progress = Progress("runs of fair correlation")
+
+    def told(_: FairCell, number: int, __: int) -> None:
+        progress.at(number)
+
+    try:
+        results = evaluate(scenario, told)
+    except SimulationFailed as failure:
+        complain(str(failure))
+        return 1
+    finally:
+        progress.done()
+    if arguments.out is not None:
+        _keep(results, arguments.out, draw_fair)
+    if arguments.json:
+        for row in results.rows:
+            emit_json(row.to_json())
+        return 0
+    for grid in _fair_grids(results):
+        say(grid.plain())
+        say()
+    say(FAIR_LEGEND)
+    note(f"{time.monotonic() - started:.1f} s")
+    return 0
+
+
+def _fair_grids(results: FairResults) -> Iterator[Grid]:
+    """A table for each number of types and of subscribers: the systems below one another, level by level."""
+    from fairlead.bench.tables import Grid
+
+    for types, subscribers in dict.fromkeys((row.types, row.subscribers) for row in results.rows):
+        own = [row for row in results.rows if (row.types, row.subscribers) == (types, subscribers)]
+        yield Grid(
+            f"setup {results.scenario.setup}, {types} types, {subscribers:,} subscribers",
+            ("system", "level", "events/s", "throughput", "latency ms", "latency"),
+            tuple(_fair_line(row) for row in own),
+        )
+
+
+def _fair_line(row: FairRow) -> tuple[str, ...]:
+    from fairlead.bench.tables import brief
+
+    return (
+        row.system,
+        str(row.level),
+        brief(row.throughput),
+        f"{row.throughput_relative:.1%}",
+        brief(row.latency_ms),
+        f"{row.latency_relative:.0%}",
     )

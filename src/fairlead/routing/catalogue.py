@@ -69,7 +69,7 @@ class Catalogue:
         self._filters: dict[int, Filter] = {}
         self._numbers: dict[Filter, int] = {}
         self._known: dict[Interest, _Known] = {}
-        self._held: dict[int, int] = {}
+        self._held: dict[int, int] = {}  # of each number, how many interests are held
         self._idle: dict[int, None] = {}
         self._unmatched: dict[int, Filter] = {}
         self._unplaced: dict[int, Filter] = {}
@@ -89,10 +89,7 @@ class Catalogue:
 
     def number(self, interest: Interest) -> int:
         """The number of an interest's filter."""
-        noted = interest._number
-        if noted is not None and noted[0] is self:
-            return noted[1]
-        known = self._known.get(interest)
+        known = self._known_as(interest)
         if known is not None:
             return known.number
         number = self._numbers.get(interest.filter)
@@ -104,6 +101,13 @@ class Catalogue:
             self._idle[number] = None
         return number
 
+    def _known_as(self, interest: Interest) -> _Known | None:
+        noted = interest._noted
+        if noted is not None and noted[0] is self:
+            known: _Known = noted[1]
+            return known
+        return self._known.get(interest)
+
     def interest(self, filter: Filter, owner: str = "") -> Interest:
         """The one object for an interest that is held, so that comparing it costs nothing."""
         interest = Interest(filter, owner)
@@ -112,30 +116,29 @@ class Catalogue:
 
     def hold(self, interest: Interest) -> int:
         """The number of an interest's filter, which stays as long as somebody holds it."""
-        number = self.number(interest)
-        known = self._known.get(interest)
+        known = self._known_as(interest)
         if known is None:
+            number = self.number(interest)
             known = self._known[interest] = _Known(interest, number)
-            interest._number = (self, number)
+            interest._noted = (self, known)
+            if number not in self._held:
+                self._idle.pop(number, None)
+            self._held[number] = self._held.get(number, 0) + 1
         known.held += 1
-        held = self._held.get(number, 0)
-        if not held:
-            self._idle.pop(number, None)
-        self._held[number] = held + 1
-        return number
+        return known.number
 
     def release(self, interest: Interest) -> int:
         """The opposite of `hold`."""
         known = self._known[interest]
+        number = known.number
         known.held -= 1
         if not known.held:
-            known.interest._number = None
+            known.interest._noted = None
             del self._known[interest]
-        number = known.number
-        self._held[number] -= 1
-        if not self._held[number]:
-            del self._held[number]
-            self._idle[number] = None
+            self._held[number] -= 1
+            if not self._held[number]:
+                del self._held[number]
+                self._idle[number] = None
         return number
 
     def filter(self, number: int) -> Filter:

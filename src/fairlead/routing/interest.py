@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from fairlead.filters.filter import EVERYTHING, Filter
 
@@ -16,7 +16,7 @@ class Interest:
     with two owners. The algorithms that compare filters by what they match forward them without an owner.
     """
 
-    __slots__ = ("_hash", "_number", "filter", "owner")
+    __slots__ = ("_hash", "_noted", "filter", "owner")
 
     filter: Final[Filter]
     owner: Final[str]
@@ -26,8 +26,8 @@ class Interest:
         self.owner = owner
         # Tables are dictionaries of interests, and hashing a filter walks all of it.
         self._hash = hash((filter, owner))
-        # The filter's number in the catalogue that was asked last: it is asked for all the time.
-        self._number: tuple[object, int] | None = None
+        # What the catalogue that holds it knows of it: it is asked for all the time.
+        self._noted: tuple[object, Any] | None = None
 
     def __hash__(self) -> int:
         return self._hash

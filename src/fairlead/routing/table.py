@@ -62,12 +62,16 @@ class RoutingTable:
 
     def add(self, interest: Interest, destination: str) -> bool:
         """T ∪ {(F, D)}; whether it was new."""
-        of = self._of.setdefault(destination, {})
-        if interest in of:
+        of = self._of.get(destination)
+        if of is None:
+            of = self._of[destination] = {}
+        elif interest in of:
             return False
         of[interest] = None
         number = self.catalogue.hold(interest)
-        self._at[number] = (*self._at.get(number, ()), (interest, destination))
+        entries = self._at.get(number)
+        entry = (interest, destination)
+        self._at[number] = (entry,) if entries is None else (*entries, entry)
         self._size += 1
         return True
 

@@ -98,9 +98,19 @@ class _View:
 
     def kept(self, destination: str, part: Part, after: Mapping[str, Part]) -> Part:
         """A part without what was dropped from it rightly: nothing advertised elsewhere overlaps it."""
+        return self._without_unservable(destination, part, {*after.get(destination, Part()).interests})
+
+    def taken_up(self, source: str, part: Part, message: object) -> Part:
+        """A part without what this message has brought and nothing advertised elsewhere overlaps: it is dropped
+        at once, so it has no part in what the next message of a batch is merged with."""
+        if not isinstance(message, Admin) or message.advertisements:
+            return part
+        return self._without_unservable(source, part, {*part.interests} - {*message.added})
+
+    def _without_unservable(self, destination: str, part: Part, left: set[Interest]) -> Part:
+        """A part without what nothing advertised elsewhere overlaps, but for what is left."""
         if not self.is_dropping or destination not in self.broker.advertisements.hearers:
             return part
-        left = {*after.get(destination, Part()).interests}
         offers = [offer.filter for offer in self.broker.advertisements.but(destination)]
         gone = {
             each
@@ -258,7 +268,12 @@ class Checker(Observer):
         """Δ at the broker itself: what T|S becomes by these messages of S."""
         broker = view.broker
         standing = self._standing(broker.name, source)
-        return _taken_in(view, broker.catalogue, source, messages, part=part, standing=standing)[0]
+        for message in messages:
+            part, standing = _taken_in(
+                view, broker.catalogue, source, (message,), part=part, standing=standing
+            )
+            part = view.taken_up(source, part, message)
+        return part
 
     def _note_standing(self, broker: str, source: str, messages: Iterable[object]) -> None:
         standing = self._standing(broker, source)

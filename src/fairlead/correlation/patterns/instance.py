@@ -78,8 +78,8 @@ class Instance:
     """The matches of a pattern in progress on one stream."""
 
     __slots__ = (
-        *("_after", "_automaton", "_consumed", "_due", "_intervals", "_made", "_seen", "_started", "_until"),
-        *("_newest", "_remembers", "alarm", "waiting"),
+        *("_after", "_apart", "_automaton", "_consumed", "_intervals", "_made", "_newest", "_remembers"),
+        *("_seen", "_started", "_until", "alarm", "timers", "waiting"),
     )
 
     def __init__(self, automaton: Automaton, *, remembers: bool = False) -> None:
@@ -88,7 +88,10 @@ class Instance:
         self._after = FIRST_OF_ALL
         self._started: set[Rank] = set()
         self._consumed: set[Rank] = set()
-        self._due: list[int] = []
+        self.timers: list[int] = []
+        """When timers go off, or matches may run out of time; a heap."""
+        self._apart = automaton.registers > 0 or any(step.questions for step in automaton.steps)
+        """Whether matches in one state may differ: by registers, or because what they took has an extent."""
         self._intervals = False
         self._made = 0
         self._newest = FIRST_OF_ALL
@@ -103,7 +106,7 @@ class Instance:
     @property
     def due(self) -> int | None:
         """When the next timer goes off, or a match may run out of time; None: never, as it stands."""
-        return self._due[0] if self._due else None
+        return self.timers[0] if self.timers else None
 
     @property
     def next_alarm(self) -> int | None:
@@ -122,48 +125,43 @@ class Instance:
     def tick(self, time: int) -> tuple[list[Path], list[Path]]:
         """Time events of one moment: the matches that are taken, and those that have run out of time."""
         self._until = time
-        while self._due and self._due[0] <= time:
-            heappop(self._due)
+        while self.timers and self.timers[0] <= time:
+            heappop(self.timers)
         taken = self._choose(self._go_off(time), time)
         return taken, self._run_out(time) if self._automaton.pattern.partial else []
 
     # -- occurrences
 
-    def feed(self, occurrence: Occurrence, taken: int, domain: int) -> list[Path]:
+    def feed(self, occurrence: Occurrence, reaction: Reaction) -> list[Path]:
         """The next occurrence: the matches that end with it and are taken."""
         self._until = occurrence.end - 1
         if self._remembers:
-            self._seen.append(Seen(occurrence, taken, domain))
-        accepted = self._advance(occurrence, taken, domain)
+            self._seen.append(Seen(occurrence, reaction.taken, reaction.domain))
+        accepted = self._advance(occurrence, reaction)
         found = self._choose(accepted, occurrence.end) if accepted else []
         if not self.waiting:
             self._trim()
         return found
 
-    def _advance(self, occurrence: Occurrence, taken: int, domain: int) -> list[Node]:
+    def _advance(self, occurrence: Occurrence, reaction: Reaction) -> list[Node]:
         """Move every match that the occurrence concerns, and start what it starts; the nodes that are accepted."""
         self._newest = occurrence.rank
         if occurrence.start != occurrence.end:
-            self._intervals = True
-        if self._automaton.registers or self._intervals:
-            return self._advance_each(occurrence, taken, domain)
-        return self._advance_together(occurrence, self._automaton.reaction(taken, domain))
-
-    def _advance_together(self, occurrence: Occurrence, reaction: Reaction) -> list[Node]:
-        """Move all matches of a state at once: they have no registers that could tell them apart."""
-        waiting = self.waiting
+            self._apart = self._intervals = True
+        if self._apart:
+            return self._advance_each(occurrence, reaction.taken, reaction.domain)
+        waiting, end = self.waiting, occurrence.end
         fresh: dict[Any, Node] = {}
         for number in tuple(waiting):
-            moves = reaction.moves(number)
-            if moves is None:
-                continue
-            nodes = waiting.pop(number)
-            window = self._automaton.state(number).window
-            if window is not None and nodes[0].latest < occurrence.end - window:
-                nodes = _recent(nodes, occurrence.end - window)
-            if nodes:
-                for move in moves:
-                    self._together(move, occurrence, nodes, fresh)
+            together = reaction[number]
+            if together is not None:
+                moves, window = together
+                nodes = waiting.pop(number)
+                if window is not None and nodes[0].latest < end - window:
+                    nodes = _recent(nodes, end - window)
+                if nodes:
+                    for move in moves:
+                        self._together(move, occurrence, nodes, fresh)
         if reaction.starts and occurrence.rank > self._after:
             for move in reaction.starts:
                 self._together(move, occurrence, None, fresh)
@@ -204,25 +202,23 @@ class Instance:
         self, move: Move, occurrence: Occurrence, nodes: list[Node] | None, fresh: dict[Any, Node]
     ) -> None:
         """Move all matches of a state at once: they have no registers that could tell them apart."""
-        end = occurrence.end
-        floor = BEGINNING if move.bound is None else end - move.bound
-        key = (move.state, move.took, floor)
-        node = fresh.get(key)
+        node = fresh.get(move.target)
         if node is None:
             self._made += 1
-            rank, took = occurrence.rank, move.took
+            rank, took, end = occurrence.rank, move.took, occurrence.end
             taken: Path = ((rank, took[0], occurrence),)
             if len(took) > 1:
                 taken = tuple((rank, number, occurrence) for number in took)
+            floor = BEGINNING if move.bound is None else end - move.bound
             node = Node(self._made, taken, end, True, "", (), (), [], False, floor, BEGINNING)
-            fresh[key] = node
+            fresh[move.target] = node
         if nodes is None:
             node.is_start = True
             node.latest = occurrence.start
-            return
-        node.before = node.before + nodes if node.before else nodes
-        latest = max([each.latest for each in nodes]) if len(nodes) > 1 else nodes[0].latest
-        node.latest = max(node.latest, min(occurrence.start, latest))
+        else:
+            node.before = node.before + nodes if node.before else nodes
+            latest = max([each.latest for each in nodes]) if len(nodes) > 1 else nodes[0].latest
+            node.latest = max(node.latest, latest)
 
     def _one_by_one(
         self, state: State, element: _Element, takes: int, fails: int, fresh: dict[Any, Node]
@@ -293,7 +289,7 @@ class Instance:
             found.latest = max(found.latest, started)
         for register in move.armed:
             if registers[register] is not None:
-                heappush(self._due, registers[register])
+                heappush(self.timers, registers[register])
 
     def _changed(self, move: Move, element: _Element, node: Node | None) -> list[Any] | None:
         """The registers behind a move; None where a window that ends with it was exceeded."""
@@ -344,7 +340,7 @@ class Instance:
             else:
                 self.waiting[state] = [node]
             if node.is_start and self._automaton.pattern.partial and self._automaton.window is not None:
-                heappush(self._due, node.taken[0][2].start + self._automaton.window)
+                heappush(self.timers, node.taken[0][2].start + self._automaton.window)
         return accepted
 
     # -- time events
@@ -397,6 +393,9 @@ class Instance:
     def _may_start(self, node: Node) -> bool:
         rank = node.taken[0][0]
         return rank > self._after and rank not in self._started
+
+    def _is_behind(self, node: Node) -> bool:
+        return node.taken[0][0] > self._after
 
     def _choose(self, accepted: list[Node], end: int) -> list[Path]:
         """Of the matches that end here those that are taken, in order; what that rules out is noted."""
@@ -455,14 +454,14 @@ class Instance:
 
     def _again(self) -> None:
         """Make the matches in progress again from what was seen: with what is consumed by now, and in order."""
-        self.waiting, self._due = {}, []
+        self.waiting, self.timers = {}, []
         for seen in self._seen:
-            while self._due and self._due[0] < seen.occurrence.end:
-                self._go_off(heappop(self._due))
+            while self.timers and self.timers[0] < seen.occurrence.end:
+                self._go_off(heappop(self.timers))
             taken = 0 if seen.occurrence.rank in self._consumed else seen.taken
-            self._advance(seen.occurrence, taken, seen.domain)
-        while self._due and self._due[0] <= self._until:
-            self._go_off(heappop(self._due))
+            self._advance(seen.occurrence, self._automaton.reaction(taken, seen.domain))
+        while self.timers and self.timers[0] <= self._until:
+            self._go_off(heappop(self.timers))
         self._trim()
 
     def _run_out(self, time: int) -> list[Path]:
@@ -512,8 +511,9 @@ class Instance:
         if not self._remembers:
             return
         ends = [node for nodes in self.waiting.values() for node in nodes]
-        starts = starts_of(ends, BEGINNING, self._may_start)
-        if not starts:
+        starts = starts_of(ends, BEGINNING, self._is_behind)
+        # Of those with which a match was taken, only `next` takes no more; the others have to be known as such.
+        if not starts or (self._automaton.pattern.take is Take.NEXT and self._started.issuperset(starts)):
             self.waiting.clear()
             self._trim()
             return
