@@ -108,5 +108,6 @@ def test_a_circle_of_patterns_is_refused_and_leaves_nothing_behind() -> None:
     detector.add("p", parse("a: b followed by X"))
     with pytest.raises(FilterError, match="see their own composites: a ◀ b"):
         detector.add("q", parse("b: a followed by X"))
-    assert list(detector.patterns) == ["p"] and detector.automata == 1
+    assert list(detector.patterns) == ["p"]
+    assert detector.automata == 1
     detector.add("q", parse("b: Y followed by X"))

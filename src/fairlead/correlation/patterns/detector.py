@@ -268,20 +268,6 @@ class Detector:
                 self._release(entry)
             raise FilterError(f"patterns see their own composites: {circle}") from None
         self._by_id[id] = entry
-            entry.settle()
-            if not before:
-                self._place(entry)
-            return
-        try:
-            levels = self._leveled()
-        except CycleError as error:
-            entry.asked_by = before
-            if not before:
-                del self._entries[shared, since]
-                self._release(entry)
-            circle = " ◀ ".join(sorted({name for each in error.args[1] for name in _names(each)}))
-            raise FilterError(f"patterns see their own composites: {circle}") from None
-        self._by_id[id] = entry
         entry.settle()
         self._arrange(levels)
 
@@ -406,9 +392,7 @@ class Detector:
         self._held = [each for each in self._held if each.end >= bound]
         self._bound = max(self._bound, bound)
         stream = list(zip(due, self._matched(due), strict=True))
-        found = (
-            self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
-        )
+        found = self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
         return list(_in_order(found))
 
     def _matched(self, occurrences: list[Occurrence]) -> list[list[int]]:
