@@ -37,6 +37,7 @@ fmt: dev-env ## Format the code and mend what ruff can mend
 
 bench: found-java bench-env ## Measure, side by side with what one would use instead
 	@$(WITH_JAVA) $(BIN)/fairlead bench matching --out build/bench
+	@$(WITH_JAVA) $(BIN)/fairlead bench correlation --quick --out build/bench
 
 golden: found-java dev-env ## Write the golden files anew; read the difference before you commit it
 	@$(WITH_JAVA) $(PYTEST) --golden

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["configure"]
 
 UNITS: Final = {"k": 1_000, "m": 1_000_000}
-MATCHING, PIPELINE = "matching", "pipeline"
-PLOTS: Final = {MATCHING: "fairlead.bench.plot", PIPELINE: "fairlead.bench.pipeline_plot"}
+MATCHING, PIPELINE, CORRELATION = "matching", "pipeline", "correlation"
+PLOTS: Final = {
+    MATCHING: "fairlead.bench.plot",
+    PIPELINE: "fairlead.bench.pipeline_plot",
+    CORRELATION: "fairlead.bench.correlation_plot",
+}
 MARKS: Final = {
     MATCHING: ("<!-- tables: begin -->", "<!-- tables: end -->"),
     PIPELINE: ("<!-- spark tables: begin -->", "<!-- spark tables: end -->"),
+    CORRELATION: ("<!-- correlation tables: begin -->", "<!-- correlation tables: end -->"),
 }
 """Where the tables of a benchmark stand in a page."""
 
@@ -52,6 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_matching(benchmarks.add_parser(MATCHING, help="matching engines on the shapes M1 to M8"))
     _configure_pipeline(
         benchmarks.add_parser(PIPELINE, help="on Spark: against a join, in batch, as a stream")
+    )
+    _configure_correlation(
+        benchmarks.add_parser(CORRELATION, help="patterns and fair subscriptions, in process and on Spark")
     )
 
 
@@ -109,6 +117,34 @@ def _configure_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_pipeline)
 
 
+def _configure_correlation(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Measure patterns on the shapes C1 (sequence), C2 (iteration) and C3 (fair conjunctions) beside other "
+        "ways to evaluate them, what iterations hold in progress, and detection on Spark beside self-joins."
+    )
+    parser.epilog = (
+        "Example: fairlead bench correlation --part embedded --shape C1 --n 1 1k --out results. Exit code: 1 when "
+        "matches differ from the definition's, or on Spark from the embedded detector's."
+    )
+    parser.add_argument(
+        "--part", nargs="+", choices=("embedded", "state", "spark"), help="only these parts (default: all)"
+    )
+    parser.add_argument(
+        "--shape", metavar="C", nargs="+", help="the shapes (default: all); C3 is all of C3-…"
+    )
+    parser.add_argument(
+        "--n", metavar="N", nargs="+", type=_count, help="numbers of patterns, such as 1 or 1k"
+    )
+    parser.add_argument("--events", metavar="E", type=_count, help="events of a pass (default: 100k)")
+    parser.add_argument("--rounds", metavar="R", type=_count, help="rounds for each figure (default: 5)")
+    parser.add_argument("--patience", metavar="S", type=float, help="seconds for a pass of a slow contender")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer events, patterns and rounds: some minutes"
+    )
+    _configure_results(parser, CORRELATION)
+    parser.set_defaults(run=run_correlation)
+
+
 def _configure_results(parser: argparse.ArgumentParser, benchmark: str) -> None:
     begin, end = MARKS[benchmark]
     parser.add_argument("--json", action="store_true", help="write everything as JSON")
@@ -161,6 +197,29 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
             given[name] = value
     plan = Plan.short(**given) if arguments.quick else Plan(**given)
     return _told(arguments, PIPELINE, run(plan, note))
+
+
+def run_correlation(arguments: argparse.Namespace) -> int:
+    from fairlead.bench.correlation import Plan, Report, run, shapes_named
+
+    if arguments.source:
+        return _told(arguments, CORRELATION, _kept(Report.read, arguments.source))
+    given: dict[str, Any] = {}
+    if arguments.part:
+        given["parts"] = tuple(dict.fromkeys(arguments.part))
+    if arguments.shape:
+        given["shapes"] = tuple(shapes_named(arguments.shape))
+    if arguments.n:
+        given["sizes"] = tuple(sorted(set(arguments.n)))
+    for name, value in (
+        ("events", arguments.events),
+        ("rounds", arguments.rounds),
+        ("patience_s", arguments.patience),
+    ):
+        if value:
+            given[name] = value
+    plan = Plan.short(**given) if arguments.quick else Plan(**given)
+    return _told(arguments, CORRELATION, run(plan, note))
 
 
 def _told(arguments: argparse.Namespace, benchmark: str, report: Report) -> int:
