@@ -12,8 +12,9 @@ BENCH_EXTRAS := bench spark
 DEV_EXTRAS := dev bench spark
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
-# The tests of Spark share one session, which spreads its own work: they run apart from the others, in one process.
 SPREAD := -n $(WORKERS)
+# Each process that tests Spark has one session, and whole files, so that they run apart from the others.
+SPREAD_SPARK := $(SPREAD) --dist loadfile
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
 .PHONY: help demo test check fmt bench golden soak clean java found-java run-env bench-env dev-env lint types
@@ -26,7 +27,7 @@ demo: found-java run-env ## Show Fairlead at work on sample data
 
 test: found-java lint types ## Run the linters and every test
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark
-	@$(WITH_JAVA) $(PYTEST) tests/spark
+	@$(WITH_JAVA) $(PYTEST) $(SPREAD_SPARK) tests/spark
 
 check: found-java lint types ## Run the quick checks: ruff, mypy, import directions, the documentation's examples
 	@$(WITH_JAVA) $(PYTEST) tests/arch tests/docs

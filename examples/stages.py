@@ -4,12 +4,13 @@ ada    2026-03-02T09:00:01Z  IBM 101.5  through dear
 ada    2026-03-02T09:00:03Z  SAP 140.0  through dear, sap
 bruno  2026-03-02T09:00:02Z  SUN 77.0   through cheap
 1 of 5 rows was a duplicate
+composite from 2026-03-02T09:00:02Z to 2026-03-02T09:00:03Z: low 2, high 3
 """
 
 from pyspark.sql import functions as F
 
 from fairlead import Instant
-from fairlead.spark import deliver, ingest, match, notifications, order, session
+from fairlead.spark import deliver, detect, ingest, match, notifications, order, session
 
 spark = session(master="local[1]")
 quotes = spark.createDataFrame(
@@ -37,4 +38,10 @@ for row in deliveries.toLocalIterator():
     quote = f"{row.attributes.symbol} {row.attributes.price}"
     print(f"{row.subscriber:5}  {Instant(row.time)}  {quote:9}  through {', '.join(row.subscriptions)}")
 print(f"{ordered.duplicates.count()} of {rows.count()} rows was a duplicate")
+
+pattern = "[price < 90] as low followed by [price > 100] as high within 10 s"
+for row in detect(ordered.released, [{"id": "jump", "pattern": pattern}]).toLocalIterator():
+    start, end = Instant(row.interval.start), Instant(row.interval.end)
+    taken = ", ".join(f"{each.step} {each.id}" for each in row.constituents)
+    print(f"{row.type} from {start} to {end}: {taken}")
 spark.stop()

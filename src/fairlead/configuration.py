@@ -218,9 +218,11 @@ class Reading:
     def _elsewhere(self, key: str, table: str) -> str:
         """What a key that its table does not have was meant to be."""
         keys = self._keys[table]
-        if close := suggestion(key, keys if table else (*keys, *self._tables)):
-            return close
+        here = keys if table else (*keys, *self._tables)
         anywhere = {name for keys in self._keys.values() for name in keys}
+        best = get_close_matches(key.lower(), sorted({*here, *anywhere}), n=1)
+        if best and best[0] in here and (close := suggestion(key, here)):
+            return close
         for name in get_close_matches(key.lower(), sorted(anywhere), n=1):
             homes = [home for home, keys in self._keys.items() if name in keys]
             meant = "it" if name == key else repr(name)

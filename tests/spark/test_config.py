@@ -263,7 +263,7 @@ def test_all_problems_are_told_at_once() -> None:
         ),
         ({"colour": "red"}, "colour: no such key"),
         ({"latenes": "1s"}, "latenes: no such key; 'lateness' belongs in [order]"),
-        ({"paht": "x"}, "paht: no such key; 'path' belongs in [events] or [subscriptions]"),
+        ({"paht": "x"}, "paht: no such key; 'path' belongs in [events], [subscriptions] or [patterns]"),
         ({"deliverys": {}}, "deliverys: no such key; did you mean 'deliveries'?"),
         ({"order": {"lateness": 10}}, 'a duration has a unit, as in "10s"'),
         ({"order": {"lateness": "soon"}}, '[order] lateness: a duration such as "10s" was expected'),
@@ -336,6 +336,14 @@ def test_all_problems_are_told_at_once() -> None:
         ({"output": "subscriptions.jsonl"}, "output: it overlaps with the subscriptions"),
         ({"output": "out/[a-z]*"}, "output: it has one of"),
         ({"subscriptions": {"path": "events/s.jsonl"}}, "[subscriptions] path: it lies among the events"),
+        ({"patterns": {}}, "[patterns] path: missing"),
+        ({"patterns": {"path": "p", "watch": True}}, "[patterns] watch: a batch reads its patterns once"),
+        ({"patterns": {"path": "events/p.jsonl"}}, "[patterns] path: it lies among the events"),
+        (
+            {"patterns": {"path": "subscriptions.jsonl"}},
+            "[patterns] path: it overlaps with the subscriptions",
+        ),
+        ({"patterns": {"path": "out/p.jsonl"}}, "output: it overlaps with the patterns"),
     ],
     ids=lambda each: json.dumps(each) if isinstance(each, dict) else "",
 )

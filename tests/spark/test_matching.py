@@ -251,7 +251,7 @@ def test_only_the_columns_that_filters_look_at_travel(spark, tmp_path):
     whole = Subscriptions.read([{"id": "1", "filter": "//item"}], tmp_path)
     none = Subscriptions.read([{"id": "1", "filter": "true"}], tmp_path)
     for each, columns in ((plain, ["price", "a", "c.d"]), (whole, table.columns), (none, ["id"])):
-        rows, names = matching._keyed(table, matching._attributes(each))
+        rows, names = matching.keyed(table, matching._attributes(each))
         assert list(names) == columns
         assert len(rows.columns) == 4 + len(columns)
     assert {row.id for row in match(table, plain).collect()} == {"2", "4"}
@@ -301,7 +301,7 @@ def test_shipped_files_serve_workers_that_do_not_see_the_directory(spark, tmp_pa
     )
     shipped = match(spark.sql(TABLE), read, ship=True)
     assert collected(shipped) == DELIVERED
-    rows, names = matching._keyed(spark.sql(TABLE), None)
+    rows, names = matching.keyed(spark.sql(TABLE), None)
     # A worker may have it open already: what it says without the cache is what counts.
     found = rows.mapInArrow(Afresh((elsewhere,), names), shipped.schema)
     assert collected(found) == DELIVERED

@@ -307,19 +307,19 @@ def test_a_plan_whose_file_is_gone_is_an_error_that_names_both(tmp_path: Path) -
     output.keep_plan(0, [str(file)])
     gone = r"0\.jsonl is gone, and .*plans/00000000\.json says"
     with Work(config, nobody, 0, final=False) as work, pytest.raises(PipelineError, match=gone) as refused:
-        work.subscriptions()
+        work.asked()
     assert "put the file back, or delete the plan" in str(refused.value)
     assert output.plan(0) == [str(file)]
     file.write_text('{"id": "s", "filter": "x = 1"}\n')
     with Work(config, nobody, 0, final=False) as work:
-        assert work.subscriptions().count == 1
+        assert work.asked()[0].count == 1
 
 
 def test_nothing_is_swept_away_while_another_run_is_at_the_next_batch(tmp_path: Path) -> None:
     config, nobody = watching(tmp_path), cast("SparkSession", None)
     output = Output(config.output)
     with Work(config, nobody, 0, final=False) as work:
-        work.subscriptions()
+        work.asked()
         output.index.write("theirs.filters", b"")
         output.keep_plan(1, [])
         work._sweep()

@@ -499,16 +499,19 @@ for mode in ("batch", "stream"):
     print(mode, summary.deliveries, summary.rejected, dict(summary.verdicts), summary.finished)
     rows = pipeline.output.read(pipeline.spark)
     for row in sorted(rows.select("subscriber", "time", "producer", "sequence", "id", "subscriptions").collect()):
-        print(row.subscriber, row.time, row.id, *row.subscriptions)
+        print(row.subscriber, row.time, "composite" if len(row.id) == 32 else row.id, *row.subscriptions)
 """
 
 
 def test_a_pipeline_runs_over_connect_in_batch_and_as_a_stream(connect_url: str, place: Path) -> None:
+    pair = {"id": "p1", "subscriber": "eve", "pattern": "pair: [x = 2] as one followed by [x = 2] as other"}
+    write_lines(place / "patterns.jsonl", [pair])
     for mode in ("batch", "stream"):
         (place / f"{mode}.toml").write_text(
             f'name = "{mode}"\nmode = "{mode}"\noutput = "out-{mode}"\n'
             '[events]\npath = "events"\nformat = "json"\n'
-            '[subscriptions]\npath = "subscriptions.jsonl"\n[order]\nfinal = true\n'
+            '[subscriptions]\npath = "subscriptions.jsonl"\n[patterns]\npath = "patterns.jsonl"\n'
+            "[order]\nfinal = true\n"
             f'[audit]\nspecifications = ["simple", "total"]\n[spark]\nremote = "{connect_url}"\n'
             + ("[stream]\navailable = true\n" if mode == "stream" else "")
         )
@@ -520,7 +523,8 @@ def test_a_pipeline_runs_over_connect_in_batch_and_as_a_stream(connect_url: str,
         f"{subscriber} {key.time} {key.id} {' '.join(ids)}"
         for subscriber, key, ids in sorted(LINES, key=lambda line: (line[0], line[1].rank))
     ]
+    rows.append("eve 20 composite p1")
     verdicts = {"simple": "holds", "total": "holds"}
     assert run.stdout.splitlines() == [
-        line for mode in ("batch", "stream") for line in (f"{mode} 4 1 {verdicts} True", *rows)
+        line for mode in ("batch", "stream") for line in (f"{mode} 5 1 {verdicts} True", *rows)
     ]

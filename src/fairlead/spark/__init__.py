@@ -1,8 +1,8 @@
 """Fairlead on Spark: stages from DataFrame to DataFrame, in batch, streaming and replay.
 
-    raw ─▶ ingest ─▶ order ─▶ match ─▶ deliver ─▶ audit
-           read it   its      whom it  in order,  what
-                     place    concerns once       happened
+    raw ─▶ ingest ─▶ order ─▶ detect ─▶ match ─▶ deliver ─▶ audit
+           read it   its      patterns  whom it  in order,  what
+                     place    completed concerns once       happened
 
 Each stage stands in a module of its name and can be used alone; `pipeline` is the flow of all of them. A batch
 run is one micro-batch with a final punctuation, a stream is many: the same input gives the same deliveries,
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from fairlead.spark.auditing import audit
     from fairlead.spark.config import Config
     from fairlead.spark.delivery import deliver
+    from fairlead.spark.detection import detect
     from fairlead.spark.ingestion import ingest, notifications, rejected
     from fairlead.spark.matching import match, pairs
     from fairlead.spark.ordering import order
     from fairlead.spark.output import Output
+    from fairlead.spark.patterns import Patterns
     from fairlead.spark.running import Pipeline
     from fairlead.spark.sessions import session
     from fairlead.spark.subscriptions import Subscriptions
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Config",
     "Output",
+    "Patterns",
     "Pipeline",
     "PipelineError",
     "SparkUnavailable",
     "Subscriptions",
     "audit",
     "deliver",
+    "detect",
     "ingest",
     "match",
     "notifications",
@@ -52,10 +56,12 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.spark.auditing": ("audit",),
     "fairlead.spark.config": ("Config",),
     "fairlead.spark.delivery": ("deliver",),
+    "fairlead.spark.detection": ("detect",),
     "fairlead.spark.ingestion": ("ingest", "notifications", "rejected"),
     "fairlead.spark.matching": ("match", "pairs"),
     "fairlead.spark.ordering": ("order",),
     "fairlead.spark.output": ("Output",),
+    "fairlead.spark.patterns": ("Patterns",),
     "fairlead.spark.running": ("Pipeline",),
     "fairlead.spark.sessions": ("session",),
     "fairlead.spark.subscriptions": ("Subscriptions",),

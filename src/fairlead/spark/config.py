@@ -111,7 +111,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionsSource:
-    """Where subscriptions are, and whether a stream looks for changes."""
+    """Where subscriptions, or patterns, are, and whether a stream looks for changes."""
 
     path: str
     format: str = "json"
@@ -183,6 +183,7 @@ class Config:
     stream: Stream = Stream()
     spark: SparkSettings = SparkSettings()
     rejected: Literal["keep", "fail"] = "keep"
+    patterns: SubscriptionsSource | None = None
 
     @classmethod
     def read(cls, path: str | Path) -> Config:
@@ -202,19 +203,14 @@ class Config:
         mode = top["mode"]
         order = reading.table("order", given.get("order", {}))
         audit = reading.table("audit", given.get("audit", {}))
-        subscriptions = reading.required("subscriptions", given)
+        subscriptions = reading.source(reading.required("subscriptions", given))
         config = cls(
             name=top["name"] or Path(source).stem,
             mode=mode,
             output=reading.resolved(top["output"]) or "",
             events=reading.events(given),
-            subscriptions=SubscriptionsSource(
-                path=reading.resolved(subscriptions["path"]) or "",
-                format=subscriptions["format"]
-                or _format_by_ending(subscriptions["path"], SUBSCRIPTION_FILES),
-                watch=subscriptions["watch"],
-                options=subscriptions["options"],
-            ),
+            subscriptions=subscriptions,
+            patterns=reading.patterns(given),
             schema=reading.resolved(top["schema"]),
             extensions=top["extensions"],
             order=Order(order["lateness"], mode == "batch" if order["final"] is None else order["final"]),
@@ -257,6 +253,11 @@ class Config:
         return changed
 
     @property
+    def watched(self) -> tuple[SubscriptionsSource, ...]:
+        """Where a stream looks for changes while it runs."""
+        return tuple(each for each in (self.subscriptions, self.patterns) if each is not None and each.watch)
+
+    @property
     def fingerprint(self) -> str:
         """A hash over all that the result depends on: two runs with the same one may share an output.
 
@@ -284,6 +285,7 @@ class Config:
             "rejected": self.rejected,
             "events": [asdict(each) for each in self.events],
             "subscriptions": asdict(self.subscriptions),
+            "patterns": None if self.patterns is None else asdict(self.patterns),
             "order": {"lateness": format_duration(self.order.lateness_us), "final": self.order.final},
             "deliveries": asdict(self.deliveries),
             "audit": {"trace": self.audit.trace, "specifications": list(self.audit.specifications)},
@@ -297,7 +299,8 @@ class Config:
             "spark": asdict(self.spark),
         }
         if not secrets:
-            for table in (*tables["events"], tables["subscriptions"], tables["deliveries"]):
+            asked = [tables["subscriptions"], *([tables["patterns"]] if self.patterns else [])]
+            for table in (*tables["events"], *asked, tables["deliveries"]):
                 _hide_secrets(table["options"])
             _hide_secrets(tables["spark"]["settings"])
             if self.spark.remote is not None:  # sc://host:port/;token=… carries them behind the address
@@ -409,6 +412,17 @@ def format_duration(us: int) -> str:
 # -- the file format ---------------------------------------------------------------------------------------
 
 
+_ASKED: Final = {
+    "path": Key(text, "a file, a directory or a pattern", required=True),
+    "format": Key(
+        _format(*SUBSCRIPTION_FILES),
+        "`json` (lines), `csv`, `parquet`, or any source that Spark knows",
+        shown="by the path's ending, else `json`",
+    ),
+    "watch": Key(flag, "in a stream, take up changes while it runs", False),
+    "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
+}
+
 KEYS: Final[Format] = {
     "": {
         "name": Key(text, "what the run is called", shown="the file's name"),
@@ -458,16 +472,8 @@ KEYS: Final[Format] = {
         ),
         "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
     },
-    "subscriptions": {
-        "path": Key(text, "a file, a directory or a pattern", required=True),
-        "format": Key(
-            _format(*SUBSCRIPTION_FILES),
-            "`json` (lines), `csv`, `parquet`, or any source that Spark knows",
-            shown="by the path's ending, else `json`",
-        ),
-        "watch": Key(flag, "in a stream, take up changes while it runs", False),
-        "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
-    },
+    "subscriptions": _ASKED,
+    "patterns": _ASKED,
     "order": {
         "lateness": Key(_duration, "how long after a later row an earlier one may come", 0, shown="`0s`"),
         "final": Key(
@@ -568,6 +574,12 @@ RULES: Final = (
         'a batch reads its subscriptions once; watch goes with mode = "stream"',
     ),
     _Rule(
+        ("", "patterns"),
+        "[patterns] watch",
+        lambda c: c.mode == "batch" and c.patterns is not None and c.patterns.watch,
+        'a batch reads its patterns once; watch goes with mode = "stream"',
+    ),
+    _Rule(
         ("", "order"),
         "[order] final",
         lambda c: c.mode == "batch" and not c.order.final,
@@ -606,21 +618,37 @@ RULES: Final = (
     _Rule(
         ("", "events"),
         "output",
-        lambda c: any(_within(c.output, each.path) or _within(each.path, c.output) for each in c.events),
+        lambda c: any(_overlap(c.output, each.path) for each in c.events),
         "it overlaps with an input, which would then read what the run writes",
     ),
     _Rule(
         ("", "subscriptions"),
         "output",
-        lambda c: _within(c.output, c.subscriptions.path) or _within(c.subscriptions.path, c.output),
+        lambda c: _overlap(c.output, c.subscriptions.path),
         "it overlaps with the subscriptions",
+    ),
+    _Rule(
+        ("", "patterns"),
+        "output",
+        lambda c: c.patterns is not None and _overlap(c.output, c.patterns.path),
+        "it overlaps with the patterns",
+    ),
+    _Rule(
+        ("patterns", "subscriptions"),
+        "[patterns] path",
+        lambda c: c.patterns is not None and _overlap(c.subscriptions.path, c.patterns.path),
+        "it overlaps with the subscriptions; put it beside them",
+    ),
+    _Rule(
+        ("events", "patterns"),
+        "[patterns] path",
+        lambda c: c.patterns is not None and _among(c.patterns.path, c.events),
+        "it lies among the events, and would be read as such; put it beside them",
     ),
     _Rule(
         ("events", "subscriptions"),
         "[subscriptions] path",
-        lambda c: any(
-            each.path in (c.subscriptions.path, os.path.dirname(c.subscriptions.path)) for each in c.events
-        ),
+        lambda c: _among(c.subscriptions.path, c.events),
         "it lies among the events, and would be read as such; put it beside them",
     ),
 )
@@ -682,6 +710,21 @@ class _Reading(Reading):
                 "events", f"{label} options", "Kafka needs one of subscribe, subscribePattern and assign"
             )
 
+    def patterns(self, given: Mapping[str, Any]) -> SubscriptionsSource | None:
+        """The patterns: a pipeline need not have any."""
+        if "patterns" not in given:
+            return None
+        return self.source(self.table("patterns", given["patterns"]))
+
+    def source(self, values: Mapping[str, Any]) -> SubscriptionsSource:
+        """Where subscriptions or patterns are."""
+        return SubscriptionsSource(
+            path=self.resolved(values["path"]) or "",
+            format=values["format"] or _format_by_ending(values["path"], SUBSCRIPTION_FILES),
+            watch=values["watch"],
+            options=values["options"],
+        )
+
     def stream(self, given: Any) -> Stream:
         values = self.table("stream", given)
         if values["available"]:
@@ -714,6 +757,14 @@ def _within(path: str | None, directory: str | None) -> bool:
     if not path or not directory:
         return False
     return f"{path.rstrip('/')}/".startswith(f"{directory.rstrip('/')}/")
+
+
+def _overlap(one: str | None, other: str | None) -> bool:
+    return _within(one, other) or _within(other, one)
+
+
+def _among(path: str, events: tuple[Events, ...]) -> bool:
+    return any(each.path in (path, os.path.dirname(path)) for each in events)
 
 
 def _hide_secrets(options: dict[str, str]) -> None:

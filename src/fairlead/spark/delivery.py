@@ -27,7 +27,7 @@ from pyspark.sql import types as T
 from fairlead.delivery import Delivery
 from fairlead.errors import PipelineError
 from fairlead.model.order import OrderKey
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, RECORD, bucket_of, records_in
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, PLACE, RECORD, bucket_of, ranked, records_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,18 +54,18 @@ Callback = Callable[["DataFrame", int], object]
 def deliver(matches: DataFrame, buckets: int = 16) -> DataFrame:
     """The matches as they are delivered: in buckets by subscriber, each subscriber's in the total order."""
     bucketed = matches.withColumn("bucket", bucket_of(F.col("subscriber"), buckets))
-    return bucketed.repartition("bucket").sortWithinPartitions("bucket", "subscriber", *KEY)
+    return bucketed.repartition("bucket").sortWithinPartitions("bucket", "subscriber", *ranked(bucketed))
 
 
 def write_files(deliveries: DataFrame, format: str, path: str) -> None:
     """Write deliveries into files, by bucket."""
     if format == "json":
         # Sorted as text once more: the writer sorts by bucket what comes from Python, and that may lose the order.
-        texts = lines(deliveries, keep=("bucket", "subscriber", *KEY))
-        ranked = texts.repartition("bucket").sortWithinPartitions("bucket", "subscriber", *KEY)
-        ranked.select("bucket", "value").write.partitionBy("bucket").text(path)
+        order = ("bucket", "subscriber", *ranked(deliveries))
+        texts = lines(deliveries, keep=order).repartition("bucket").sortWithinPartitions(*order)
+        texts.select("bucket", "value").write.partitionBy("bucket").text(path)
     else:
-        deliveries.write.partitionBy("bucket").parquet(path)
+        deliveries.drop(PLACE).write.partitionBy("bucket").parquet(path)
 
 
 def send(

@@ -43,12 +43,14 @@ __all__ = [
     "ENVELOPE",
     "ENVELOPE_TYPES",
     "KEY",
+    "PLACE",
     "RECORD",
     "bucket_of",
     "decode",
     "encode",
     "notifications_in",
     "payload_of",
+    "ranked",
     "records_in",
     "to_records",
 ]
@@ -56,6 +58,8 @@ __all__ = [
 KEY: Final = ("time", "producer", "sequence", "id")
 """The order key; `time` is the order time, `event_time` what the notification itself says."""
 DELIVERY: Final = ("subscriber", *KEY, "subscriptions")
+PLACE: Final = "place"
+"""Where composites have one: the place of a composite behind what else stands at the instant where it ends."""
 RECORD: Final = "record"
 ATTRIBUTES: Final = "attributes"
 
@@ -89,6 +93,11 @@ def bucket_of(subscriber: Column, buckets: int) -> Column:
     from pyspark.sql import functions as F
 
     return F.pmod(F.crc32(F.encode(subscriber, "UTF-8")), F.lit(buckets)).cast("int")
+
+
+def ranked(frame: DataFrame) -> tuple[str, ...]:
+    """The columns by which rows stand in the total order: what has a place comes behind what has none."""
+    return ("time", PLACE, *KEY[1:]) if PLACE in frame.columns else KEY
 
 
 # -- one notification --------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from fairlead.filters import Schema
 
-__all__ = ["MEMORY", "OPENED", "Matcher", "Router", "evened", "match", "pairs", "spread"]
+__all__ = ["MEMORY", "OPENED", "Matcher", "Router", "evened", "keyed", "match", "pairs", "spread"]
 
 MEMORY: Final = 4 << 30
 """How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
@@ -82,7 +82,7 @@ def match(
         spark = notifications.sparkSession
         compiled = Subscriptions.read(compiled, directory or _temporary(), schema=schema, spark=spark)
     _ship(notifications.sparkSession, compiled, ship)
-    rows, names = _keyed(notifications, _attributes(compiled), payload)
+    rows, names = keyed(notifications, _attributes(compiled), payload)
     targets = _targets(compiled, memory)
     carried = [each for each in (RECORD, ATTRIBUTES) if payload and each in rows.columns]
     declared = _declared(rows, carried)
@@ -145,7 +145,7 @@ def _attributes(subscriptions: Subscriptions) -> frozenset[str] | None:
     return frozenset(name for each in named if each is not None for name in each)
 
 
-def _keyed(
+def keyed(
     frame: DataFrame, asked: frozenset[str] | None, payload: bool = False
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """The order key and the content: whole if it comes along, else what is asked about, a column for each.

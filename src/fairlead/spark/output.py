@@ -4,7 +4,8 @@
     OUT/_fairlead/manifests/00000000.json   the commit of a batch, and all that the next one has to know
     OUT/_fairlead/last.json                 the number of a batch behind which few, if any, are committed
     OUT/_fairlead/plans/00000000.json       which changes of subscriptions a batch takes, until it is committed
-    OUT/_fairlead/state/00000000/…          what is held back after a batch
+    OUT/_fairlead/patterns/DIGEST.json      patterns, under the name of their content
+    OUT/_fairlead/state/00000000/…          what is held back after a batch, and what of patterns is in progress
     OUT/_fairlead/aside/…                   what is being written
     OUT/deliveries/batch=00000000/…         late, rejected and trace likewise
 
@@ -20,9 +21,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -42,6 +44,7 @@ KEPT_STATES: Final = 2
 _OURS: Final = "_fairlead"
 _MANIFESTS: Final = f"{_OURS}/manifests"
 _PLANS: Final = "plans"
+_PATTERNS: Final = "patterns"
 _RUN: Final = "run"
 _LAST: Final = "last"
 _FORCED: Final = (f"{_OURS}/index", f"{_OURS}/checkpoint/offsets", f"{_OURS}/checkpoint/sources")
@@ -66,11 +69,15 @@ class Counts:
     held: int = 0
     """How many are held back after it."""
     deliveries: int = 0
+    composites: int = 0
+    """What patterns have found."""
+    in_progress: int = 0
+    """For how many automata and keys something is in progress after it."""
 
     def then(self, later: Counts) -> Counts:
         """The counts of both, one after the other."""
         sums = {each.name: getattr(self, each.name) + getattr(later, each.name) for each in fields(self)}
-        return Counts(**{**sums, "held": later.held})
+        return Counts(**{**sums, "held": later.held, "in_progress": later.in_progress})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,10 @@ class Manifest:
     final: bool = False
     """Whether this was the end of the input: nothing is held back, and no batch follows."""
     subscriptions: Mapping[str, Any] = field(default_factory=dict)
+    patterns: str = ""
+    """The file with the patterns that are asked for; none where there are none."""
     taken: Sequence[str] = ()
-    """The files of subscriptions that it has taken in, behind those of the batch `taken_before`."""
+    """The files of changes that it has taken in, behind those of the batch `taken_before`."""
     taken_before: int | None = None
     """Where the list goes on; None where it is whole. So it need not be repeated with every batch."""
     held: Mapping[str, bool] = field(default_factory=dict)
@@ -157,6 +166,7 @@ class Output:
             if not resumed:
                 self.root.delete(f"{_OURS}/checkpoint")
                 self.root.delete(f"{_OURS}/index")
+                self.root.delete(f"{_OURS}/{_PATTERNS}")
                 self.root.delete(f"{_OURS}/{_PLANS}")
                 self.keep_note(_RUN, {"fingerprint": fingerprint, "configuration": dict(configuration)})
             with suppress(OSError):  # the Spark of a killed run may be writing there still; nobody reads it
@@ -195,6 +205,22 @@ class Output:
     def index(self) -> Directory:
         """Where compiled subscriptions are."""
         return self.root / f"{_OURS}/index"
+
+    def patterns(self, name: str) -> bytes:
+        """The patterns in a file that a manifest names."""
+        return self.root.read(f"{_OURS}/{_PATTERNS}/{name}")
+
+    def keep_patterns(self, content: bytes) -> str:
+        """Write patterns down under the name of their content, unless they are; the name."""
+        name = f"{blake2b(content, digest_size=16).hexdigest()}.json"
+        if not self.root.exists(f"{_OURS}/{_PATTERNS}/{name}"):
+            self.root.write(f"{_OURS}/{_PATTERNS}/{name}", content, durable=True)
+        return name
+
+    def sweep_patterns(self, kept: Collection[str]) -> None:
+        """Remove all patterns but these."""
+        for name in set(self.root.names(f"{_OURS}/{_PATTERNS}")) - set(kept):
+            self.root.delete_file(f"{_OURS}/{_PATTERNS}/{name}")
 
     def note(self, name: str) -> Mapping[str, Any] | None:
         """What was written down under a name; None where nothing was."""
@@ -265,7 +291,7 @@ class Output:
             return None
 
     def taken(self, last: Manifest) -> list[str]:
-        """The files of subscriptions that have been taken in up to a batch."""
+        """The files of changes that have been taken in up to a batch."""
         return [file for each in self._links(last) for file in each.taken]
 
     def taking(self, last: Manifest, files: Sequence[str]) -> dict[str, Any]:

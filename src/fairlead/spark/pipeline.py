@@ -1,13 +1,14 @@
 """The pipeline: the way of a notification on Spark, on one screen.
 
-    raw ─▶ ingest ─▶ order ─▶ match ─▶ deliver ─▶ trace ─▶ audit
-             │         ├─▶ late
-         rejected      └─▶ held until the next batch
+    raw ─▶ ingest ─▶ order ─▶ detect ─▶ match ─▶ deliver ─▶ trace ─▶ audit
+             │         │        └─▶ in progress, until the next batch
+         rejected      ├─▶ late
+                       └─▶ held until the next batch
 
 A run is a sequence of batches; in batch mode there is one. A batch is a pure function of what those before it
 have committed and of its own rows, so whatever is repeated, after a crash or for any other reason, gives the
 same. Notifications wait in `order` for the watermark, and are matched when they leave it, by the subscriptions
-that hold for their place in the order, whenever these came.
+that hold for their place in the order, whenever these came. What patterns find in them joins the stream.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from fairlead.spark import sources
 from fairlead.spark.config import Config, Events
 from fairlead.spark.delivery import deliver
+from fairlead.spark.detection import detected
 from fairlead.spark.frames import to_records
 from fairlead.spark.ingestion import notifications
 from fairlead.spark.matching import match
@@ -40,7 +42,7 @@ def ingested(spark: SparkSession, config: Config, *, stream: bool = False) -> Da
         input = input_of(events, config)
         raw = sources.read_stream(spark, input) if stream else sources.read(spark, input)
         rows.append(sources.ingest_input(raw, input, schema))
-    if len(rows) == 1:
+    if len(rows) == 1 and config.patterns is None:  # composites are records, and what they join has to be
         return rows[0]
     return reduce(lambda one, other: one.unionByName(other), map(to_records, rows))
 
@@ -62,19 +64,25 @@ class Step:
         with Work(self.config, rows.sparkSession, number, final=final) as work:
             rows = work.kept(rows)
             seen = work.look(rows)
-            subscriptions = work.subscriptions()
+            subscriptions, patterns = work.asked()
 
             ordered = work.kept(
                 order(notifications(rows), work.state(), work.watermark, seen.facts, few=work.has_few(seen))
             )
             work.count(ordered)
-            matches = match(work.spread(ordered.released), subscriptions, payload=sink.payload)
-            deliveries = work.deliver(deliver(matches, sink.buckets))
+            released = work.spread(ordered.released)
+            found = work.kept(
+                detected(released, patterns, work.in_progress(), work.watermark, few=work.has_few(seen))
+            )
+            work.count_found(found)
+            matches = match(released, subscriptions, payload=sink.payload)
+            answered = found.joining(matches, subscriptions, payload=sink.payload)
+            deliveries = work.deliver(deliver(answered, sink.buckets))
 
             work.write_rejected(rows, seen)
             work.write_late(ordered.late)
-            work.write_trace(ordered.released, deliveries, ordered.late)
-            work.write_state(ordered.state)
+            work.write_trace(ordered.released, found, deliveries, ordered.late)
+            work.write_state(ordered.state, found)
             return work.commit(seen)
 
 

@@ -37,7 +37,14 @@ from fairlead.spark.report import Facts, Judged, gather, render
 from fairlead.spark.sessions import is_remote, session
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.summary import Batch, Summary
-from fairlead.spark.work import STANDING, check_owner, read_subscriptions, schema_of, table_of
+from fairlead.spark.work import (
+    STANDING,
+    check_owner,
+    read_patterns,
+    read_subscriptions,
+    schema_of,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,7 +112,7 @@ class Pipeline:
                 callback_named(self.config.deliveries.callback)
             if self.config.deliveries.table is not None:
                 self._check_table(self.config.deliveries.table)
-            count = self._count_subscriptions()
+            count, asked = self._count_subscriptions(), self._count_patterns()
         config, sink = self.config, self.config.deliveries
         end = (
             "all that is held back is released" if config.order.final else "what is held back waits for more"
@@ -116,6 +123,7 @@ class Pipeline:
             f"pipeline    {config.name}, {config.mode}",
             *inputs,
             f"order       lateness {format_duration(config.order.lateness_us)}; at the end {end}",
+            *asked,
             f"match       {count:,} subscriptions from {config.subscriptions.path}"
             + (", watched for changes" if config.subscriptions.watch else ""),
             f"deliver     {sink.format} to {target}, {sink.buckets} buckets"
@@ -156,6 +164,14 @@ class Pipeline:
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
             changed = read_subscriptions(self.config, directory, self.spark, schema_of(self.config))
             return changed.subscriptions.count
+
+    def _count_patterns(self) -> list[str]:
+        source = self.config.patterns
+        if source is None:
+            return []
+        found = read_patterns(self.config, self.spark, schema_of(self.config)).patterns
+        watched = ", watched for changes" if source.watch else ""
+        return [f"detect      {found.count_from(BEGINNING):,} patterns from {source.path}{watched}"]
 
     # -- running -------------------------------------------------------------------------------------------
 

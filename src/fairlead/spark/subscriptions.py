@@ -58,18 +58,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
-    "COLUMNS",
     "Changed",
+    "Ending",
     "Entry",
+    "Noun",
     "Place",
     "Subscription",
     "Subscriptions",
     "SubscriptionsInput",
+    "admitted",
     "entries",
+    "entry_of",
     "load_extension",
+    "read_entry",
+    "rejection_of",
 ]
 
-COLUMNS: Final = ("id", "subscriber", "filter", "from", "until")
 PART_MAX: Final = 2_000_000
 """Beyond so many filters they are placed (see `placement`), so that no worker has to hold them all."""
 _ENDINGS: Final = ".endings"
@@ -119,15 +123,36 @@ class Entry(NamedTuple):
                 return json.dumps(fields, default=str)
 
 
-class _Ending(NamedTuple):
+class Ending(NamedTuple):
+    """That what stands under an id ends, then or as soon as it can."""
+
     id: str
     until: int | None
+
+
+class Noun(NamedTuple):
+    """What the rows of a table are, and which column has their text: patterns are read as subscriptions are."""
+
+    one: str
+    text: str
+
+    @property
+    def many(self) -> str:
+        return f"{self.one}s"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("id", "subscriber", self.text, "from", "until")
+
+
+SUBSCRIPTION: Final = Noun("subscription", "filter")
 
 
 def entries(
     given: SubscriptionsInput | DataFrame | Iterable[Mapping[str, Any]],
     spark: SparkSession | None = None,
     columns: Sequence[str] = ("id",),
+    noun: Noun = SUBSCRIPTION,
 ) -> Iterator[Entry]:
     """The rows of an input, in order where it has one; these columns it must have.
 
@@ -140,32 +165,32 @@ def entries(
             files = _files(given.path)
             if files is not None:
                 return chain.from_iterable(
-                    reader(file, shown, given.options, columns) for file, shown in files
+                    reader(file, shown, given.options, columns, noun) for file, shown in files
                 )
         if spark is None:
-            raise PipelineError(f"subscriptions: {given.path} cannot be read without Spark")
+            raise PipelineError(f"{noun.many}: {given.path} cannot be read without Spark")
         frame = spark.read.format(given.format).options(**given.options).load(given.path)
-        return _frame_entries(frame, given.path, columns)
+        return _frame_entries(frame, given.path, columns, noun)
     if not isinstance(given, Iterable):
-        return _frame_entries(given, "subscriptions", columns)
-    return (Entry(Place("subscriptions", number), row) for number, row in enumerate(given, start=1))
+        return _frame_entries(given, noun.many, columns, noun)
+    return (Entry(Place(noun.many, number), row) for number, row in enumerate(given, start=1))
 
 
-def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str]) -> Iterator[Entry]:
+def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str], noun: Noun) -> Iterator[Entry]:
     missing = [each for each in columns if each not in frame.columns]
     if missing:
-        raise PipelineError(f"{name}: {_missing(missing, frame.columns)}")
+        raise PipelineError(f"{name}: {_missing(missing, frame.columns, noun)}")
     place = Place(name)
-    table = frame.select(*(each for each in COLUMNS if each in frame.columns)).toArrow()
+    table = frame.select(*(each for each in noun.columns if each in frame.columns)).toArrow()
     for batch in table.to_batches(CHUNK):
         yield from (Entry(place, row) for row in batch.to_pylist())
 
 
-def _missing(missing: Sequence[str], present: Sequence[str]) -> ValueRefused:
+def _missing(missing: Sequence[str], present: Sequence[str], noun: Noun) -> ValueRefused:
     return ValueRefused(
-        f"subscriptions without a column {' and without '.join(map(repr, missing))}; there is "
+        f"{noun.many} without a column {' and without '.join(map(repr, missing))}; there is "
         + ", ".join(present),
-        hint="subscriptions have the columns id, filter and, if wanted, subscriber, from and until",
+        hint=f"{noun.many} have the columns id, {noun.text} and, if wanted, subscriber, from and until",
     )
 
 
@@ -197,7 +222,7 @@ def _files(path: str) -> list[tuple[_File, str]] | None:
 
 
 def _json_lines(
-    file: _File, shown: str, options: Mapping[str, str], columns: Sequence[str]
+    file: _File, shown: str, options: Mapping[str, str], columns: Sequence[str], noun: Noun
 ) -> Iterator[Entry]:
     with file.opened() as stream:
         for number, line in enumerate(io.BufferedReader(stream), start=1):
@@ -206,7 +231,7 @@ def _json_lines(
 
 
 def _csv_lines(
-    file: _File, shown: str, options: Mapping[str, str], columns: Sequence[str]
+    file: _File, shown: str, options: Mapping[str, str], columns: Sequence[str], noun: Noun
 ) -> Iterator[Entry]:
     with file.opened() as stream:
         text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", newline="")
@@ -216,7 +241,7 @@ def _csv_lines(
             names = next(reader, [])
             missing = [each for each in columns if each not in names]
             if missing:
-                yield Entry(Place(shown, line), _missing(missing, names))
+                yield Entry(Place(shown, line), _missing(missing, names, noun))
                 return
             line = reader.line_num + 1
             for row in reader:
@@ -235,28 +260,28 @@ _OPTIONS: Final = {"json": frozenset[str](), "csv": frozenset({"delimiter", "hea
 # -- one row -----------------------------------------------------------------------------------------------
 
 
-def _read(entry: Entry) -> Subscription | _Ending:
+def read_entry(entry: Entry, noun: Noun = SUBSCRIPTION) -> Subscription | Ending:
     """What a row says, or a FairleadError."""
     content = entry.content
     if isinstance(content, FairleadError):
         raise content
     fields = parse_json(content) if isinstance(content, str | bytes) else content
     if not isinstance(fields, Mapping):
-        raise ValueRefused("a subscription is a JSON object")
+        raise ValueRefused(f"a {noun.one} is a JSON object")
     if fields.get("id") is None:
-        raise ValueRefused("a subscription without an id")
+        raise ValueRefused(f"a {noun.one} without an id")
     id = _name("id", fields["id"])
     until = _time("until", fields.get("until"))
-    text = fields.get("filter")
+    text = fields.get(noun.text)
     if text is None:
-        return _Ending(id, until)
+        return Ending(id, until)
     if not isinstance(text, str):
-        raise ValueRefused(f"a filter is a text, not {text!r}")
+        raise ValueRefused(f"a {noun.text} is a text, not {text!r}")
     given = fields.get("subscriber")
     subscriber = id if given is None else _name("subscriber", given)
     since = _time("from", fields.get("from"))
     if since is not None and until is not None and until <= since:
-        raise ValueRefused(f"a subscription that ends ({Instant(until)}) before it begins ({Instant(since)})")
+        raise ValueRefused(f"a {noun.one} that ends ({Instant(until)}) before it begins ({Instant(since)})")
     return Subscription(id, subscriber, text, since, until)
 
 
@@ -416,17 +441,17 @@ class Subscriptions:
 
         A change that cannot be read, or that ends what is not there, is a rejection and changes nothing.
         """
-        found = [_entry(number, change) for number, change in enumerate(changes, start=1)]
-        read: list[tuple[int, Subscription | _Ending]] = []
+        found = [entry_of(number, change) for number, change in enumerate(changes, start=1)]
+        read: list[tuple[int, Subscription | Ending]] = []
         rejections: dict[int, Rejection] = {}
         for place, entry in enumerate(found):
             try:
-                change = _read(entry)
+                change = read_entry(entry)
                 if isinstance(change, Subscription):
                     parse(change.filter, self.schema)
                 read.append((place, change))
             except FairleadError as error:
-                rejections[place] = _rejection(entry, error)
+                rejections[place] = rejection_of(entry, error)
 
         segments = self._segments({change.id for _, change in read})
         taken: list[Subscription] = []
@@ -435,7 +460,7 @@ class Subscriptions:
         for place, change in read:
             mine = segments.setdefault(change.id, [])
             if isinstance(change, Subscription):
-                segment = _Segment.of(_admitted(change, watermark))
+                segment = _Segment.of(admitted(change, watermark))
                 _end(mine, segment.since)
                 mine.append(segment)
                 fresh.append(segment)
@@ -446,7 +471,7 @@ class Subscriptions:
                 ended.append((change.id, until))
             else:
                 problem = ValueRefused(f"there is no subscription {change.id!r} that could be ended")
-                rejections[place] = _rejection(found[place], problem)
+                rejections[place] = rejection_of(found[place], problem)
 
         result = self._with_endings([each for mine in segments.values() for each in mine])
         rows = [each.row._replace(until=each.until) for each in fresh if each.since < each.until]
@@ -632,23 +657,26 @@ def _beginning(row: Subscription) -> tuple[str, int]:
     return row.id, BEGINNING if row.since is None else row.since
 
 
-def _entry(number: int, change: Entry | Mapping[str, Any]) -> Entry:
+def entry_of(number: int, change: Entry | Mapping[str, Any]) -> Entry:
+    """A change as an entry: one that is given without a place stands at its number."""
     return change if isinstance(change, Entry) else Entry(Place("changes", number), change)
 
 
-def _rejection(entry: Entry, error: FairleadError) -> Rejection:
+def rejection_of(entry: Entry, error: FairleadError) -> Rejection:
+    """What is kept of a row that cannot be taken in."""
     reason = str(error).replace("\n  hint: ", "; ")
     return Rejection(entry.place.file, entry.place.line, reason, entry.raw)
 
 
-def _admitted(given: Subscription, watermark: int) -> Subscription:
+def admitted(given: Subscription, watermark: int) -> Subscription:
+    """As it takes effect when the watermark stands there; where it was moved, `asked` says what was asked for."""
     since = None if given.since is None else OrderKey.first_at(given.since)
-    admitted = Validity(since).admitted_at(watermark)
-    if not admitted.moved:
+    validity = Validity(since).admitted_at(watermark)
+    if not validity.moved:
         return given
-    assert admitted.since is not None
-    assert admitted.asked is not None
-    return given._replace(since=admitted.since.time, asked=admitted.asked.time)
+    assert validity.since is not None
+    assert validity.asked is not None
+    return given._replace(since=validity.since.time, asked=validity.asked.time)
 
 
 @cache
@@ -678,7 +706,7 @@ class _Places(NamedTuple):
 def _rows(found: Iterable[Entry]) -> Iterator[tuple[Place, Subscription]]:
     for entry in found:
         try:
-            row = _read(entry)
+            row = read_entry(entry)
             if not isinstance(row, Subscription):
                 raise ValueRefused(f"the subscription {row.id!r} has no filter")
         except FairleadError as error:

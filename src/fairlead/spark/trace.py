@@ -10,6 +10,11 @@ and of those before it in its own file.
 
 Within a micro-batch come the subscriptions that end, those that begin, then in the total order each publication
 with its notifications, then what was late, then the end. Across micro-batches the directories' names decide.
+
+Public composites are publications; they come behind what else was published at the instant where they end. Who
+asked for their pattern has a subscription that is never ready: it is notified about such composites only, but
+which of them the pattern finds for it is no filter's matter. What is for those only who asked for it is not in the
+trace.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import check_columns, table_of
 from fairlead.audit.trace import VERSION, Event
+from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, encode, notifications_in, payload_of
@@ -110,6 +116,7 @@ def trace_of(
     deliveries: DataFrame,
     *,
     subscribed: DataFrame | None = None,
+    detecting: DataFrame | None = None,
     unsubscribed: DataFrame | None = None,
     late: DataFrame | None = None,
     final: bool = False,
@@ -117,12 +124,13 @@ def trace_of(
     """The events of a micro-batch, each with its sort key.
 
     `released` is in the form `ordered`, `deliveries` in that of `match`; `subscribed` and `unsubscribed` are
-    subscriptions that begin and end with this micro-batch, `late` notifications that came too late, and
-    `final` says that nothing is left to deliver and nothing more comes.
+    subscriptions that begin and end with this micro-batch, `detecting` those to what patterns find; `late` are
+    notifications that came too late, and `final` says that nothing is left to deliver and nothing more comes.
     """
     parts = [
         None if unsubscribed is None else _unsubscribed(unsubscribed),
-        None if subscribed is None else _subscribed(subscribed),
+        None if subscribed is None else _subscribed(subscribed, ready=True),
+        None if detecting is None else _subscribed(detecting, ready=False),
         _published(released),
         _notified(deliveries),
         None if late is None else _late(late),
@@ -131,7 +139,7 @@ def trace_of(
     return reduce(DataFrame.unionByName, (part for part in parts if part is not None))
 
 
-def _subscribed(subscriptions: DataFrame) -> DataFrame:
+def _subscribed(subscriptions: DataFrame, *, ready: bool) -> DataFrame:
     return _events(
         subscriptions,
         "sub",
@@ -141,7 +149,7 @@ def _subscribed(subscriptions: DataFrame) -> DataFrame:
         filter=F.col("filter"),
         **{"from": _first_at(F.col("from"))},
         until=_first_at(F.col("until")),
-        ready=F.lit(True),
+        ready=F.lit(ready),
     )
 
 
@@ -201,11 +209,15 @@ def _events(
     What has a step stands in the total order: the publication first, then the notifications about it.
     """
     nothing = F.lit(None)
-    key = [(nothing if step is None else F.col(name)).cast(COLUMNS[name]).alias(name) for name in KEY]
+    time, *others = (
+        (nothing if step is None else F.col(name)).cast(COLUMNS[name]).alias(name) for name in KEY
+    )
+    behind = (others[0] == PRODUCER).alias("behind")
     whose = [
         given.get(name, nothing).cast("string").alias(name) for name in ("component", "subscription", "about")
     ]
-    sort_key = F.struct(F.lit(phase).alias("phase"), *key, F.lit(step).cast("int").alias("step"), *whose)
+    place = (F.lit(phase).alias("phase"), time, behind, *others, F.lit(step).cast("int").alias("step"))
+    sort_key = F.struct(*place, *whose)
     given |= {"v": F.lit(VERSION), "event": F.lit(kind)}
     columns = [given.get(name, nothing).cast(type).alias(name) for name, type in COLUMNS.items()]
     return frame.select(sort_key.alias(SORT_KEY), *columns)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
+from fairlead.correlation.standing import Question
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
@@ -27,13 +28,23 @@ from fairlead.model.order import BEGINNING, END
 from fairlead.spark import trace
 from fairlead.spark.config import Config, SubscriptionsSource
 from fairlead.spark.delivery import FILES, send, write_files
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY
+from fairlead.spark.detection import Detected
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PLACE, RECORD
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matching import evened
 from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
+from fairlead.spark.patterns import PATTERN, Asked, ChangedPatterns, Patterns
 from fairlead.spark.storage import Directory
-from fairlead.spark.subscriptions import Changed, Place, Subscriptions, SubscriptionsInput, entries
+from fairlead.spark.subscriptions import (
+    SUBSCRIPTION,
+    Changed,
+    Noun,
+    Place,
+    Subscriptions,
+    SubscriptionsInput,
+    entries,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +55,7 @@ __all__ = [
     "Standing",
     "Work",
     "check_owner",
+    "read_patterns",
     "read_subscriptions",
     "schema_of",
     "table_of",
@@ -52,6 +64,8 @@ __all__ = [
 REASONS_KEPT: Final = 20
 NONE_BEFORE: Final = -1
 TABLE: Final = "table"
+PROGRESS: Final = "progress"
+"""The table of the state with what of patterns is in progress."""
 FEW_ROWS: Final = 20_000
 SPREAD_ROWS: Final = 5_000
 """A task that matches gets so many rows at least: a smaller one costs more than it saves."""
@@ -125,6 +139,8 @@ class Work:
         self._released: list[int] = []
         self._columns = ""
         self._changed = Changed(Subscriptions(self._output.index.uri))
+        self._asked = ChangedPatterns(Patterns())
+        self._patterns = ""
         self._first = self.last.batch == NONE_BEFORE
         self.newest: Mapping[str, int] = self.last.newest
         self.watermark = self.last.watermark
@@ -166,26 +182,39 @@ class Work:
         self.watermark = END if self.final else max(bound, self.last.watermark)
         return seen
 
-    def subscriptions(self) -> Subscriptions:
-        """Those that are known now: all at the first batch; later, with the changes that have come since."""
+    def asked(self) -> tuple[Subscriptions, Patterns]:
+        """What is known to be asked for: all at the first batch; later, with the changes that have come since."""
         self._clock.turn("subscribe")
-        if self.config.subscriptions.watch:
-            with self._planned() as self._files:
-                self._changed = self._with_changes(self._files)
-        elif self._first:
-            self._changed = read_subscriptions(self.config, self._output.index.uri, self.spark, self.schema)
-        else:
-            self._changed = Changed(self._known())
-        return self._changed.subscriptions
+        with self._planned() as self._files:
+            self._changed, self._asked = self._subscribed(), self._detecting()
+        return self._changed.subscriptions, self._asked.patterns
 
-    def _known(self) -> Subscriptions:
-        """Those that the batch before has left."""
-        return Subscriptions.from_json(self.last.subscriptions, self._output.index.uri, schema=self.schema)
-
-    def _with_changes(self, files: Sequence[str]) -> Changed:
+    def _subscribed(self) -> Changed:
+        source = self.config.subscriptions
+        files = _files_of(source, self._files)
         if self._first:
             return read_subscriptions(self.config, self._output.index.uri, self.spark, self.schema, files)
-        return self._known().changed(_entries(self.config, files, self.spark), self.last.watermark)
+        if not files:
+            return Changed(self._known())
+        return self._known().changed(_entries(source, files, self.spark), self.last.watermark)
+
+    def _known(self) -> Subscriptions:
+        """The subscriptions that the batch before has left."""
+        return Subscriptions.from_json(self.last.subscriptions, self._output.index.uri, schema=self.schema)
+
+    def _detecting(self) -> ChangedPatterns:
+        source = self.config.patterns
+        if source is None:
+            return ChangedPatterns(Patterns())
+        files = _files_of(source, self._files)
+        if self._first:
+            return read_patterns(self.config, self.spark, self.schema, files)
+        known = Patterns.restored(
+            self._output.patterns(self.last.patterns), schema=self.schema, extensions=self.config.extensions
+        )
+        if not files:
+            return ChangedPatterns(known)
+        return known.changed(_entries(source, files, self.spark, PATTERN), self.last.watermark)
 
     @contextmanager
     def _planned(self) -> Iterator[Sequence[str]]:
@@ -195,10 +224,13 @@ class Work:
         under another name: nobody has seen anything of the batch yet. One that was kept is carried out as it is:
         a table or a callback may have seen the batch.
         """
+        if not (watched := self.config.watched):
+            yield ()
+            return
         files = self._output.plan(self.number)
         if made := files is None:
             taken = set(self._output.taken(self.last))
-            files = [file for file in _files(self.config.subscriptions) if file not in taken]
+            files = [file for source in watched for file in _files(source) if file not in taken]
             self._output.keep_plan(self.number, files)
         elif gone := next((file for file in files if not _is_there(file)), None):
             plan = self._output.plan_path(self.number)
@@ -226,9 +258,15 @@ class Work:
         )
         return OrderState(held, last, self.last.watermark, Facts(**self.last.held))
 
+    def in_progress(self) -> DataFrame | None:
+        """What the batch before has left of matches in progress."""
+        if self._first or not self._output.has_state(self.last.batch, PROGRESS):
+            return None
+        return self.spark.read.parquet(self._output.state(self.last.batch, PROGRESS))
+
     def has_few(self, seen: Seen) -> bool:
         """Whether one task puts the rows in order sooner than many would."""
-        return seen.read + self.last.counts.held <= FEW_ROWS
+        return seen.read + self.last.counts.held + self.last.counts.in_progress <= FEW_ROWS
 
     # -- what it writes ------------------------------------------------------------------------------------
 
@@ -244,7 +282,15 @@ class Work:
             rows[row["outcome"]] += row["count"]
         self._rows |= rows
         self._released = [row["count"] for row in found if row["outcome"] == "released"]
-        self._clock.turn("match")
+        self._clock.turn("detect" if self._asked.patterns else "match")
+
+    def count_found(self, found: Detected) -> None:
+        """Find out how many composites there are, and whether anything is in progress; this detects them."""
+        if found.levels:
+            is_composite = F.col("automaton").isNull().alias("is_composite")
+            counted = dict(map(tuple, found.rows.groupBy(is_composite).count().collect()))
+            self._rows |= {"composites": counted.get(True, 0), PROGRESS: counted.get(False, 0)}
+            self._clock.turn("match")
 
     def spread(self, released: DataFrame) -> DataFrame:
         """What is released, over several tasks: the order has left the numbers of a producer in one.
@@ -264,7 +310,7 @@ class Work:
         sink = self.config.deliveries
         if sink.table is not None:
             self._claim(sink.table)
-        elif not self.has("released"):
+        elif not (self.has("released") or self.has("composites")):
             self._rows["deliveries"] = 0
             return deliveries.limit(0)
         if sink.format == "parquet":
@@ -277,7 +323,7 @@ class Work:
             self._rows["deliveries"] = written.count()
             if sink.format not in FILES:
                 send(
-                    written,
+                    written.drop(PLACE),
                     self.number,
                     sink.format,
                     table=sink.table,
@@ -302,7 +348,11 @@ class Work:
     def write_rejected(self, rows: DataFrame, seen: Seen) -> None:
         """Set aside what could not be read, rows and changes of subscriptions."""
         self._clock.turn("reject")
-        refused = self._changed.rejections
+        refused = [
+            (source, each)
+            for source, changed in (("subscriptions", self._changed), ("patterns", self._asked))
+            for each in changed.rejections
+        ]
         self._rows["rejected"] = seen.rejected + len(refused)
         if not self.has("rejected"):
             return
@@ -314,9 +364,9 @@ class Work:
         counted = found.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
         self._reasons = {row["reason"]: row["count"] for row in counted.collect()}
 
-    def _refused(self, rejections: Iterable[Rejection]) -> DataFrame:
+    def _refused(self, rejections: Iterable[tuple[str, Rejection]]) -> DataFrame:
         rows = [
-            ("subscriptions", each.source, each.line, each.reason, each.text.encode()) for each in rejections
+            (source, each.source, each.line, each.reason, each.text.encode()) for source, each in rejections
         ]
         return self.spark.createDataFrame(rows, REJECTED)
 
@@ -331,15 +381,25 @@ class Work:
         ranked = frame.repartition(1).sortWithinPartitions(*order) if few else frame.sort(*order)
         ranked.write.parquet(self._attempt.channel(channel))
 
-    def write_trace(self, released: DataFrame, deliveries: DataFrame, late: DataFrame) -> None:
+    def write_trace(
+        self, released: DataFrame, found: Detected, deliveries: DataFrame, late: DataFrame
+    ) -> None:
         """Write down what happened, in the order in which it happened."""
         self._clock.turn("trace")
         if self.config.audit.trace:
             begun, over = self._begun(), self._over()
+            if self.has("composites"):
+                composites = found.composites
+                columns = (*KEY, "event_time", RECORD)
+                public = composites.where("is_public").select(*columns)
+                released = released.select(*columns).unionByName(public)
+                private = composites.where("not is_public").select("producer", "id")
+                deliveries = deliveries.join(private, ["producer", "id"], "left_anti")
             told = trace.trace_of(
                 released,
                 deliveries,
                 subscribed=begun,
+                detecting=self._asking(),
                 unsubscribed=over,
                 late=late if self.has("late") else None,
                 final=self.final,
@@ -353,23 +413,41 @@ class Work:
         """The subscriptions that begin with this batch."""
         if self._first:
             return self.spark.createDataFrame(table_of(self._changed.subscriptions))
-        if not self._changed.begun:
+        return self._table(
+            [(each.id, each.subscriber, each.filter, each.since, each.until) for each in self._changed.begun]
+        )
+
+    def _asking(self) -> DataFrame | None:
+        """The patterns that begin with this batch and whose composites are public, with what these match."""
+        rows = self._asked.patterns.rows if self._first else self._asked.begun
+        public = [(row, question) for row in rows if (question := self._question(row)).is_public]
+        return self._table(
+            [(row.id, row.subscriber, str(question.filter), *_validity(row)) for row, question in public]
+        )
+
+    def _question(self, row: Asked) -> Question:
+        return Question(self._asked.patterns.pattern(row))
+
+    def _table(self, rows: Sequence[tuple[Any, ...]]) -> DataFrame | None:
+        if not rows:
             return None
-        rows = [
-            (each.id, each.subscriber, each.filter, each.since, each.until) for each in self._changed.begun
-        ]
         columns = zip(zip(*rows, strict=True), SUBSCRIBED, strict=True)
         arrays = [pa.array(column, field.type) for column, field in columns]
         return self.spark.createDataFrame(pa.Table.from_arrays(arrays, schema=SUBSCRIBED))
 
     def _over(self) -> DataFrame | None:
         """Those that were there before and end at another place than was told."""
-        if self._first or not self._changed.cut:
+        if self._first or not (self._changed.cut or self._asked.cut):
             return None
         rows = [(each.id, each.subscriber, each.since, each.until) for each in self._changed.cut]
+        rows += [
+            (row.id, row.subscriber, *_validity(row))
+            for row in self._asked.cut
+            if self._question(row).is_public
+        ]
         return self.spark.createDataFrame(rows, "id string, subscriber string, from bigint, until bigint")
 
-    def write_state(self, state: OrderState) -> None:
+    def write_state(self, state: OrderState, found: Detected) -> None:
         """Leave to the next batch what it has to know."""
         self._clock.turn("state")
         if self.final:
@@ -379,6 +457,8 @@ class Work:
             self._held = state.facts
         if state.last is not None:
             state.last.write.parquet(self._attempt.state("last"))
+        if self.has(PROGRESS):
+            found.state.write.parquet(self._attempt.state(PROGRESS))
 
     def commit(self, seen: Seen) -> Manifest:
         """The batch is there."""
@@ -394,11 +474,14 @@ class Work:
                 released=rows["released"],
                 held=rows["held"],
                 deliveries=rows["deliveries"],
+                composites=rows["composites"],
+                in_progress=rows[PROGRESS],
             ),
             watermark=self.watermark,
             newest=self.newest,
             final=self.final,
             subscriptions=self._changed.subscriptions.to_json(),
+            patterns=self._keep_patterns(),
             **self._output.taking(self.last, self._files),
             held=asdict(self._held),
             channels=tuple(name for name in CHANNELS if rows[name] and self._is_ours(name)),
@@ -409,12 +492,18 @@ class Work:
             finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self._attempt.commit(manifest)
-        if self.config.subscriptions.watch:
+        if self.config.watched:
             self._sweep()
         return manifest
 
+    def _keep_patterns(self) -> str:
+        """The file of the patterns that are asked for from now on."""
+        if self.config.patterns is not None:
+            self._patterns = self._output.keep_patterns(self._asked.patterns.dump())
+        return self._patterns
+
     def _sweep(self) -> None:
-        """Remove compiled subscriptions that neither this batch nor the one before it has: somebody may read that.
+        """Remove what is asked for neither in this batch nor in the one before it: somebody may read that.
 
         Only as the last one: another run may have gone on where this one was believed dead, to the next batch or
         into the midst of it.
@@ -426,6 +515,7 @@ class Work:
                 kept |= self._known().kept_files
             for name in set(self._output.index.names()) - kept:
                 self._output.index.delete_file(name)
+            self._output.sweep_patterns({self.last.patterns, self._patterns})
 
     def _is_ours(self, channel: str) -> bool:
         return channel != "deliveries" or self.config.deliveries.format in FILES
@@ -498,21 +588,50 @@ def read_subscriptions(
     # Where files are changes, the first ones are too: replayed from the beginning, the same order gives the same.
     files = _files(source) if files is None else files
     empty = Subscriptions.read((), directory, schema=schema, extensions=config.extensions)
-    changed = empty.changed(_entries(config, files, spark), BEGINNING)
-    if changed.rejections:
-        first = changed.rejections[0]
-        raise PipelineError(f"{Place(first.source, first.line)}: {first.reason}")
+    changed = empty.changed(_entries(source, files, spark), BEGINNING)
+    _check(changed.rejections)
     return changed
+
+
+def read_patterns(
+    config: Config, spark: SparkSession, schema: Schema | None, files: Sequence[str] | None = None
+) -> ChangedPatterns:
+    """All patterns that there are at the beginning; where they are watched, in these files."""
+    source = config.patterns
+    if source is None:
+        return ChangedPatterns(Patterns())
+    if not source.watch:
+        given = SubscriptionsInput(source.path, source.format, source.options)
+        return ChangedPatterns(Patterns.read(given, schema=schema, spark=spark, extensions=config.extensions))
+    files = _files(source) if files is None else files
+    empty = Patterns.read((), schema=schema, extensions=config.extensions)
+    changed = empty.changed(_entries(source, files, spark, PATTERN), BEGINNING)
+    _check(changed.rejections)
+    return changed
+
+
+def _check(rejections: Sequence[Rejection]) -> None:
+    if rejections:
+        first = rejections[0]
+        raise PipelineError(f"{Place(first.source, first.line)}: {first.reason}")
 
 
 def _files(source: SubscriptionsSource) -> list[str]:
     directory = Directory(source.path)
     if not directory.is_directory():
         raise PipelineError(
-            f"{source.path} is no directory, and subscriptions that are watched are files in one",
+            f"{source.path} is no directory, and what is watched are files in one",
             hint="make it, or name the file without watch = true",
         )
     return [directory.path(name) for name, _ in directory.files()]
+
+
+def _files_of(source: SubscriptionsSource, files: Iterable[str]) -> list[str]:
+    """Of the files of changes those of a source."""
+    if not source.watch:
+        return []
+    directory = f"{Directory(source.path).uri}/"
+    return [file for file in files if file.startswith(directory)]
 
 
 def _is_there(file: str) -> bool:
@@ -520,7 +639,13 @@ def _is_there(file: str) -> bool:
     return Directory(directory).exists(name)
 
 
-def _entries(config: Config, files: Iterable[str], spark: SparkSession) -> Iterable[Any]:
-    source = config.subscriptions
+def _entries(
+    source: SubscriptionsSource, files: Iterable[str], spark: SparkSession, noun: Noun = SUBSCRIPTION
+) -> Iterable[Any]:
     inputs = (SubscriptionsInput(file, source.format, source.options) for file in files)
-    return chain.from_iterable(entries(each, spark) for each in inputs)
+    return chain.from_iterable(entries(each, spark, noun=noun) for each in inputs)
+
+
+def _validity(row: Asked) -> tuple[int | None, int | None]:
+    """From when and until when a pattern is asked for; None where that is from the beginning, or for ever."""
+    return (None if row.since == BEGINNING else row.since, None if row.until == END else row.until)

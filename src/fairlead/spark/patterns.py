@@ -1,0 +1,306 @@
+"""Patterns as a table: who asks for which composite events, and for which part of the order.
+
+    {"id": "p1", "subscriber": "ada", "pattern": "A followed by B within 1 hour, same room", "from": …, "until": …}
+
+A pattern looks at what stands from `from` on, and finds what ends before `until`. As with subscriptions, a change
+takes effect at a point of the order: a `from` below the watermark at which it is taken in is moved to it; a row
+replaces the one with its id from its `from` on, and ends it if it has no pattern. So replaying the same changes at
+the same watermarks gives the same patterns, and these the same composites.
+
+Patterns are a value: they travel to workers as they are, and are compiled there, once for each process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from graphlib import CycleError, TopologicalSorter
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fairlead.correlation.patterns import Pattern, parse
+from fairlead.correlation.patterns.composites import PARTIAL
+from fairlead.correlation.patterns.detector import types_named
+from fairlead.correlation.patterns.spelling import UNNAMED
+from fairlead.errors import FairleadError, FilterError, PipelineError, ValueRefused
+from fairlead.filters import Schema
+from fairlead.ingest import Rejection
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark.parts import Subscription
+from fairlead.spark.subscriptions import (
+    Ending,
+    Entry,
+    Noun,
+    SubscriptionsInput,
+    admitted,
+    entries,
+    entry_of,
+    load_extension,
+    read_entry,
+    rejection_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Asked", "Automaton", "ChangedPatterns", "Patterns"]
+
+PATTERN: Final = Noun("pattern", "pattern")
+VERSION: Final = 1
+"""Of what is written down."""
+
+
+class Asked(NamedTuple):
+    """A pattern that somebody asks for, for a part of the order."""
+
+    id: str
+    subscriber: str
+    text: str
+    since: int = BEGINNING
+    until: int = END
+
+
+class Automaton(NamedTuple):
+    """Patterns that differ in their name and in what they give with a match: they are detected together.
+
+    Its name says what it looks for and from where on, so what it has in progress is found again by it.
+    """
+
+    name: str
+    pattern: Pattern
+    since: int
+    types: frozenset[str]
+    """The types that it names: composites of others are seen by these only."""
+    asked: tuple[int, ...]
+    """Which rows ask for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPatterns:
+    """What came of changes: the patterns from now on, and what could not be taken in."""
+
+    patterns: Patterns
+    begun: tuple[Asked, ...] = ()
+    cut: tuple[Asked, ...] = ()
+    """Those that were there before and end earlier now, with where they end."""
+    rejections: tuple[Rejection, ...] = ()
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """All that is asked for. Two are the same iff they have the same rows, schema and extensions."""
+
+    rows: tuple[Asked, ...] = ()
+    schema: Schema | None = None
+    extensions: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Patterns, (self.rows, self.schema, self.extensions)  # without what can be worked out again
+
+    def count_from(self, watermark: int) -> int:
+        """How many ids are asked for at a watermark or later."""
+        return len({row.id for row in self.rows if row.until > max(row.since, watermark)})
+
+    def load(self) -> None:
+        """See to it that this process knows the extensions that the patterns use."""
+        for name in self.extensions:
+            load_extension(name)
+
+    def pattern(self, row: Asked) -> Pattern:
+        """What a row asks for."""
+        return _parsed(row.text, self.schema)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        given: SubscriptionsInput | DataFrame | Iterable[Mapping[str, Any]],
+        *,
+        schema: Schema | None = None,
+        spark: SparkSession | None = None,
+        extensions: Sequence[str] = (),
+    ) -> Patterns:
+        """Read and check patterns; what is wrong with them is one PipelineError, with the first place."""
+        empty = cls((), schema, tuple(extensions))
+        empty.load()
+        rows: dict[str, tuple[Entry, Asked]] = {}
+        problems: list[tuple[str, FairleadError]] = []
+        for entry in entries(given, spark, ("id", "pattern"), PATTERN):
+            try:
+                found = read_entry(entry, PATTERN)
+                if isinstance(found, Ending):
+                    raise ValueRefused(f"the pattern {found.id!r} has no text")
+                row = _asked(found)
+                empty.pattern(row)
+                if (known := rows.setdefault(row.id, (entry, row)))[1] != row:
+                    raise ValueRefused(
+                        f"the id {row.id!r} is taken by another pattern, {known[0].place}",
+                        hint="ids are unique; a pattern that changes is a change, read while the stream runs",
+                    )
+            except FairleadError as error:
+                problems.append((str(entry.place), error))
+        if problems:
+            place, first = problems[0]
+            more = f"\n  and {len(problems) - 1} more that cannot be read" if len(problems) > 1 else ""
+            raise PipelineError(f"{place}: {first}{more}") from first
+        patterns = replace(empty, rows=tuple(rows[id][1] for id in sorted(rows)))
+        try:
+            patterns.levels  # noqa: B018  # asked now, it fails now
+        except FilterError as error:
+            raise PipelineError(f"patterns: {error}") from error
+        return patterns
+
+    # -- changing ------------------------------------------------------------------------------------------
+
+    def changed(self, changes: Iterable[Entry | Mapping[str, Any]], watermark: int) -> ChangedPatterns:
+        """These patterns after changes, in the order given, that are taken in at a watermark.
+
+        A change that cannot be read, that ends what is not there, or by which a pattern would see its own
+        composites, is a rejection and changes nothing.
+        """
+        rows, rejections = self.rows, []
+        for number, change in enumerate(changes, start=1):
+            entry = entry_of(number, change)
+            try:
+                rows = self._after(rows, read_entry(entry, PATTERN), watermark)
+            except FairleadError as error:
+                rejections.append(rejection_of(entry, error))
+        before = {row[:4]: row for row in self.rows}
+        after = {row[:4]: row for row in rows if row.until > row.since}
+        return ChangedPatterns(
+            # What has ended is asked about no more.
+            replace(self, rows=tuple(row for row in after.values() if row.until > watermark)),
+            tuple(row for key, row in after.items() if key not in before),
+            tuple(
+                row if (left := after.get(key)) is None else left
+                for key, row in before.items()
+                if key not in after or after[key].until < row.until
+            ),
+            tuple(rejections),
+        )
+
+    def _after(
+        self, rows: tuple[Asked, ...], change: Subscription | Ending, watermark: int
+    ) -> tuple[Asked, ...]:
+        """Rows after one change; FairleadError where it cannot be taken in."""
+        if isinstance(change, Ending):
+            if not any(row.id == change.id and row.until > max(row.since, watermark) for row in rows):
+                raise ValueRefused(f"there is no pattern {change.id!r} that could be ended")
+            return _ended(
+                rows, change.id, max(watermark if change.until is None else change.until, watermark)
+            )
+        row = _asked(admitted(change, watermark))
+        self.pattern(row)
+        changed = (*_ended(rows, row.id, row.since), row)
+        replace(self, rows=changed).levels  # noqa: B018  # FilterError where a pattern would see itself
+        return changed
+
+    # -- what is detected ----------------------------------------------------------------------------------
+
+    @cached_property
+    def levels(self) -> tuple[tuple[Automaton, ...], ...]:
+        """What is detected, level by level: each above all whose composites it sees.
+
+        FilterError where patterns see their own composites.
+        """
+        automata = self._automata()
+        makes: dict[str, set[str]] = {}
+        for each in automata.values():
+            for row in each.asked:
+                for type in _made(self.pattern(self.rows[row])):
+                    makes.setdefault(type, set()).add(each.name)
+        sees = {
+            each.name: {other for type in each.types & makes.keys() for other in makes[type]} - {each.name}
+            for each in automata.values()
+        }
+        levels: dict[str, int] = {}
+        try:
+            for name in TopologicalSorter(sees).static_order():
+                levels[name] = 1 + max((levels[other] for other in sees[name]), default=-1)
+        except CycleError as error:
+            within = set(error.args[1])
+            circle = " ◀ ".join(sorted(type for type, makers in makes.items() if makers & within))
+            raise FilterError(f"patterns see their own composites: {circle}") from None
+        height = 1 + max(levels.values(), default=-1)
+        return tuple(
+            tuple(automata[name] for name in sorted(levels) if levels[name] == level)
+            for level in range(height)
+        )
+
+    def _automata(self) -> dict[str, Automaton]:
+        found: dict[str, Automaton] = {}
+        for number, row in enumerate(self.rows):
+            shared, types = _shared(row.text, self.schema)
+            name = f"{shared.hash}@{row.since}"
+            known = found.get(name)
+            asked = (number,) if known is None else (*known.asked, number)
+            found[name] = Automaton(name, shared, row.since, types, asked)
+        return found
+
+    # -- what is written down ------------------------------------------------------------------------------
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that counts: processes that have compiled these patterns know them by it."""
+        schema = None if self.schema is None else self.schema.fingerprint
+        content = json.dumps([self.rows, schema, self.extensions], ensure_ascii=False)
+        return blake2b(content.encode(), digest_size=16).hexdigest()
+
+    def dump(self) -> bytes:
+        """The rows as JSON."""
+        rows = [dict(zip(Asked._fields, row, strict=True)) for row in self.rows]
+        return json.dumps({"version": VERSION, "patterns": rows}, ensure_ascii=False, indent=1).encode()
+
+    @classmethod
+    def restored(
+        cls, content: bytes, *, schema: Schema | None = None, extensions: Sequence[str] = ()
+    ) -> Patterns:
+        """The patterns that `dump` has written."""
+        given = json.loads(content)
+        if given.get("version") != VERSION:
+            raise PipelineError(
+                f"patterns of version {given.get('version')}, where {VERSION} is read",
+                hint="go on with the Fairlead that wrote them, or name another output",
+            )
+        return cls(tuple(Asked(**row) for row in given["patterns"]), schema, tuple(extensions))
+
+
+def _asked(row: Subscription) -> Asked:
+    since, until = row.since, row.until
+    return Asked(
+        row.id,
+        row.subscriber,
+        row.filter,
+        BEGINNING if since is None else since,
+        END if until is None else until,
+    )
+
+
+def _ended(rows: Iterable[Asked], id: str, until: int) -> tuple[Asked, ...]:
+    """Rows of which those under an id end at a time, unless they end earlier."""
+    return tuple(row._replace(until=min(row.until, until)) if row.id == id else row for row in rows)
+
+
+@lru_cache(maxsize=1 << 15)
+def _parsed(text: str, schema: Schema | None) -> Pattern:
+    return parse(text, schema)
+
+
+@lru_cache(maxsize=1 << 15)
+def _shared(text: str, schema: Schema | None) -> tuple[Pattern, frozenset[str]]:
+    """What patterns have in common that are detected together, and the types that it names."""
+    shared = replace(_parsed(text, schema), name=UNNAMED, outputs=())
+    return shared, types_named(shared)
+
+
+def _made(pattern: Pattern) -> Iterator[str]:
+    """The types of a pattern's composites."""
+    yield pattern.name
+    if pattern.partial:
+        yield pattern.name + PARTIAL

@@ -1,0 +1,275 @@
+"""Detection on Spark finds what one detector finds: in its operators, and through the whole pipeline.
+
+What Spark itself does between the operators, a shuffle and a sort, is done by hand here, so that many examples are
+cheap; `test_detection_pipeline.py` has the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead.correlation.patterns import Detector, Occurrence, Pattern, render
+from fairlead.errors import FilterError, PipelineError
+from fairlead.matching.brute import Brute
+from fairlead.model import Instant, Notification
+from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
+from fairlead.spark import detection
+from fairlead.spark.detection import PROGRESS, ROUTED, STREAM, Detecting, Level, Placer, Router
+from fairlead.spark.frames import encode
+from fairlead.spark.patterns import Asked, Patterns
+from fairlead.spark.subscriptions import SubscriptionsInput
+from fairlead.testing import patterns as made
+
+Row = dict[str, Any]
+RICH = (
+    "spike: A followed by B within 9 us, same k",
+    "spike: [x > 2] as big, giving size = big.x",
+    "2 or more C as c followed by D within 20 us, same k, taking all matches, with partial matches",
+    "any order of A, B and C within 12 us, taking the first",
+    "A then no B within 7 us, same k and y",
+    'wave: [type = "spike"] as s followed by A within 9 us',
+    '2 or more [type = "spike" or type = "wave"] as s followed by [x > 1] as b within 20 us, same k',
+    '[type in ["wave", "B"]] as w then no [type = "spike"] within 5 us',
+)
+"""Patterns that find something in most streams, and patterns over the composites of others."""
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pa.RecordBatch:
+    types = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string()}
+    arrays = [pa.array([row.get(name) for row in rows], types[columns[name]]) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, list(columns))
+
+
+class Shuffling:
+    """What Spark does with the operators of `detected`, batch by batch, in whatever number of partitions."""
+
+    def __init__(self, partitions: int, rng: Random) -> None:
+        self.partitions, self._rng = partitions, rng
+        self.state: list[Row] = []
+
+    def detected(self, patterns: Patterns, stream: list[Row], bound: int) -> list[Row]:
+        composites: list[Row] = []
+        left: list[Row] = []
+        for number in range(len(patterns.levels)):
+            level = Level(patterns, number, self.partitions)
+            seen = stream + [{**row, "start": row["interval"]["start"]} for row in composites]
+            routed = [*self._through(Router(level), seen, STREAM)]
+            routed += self._through(Placer(level), self.state, PROGRESS)
+            found = []
+            for partition in self._shuffled(routed):
+                found += self._rows(Detecting(level, bound)(self._batches(partition, ROUTED)))
+            composites += [row for row in found if row["automaton"] is None]
+            left += [row for row in found if row["automaton"] is not None]
+        self.state = left
+        return composites
+
+    def _through(self, operator: Any, rows: list[Row], columns: Mapping[str, str]) -> Iterator[Row]:
+        return self._rows(operator(self._batches(self._rng.sample(rows, len(rows)), columns)))
+
+    def _shuffled(self, rows: list[Row]) -> list[list[Row]]:
+        partitions: list[list[Row]] = [[] for _ in range(self.partitions)]
+        for row in rows:
+            partitions[hash((row["group"], row["key"])) % self.partitions].append(row)
+        return [sorted(each, key=lambda row: (row["group"], row["key"], row["time"])) for each in partitions]
+
+    def _batches(self, rows: list[Row], columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        step = self._rng.randint(1, 5)
+        for start in range(0, len(rows), step):
+            yield table_of(rows[start : start + step], columns)
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+        for batch in batches:
+            yield from batch.to_pylist()
+
+
+def random_stream(rng: Random) -> list[Notification]:
+    """Events of the types and attributes that patterns are made of, in the order of their times."""
+    values = (0, 1, 2, 3, 1.5, "a", None, float("nan"))
+    times = sorted(rng.randint(0, made.TIME_MAX) for _ in range(rng.randint(5, 16)))
+    stream = []
+    for number, time in enumerate(times):
+        fields = {"type": rng.choice(made.TYPES), "k": rng.choice((0, 1, 1.0)), "x": rng.choice(values)}
+        fields |= {"y": rng.choice(values)} if rng.random() < 0.8 else {}
+        if rng.random() < 0.2:
+            fields["interval"] = {"start": Instant(max(time - 5, 0)), "end": Instant(time)}
+        named = {"id": str(number), "producer": rng.choice("pq"), "time": Instant(time)}
+        stream.append(Notification.of({**fields, **named}))
+    return stream
+
+
+def asked_for(patterns: Sequence[Pattern | str], rng: Random) -> Patterns:
+    """Patterns under ids, some from a time on, or up to one; those by which one would see itself are left out."""
+    asked = Patterns()
+    for number, pattern in enumerate(patterns):
+        since = rng.choice((BEGINNING, BEGINNING, BEGINNING, rng.randint(0, 20)))
+        until = rng.choice((END, END, END, max(since, 0) + rng.randint(1, 20)))
+        text = pattern if isinstance(pattern, str) else render(pattern)
+        more = replace(asked, rows=(*asked.rows, Asked(f"p{number}", f"u{number % 3}", text, since, until)))
+        try:
+            more.levels  # noqa: B018
+            asked = more
+        except FilterError:
+            continue
+    return asked
+
+
+def by_one_detector(patterns: Patterns, stream: Sequence[tuple[OrderKey, Notification]]) -> list[Row]:
+    """The definition: one detector for everything, and no pattern beyond its end."""
+    detector = Detector(Brute())
+    ending = sorted({row.until for row in patterns.rows})
+    for number, row in enumerate(patterns.rows):
+        detector.add(str(number), patterns.pattern(row), (row.since, BEGINNING, 0, "", False, 0, ""))
+    for key, notification in stream:
+        detector.feed(Occurrence.of(notification, key))
+    found: dict[str, Row] = {}
+    for until in [*ending, END]:
+        for each in detector.advance(until):
+            row = found.setdefault(
+                each.composite.id,
+                {
+                    "time": each.composite.end,
+                    "record": encode(each.composite.notification()),
+                    "start": each.composite.start,
+                    "patterns": set(),
+                },
+            )
+            row["patterns"] |= {patterns.rows[int(id)].id for id in each.ids}
+        for number, asked in enumerate(patterns.rows):
+            if asked.until == until != END:
+                detector.remove(str(number))
+    return told(found)
+
+
+def told(found: Mapping[str, Row]) -> list[Row]:
+    return [{**row, "id": id, "patterns": sorted(row["patterns"])} for id, row in sorted(found.items())]
+
+
+def row_of(key: OrderKey, notification: Notification) -> Row:
+    time = None if notification.time is None else notification.time.microseconds
+    named = {"producer": key.producer, "sequence": key.sequence, "id": key.id}
+    return {"time": key.time, **named, "event_time": time, "record": encode(notification)}
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    patterns=st.lists(made.patterns(steps=3, depth=2), min_size=1, max_size=3),
+    partitions=st.sampled_from((1, 2, 7)),
+    seed=st.integers(0, 2**32),
+)
+def test_cut_into_batches_and_partitions_the_composites_are_those_of_one_detector(
+    monkeypatch: pytest.MonkeyPatch,
+    patterns: list[Pattern],
+    partitions: int,
+    seed: int,
+) -> None:
+    rng = Random(seed)
+    stream = random_stream(rng)
+    asked = asked_for([*patterns, *RICH, *rng.sample(RICH, 3)], rng)
+    ordered = list(zip(order_keys(stream), stream, strict=True))
+    expected = by_one_detector(asked, ordered)
+
+    monkeypatch.setattr(detection, "PORTION", rng.choice((2, 3, 10_000)))
+    shuffling = Shuffling(partitions, rng)
+    bounds = [*sorted(rng.sample(range(1, made.TIME_MAX + 12), rng.randint(0, 4))), END]
+    found: dict[str, Row] = {}
+    before = BEGINNING
+    for bound in bounds:
+        rows = [row_of(key, one) for key, one in ordered if before <= key.time < bound]
+        for each in shuffling.detected(asked, rows, bound):
+            assert each["id"] not in found
+            assert before <= each["time"] < bound
+            found[each["id"]] = {
+                "time": each["time"],
+                "record": each["record"],
+                "start": each["interval"]["start"],
+                "patterns": {one["id"] for one in each["patterns"]},
+            }
+        before = bound
+    assert told(found) == expected
+    assert not shuffling.state, "behind the end nothing is in progress"
+
+
+# -- the table of patterns -----------------------------------------------------------------------------------
+
+
+def lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> SubscriptionsInput:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return SubscriptionsInput(str(path))
+
+
+def test_what_is_wrong_with_patterns_is_one_message_with_the_first_line(tmp_path: Path) -> None:
+    rows = [{"id": f"p{number}", "pattern": "A followed by B"} for number in range(7_020)]
+    rows[7_011]["pattern"] = "A followed by"
+    rows[7_015]["pattern"] = "A folowed by B"
+    given = lines(tmp_path / "patterns.jsonl", rows)
+    with pytest.raises(PipelineError) as raised:
+        Patterns.read(given)
+    told = str(raised.value).splitlines()
+    assert told[0].startswith(f"{given.path}:7012: line 1, column 14: ")
+    assert told[-1] == "  and 1 more that cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([{"pattern": "A"}], "patterns:1: a pattern without an id"),
+        ([{"id": 1}], "patterns:1: the pattern '1' has no text"),
+        ([{"id": 1, "pattern": 7}], "patterns:1: a pattern is a text, not 7"),
+        (
+            [{"id": 1, "pattern": "A"}, {"id": 1, "pattern": "B"}],
+            "patterns:2: the id '1' is taken by another pattern, patterns:1",
+        ),
+        (
+            [{"id": 1, "pattern": 'a: [type = "b"]'}, {"id": 2, "pattern": 'b: [type = "a"]'}],
+            "patterns: patterns see their own composites: a ◀ b",
+        ),
+    ],
+)
+def test_what_cannot_be_a_pattern_is_refused(rows: list[Row], problem: str) -> None:
+    with pytest.raises(PipelineError) as raised:
+        Patterns.read(rows)
+    assert str(raised.value).splitlines()[0] == problem
+
+
+def test_patterns_are_read_from_csv_as_from_json(tmp_path: Path) -> None:
+    rows = [{"id": "p", "subscriber": "ada", "pattern": "A followed by B, same k", "from": 5, "until": 9}]
+    table = tmp_path / "patterns.csv"
+    table.write_text('id,subscriber,pattern,from,until\np,ada,"A followed by B, same k",5,9\n')
+    read = Patterns.read(SubscriptionsInput(str(table), "csv"))
+    assert read == Patterns.read(lines(tmp_path / "patterns.jsonl", rows)) == Patterns.read(rows)
+    assert read.rows == (Asked("p", "ada", "A followed by B, same k", 5, 9),)
+    assert Patterns.restored(read.dump()) == read
+
+
+def test_a_change_takes_effect_at_the_watermark_or_later_and_a_bad_one_changes_nothing() -> None:
+    before = Patterns.read([{"id": "p", "pattern": "a: A"}, {"id": "q", "pattern": "B", "until": 40}])
+    changed = before.changed(
+        [
+            {"id": "p", "pattern": "a: C", "from": 30},
+            {"id": "r", "pattern": "D", "from": 3},
+            {"id": "r", "until": 50},
+            {"id": "circle", "pattern": 'C: [type = "a"] as it followed by [type = "D"] as d'},
+            {"id": "nobody"},
+        ],
+        watermark=20,
+    )
+    assert changed.patterns.rows == (
+        Asked("p", "p", "a: A", BEGINNING, 30),
+        Asked("q", "q", "B", BEGINNING, 40),
+        Asked("p", "p", "a: C", 30),
+        Asked("r", "r", "D", 20, 50),
+    )
+    assert [each.line for each in changed.rejections] == [4, 5]
+    assert [row.id for row in changed.begun] == ["p", "r"]
+    assert changed.cut == (Asked("p", "p", "a: A", BEGINNING, 30),)
+    assert len(changed.patterns.changed([], watermark=45).patterns) == 2, "what has ended is forgotten"

@@ -1,0 +1,327 @@
+"""Patterns in a pipeline find the same composites as on the bus, in batch and in a stream, to the byte.
+
+However the input is cut into files and micro-batches, in whatever order it arrives within the allowed lateness,
+over one, two and seven partitions, and with a crash in between. Spark's runs take seconds, so there are few
+examples, each with much in it; `test_detection.py` has the many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import Phase, given, settings
+
+from fairlead.bus import Bus
+from fairlead.correlation.patterns import Pattern, render
+from fairlead.delivery import Delivery
+from fairlead.errors import FilterError, PipelineError
+from fairlead.model import Instant
+from fairlead.model.encoding import fields_from_json, parse_json
+from fairlead.model.order import OrderKey
+from fairlead.spark import Config, Pipeline, detect, ingest, notifications, order
+from fairlead.spark.frames import DELIVERY, encode
+from fairlead.spark.output import Manifest
+from fairlead.spark.patterns import Patterns
+from fairlead.testing import patterns as made
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LATENESS_US = 8
+TIME_MAX = 120
+RICH = (
+    "spike: A followed by B within 9 us, same k",
+    "spike: [x > 2] as big, same y, giving size = big.x",
+    "2 or more C as c followed by D within 20 us, same k, taking all matches, with partial matches",
+    "any order of A, B and C within 12 us, taking the first",
+    "A then no B within 7 us, same k and y",
+    'wave: [type = "spike"] as s followed by A within 30 us',
+    '[type in ["wave", "B"]] as w then no [type = "spike"] within 5 us',
+    "D then no A until 1970-01-01T00:01:00Z",
+)
+"""Patterns that find something in every stream, over the composites of others, and behind the last event."""
+
+
+def random_events(rng: Random) -> list[dict[str, Any]]:
+    """Events in the order of their times, many at one instant."""
+    events: list[dict[str, Any]] = []
+    for number in range(120):
+        event = {"id": f"e{number}", "producer": rng.choice("pqz"), "time": number * TIME_MAX // 120 + 1}
+        event |= {"type": rng.choice(made.TYPES), "k": rng.choice((0, 1, 1.0, 2))}
+        for name in "xy":
+            if rng.random() < 0.8:
+                event[name] = rng.choice((0, 1, 2, 3, 1.5, "a", None))
+        if rng.random() < 0.2:
+            event["interval"] = {"start": {"$time": str(Instant(event["time"] - 3))}}
+        events.append(event)
+    return events
+
+
+def random_patterns(count: int) -> list[Pattern]:
+    """What the strategy gives, the same in every run."""
+    found: list[Pattern] = []
+
+    @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate], deadline=None)
+    @given(made.patterns(steps=3, depth=2))
+    def collect(pattern: Pattern) -> None:
+        found.append(pattern)
+
+    collect()
+    return found
+
+
+def asked_for(rng: Random) -> list[dict[str, Any]]:
+    """Rows of patterns that do not see themselves, each subscriber's of different texts, some for a while only."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for number, text in enumerate([*RICH, *map(render, random_patterns(25))]):
+        row: dict[str, Any] = {"id": f"p{number:02}", "subscriber": f"u{number % 4}", "pattern": text}
+        if rng.random() < 0.2:
+            row["from"] = rng.randint(1, TIME_MAX // 2)
+        if rng.random() < 0.2:
+            row["until"] = rng.randint(TIME_MAX // 2 + 1, TIME_MAX)
+        try:
+            Patterns.read([*rows.values(), row])
+        except PipelineError as error:
+            if not isinstance(error.__cause__, FilterError):
+                raise
+        else:
+            rows.setdefault((row["subscriber"], text), row)
+    return list(rows.values())
+
+
+SUBSCRIPTIONS = [
+    {"id": "s0", "subscriber": "u0", "filter": 'type = "spike"'},
+    {"id": "s1", "subscriber": "u1", "filter": "size > 2 or k = 2"},
+    {
+        "id": "s2",
+        "subscriber": "watcher",
+        "filter": 'interval.start >= t"1970-01-01T00:00:00.00004Z" or type = "A"',
+    },
+]
+
+Told = tuple[bytes, str]
+
+
+def on_the_bus(events: list[dict[str, Any]], patterns: list[dict[str, Any]]) -> dict[str, list[Told]]:
+    """What each subscriber is told, one delivery after the other, with its content."""
+    bus = Bus(order="ordered", lateness_us=LATENESS_US)
+    inboxes = {
+        row["subscriber"]: bus.detect(
+            row["pattern"],
+            id=row["id"],
+            subscriber=row["subscriber"],
+            since=Instant(row["from"]) if "from" in row else None,
+            until=Instant(row["until"]) if "until" in row else None,
+        )
+        for row in patterns
+    }
+    for row in SUBSCRIPTIONS:
+        inboxes[row["subscriber"]] = bus.subscribe(row["filter"], id=row["id"], subscriber=row["subscriber"])
+    for event in events:
+        bus.publish(fields_from_json(parse_json(json.dumps(event))))
+    bus.close()
+    found: dict[str, list[Told]] = {}
+    for subscriber, inbox in inboxes.items():
+        while len(inbox):
+            each = inbox.get_delivery()
+            assert each.key is not None
+            line = Delivery(each.subscriber, each.key, each.subscriptions).line()
+            found.setdefault(subscriber, []).append(
+                (line, _composed(each.key.producer, encode(each.notification)))
+            )
+    return found
+
+
+def told(deliveries: DataFrame | None) -> dict[str, list[Told]]:
+    """The same of a pipeline, in the order of its files."""
+    assert deliveries is not None
+    found: dict[str, list[Told]] = {}
+    rows = deliveries.select(*DELIVERY, "record", "batch", "_metadata.file_path", "_metadata.row_index")
+    for row in sorted(rows.collect(), key=lambda row: (row.batch, row.file_path, row.row_index)):
+        subscriber, *key, subscriptions, record, _, _, _ = row
+        line = Delivery(subscriber, OrderKey(*key), tuple(subscriptions)).line()
+        found.setdefault(subscriber, []).append((line, _composed(row.producer, record)))
+    return found
+
+
+def _composed(producer: str, record: str) -> str:
+    """The content of composites; that of others is the text that came in, where there was one."""
+    return record if producer == "patterns" else ""
+
+
+def write_lines(path: Path, rows: list[dict[str, Any]], age: int = 0) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    os.utime(path, (1_000_000 + age, 1_000_000 + age))  # Spark takes files by their times
+
+
+def pipeline(spark: SparkSession, directory: Path, mode: str, **tables: Any) -> Pipeline:
+    config = {
+        "name": mode,
+        "mode": mode,
+        "output": str(directory / f"out-{mode}"),
+        "events": {"path": str(directory / mode), "format": "json"},
+        "subscriptions": {"path": str(directory / "subscriptions.jsonl")},
+        "patterns": {"path": str(directory / "patterns.jsonl")},
+        "order": {"lateness": f"{LATENESS_US}us", "final": True},
+        "audit": {"specifications": ["simple", "fifo", "total"]},
+        **tables,
+    }
+    return Pipeline(Config.of(config), spark)
+
+
+@contextmanager
+def partitions(spark: SparkSession, count: int) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", count)
+    try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def crash_before_the_commit_of(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if killed when everything of a batch is in its place, but for the manifest."""
+    dump = Manifest.dump
+
+    def crash(manifest: Manifest) -> bytes:
+        if manifest.batch == batch:
+            monkeypatch.undo()
+            raise RuntimeError("killed")
+        return dump(manifest)
+
+    monkeypatch.setattr(Manifest, "dump", crash)
+
+
+SEEDS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.soak) for seed in range(12)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = Random(seed)
+    events, patterns = random_events(rng), asked_for(rng)
+    write_lines(tmp_path / "subscriptions.jsonl", SUBSCRIPTIONS)
+    write_lines(tmp_path / "patterns.jsonl", patterns)
+    expected = on_the_bus(events, patterns)
+    composites = {record for lines in expected.values() for _, record in lines if record}
+    assert len(composites) > 200
+
+    anyhow = rng.sample(events, len(events))  # in a batch nothing is late
+    for number, start in enumerate(range(0, len(events), 50)):
+        write_lines(tmp_path / "batch" / f"{number}.jsonl", anyhow[start : start + 50])
+    batch = pipeline(spark, tmp_path, "batch")
+    summary = batch.run()
+    assert told(batch.output.read(spark)) == expected
+    assert set(summary.verdicts.values()) == {"holds"}
+
+    arrivals = sorted(events, key=lambda event: event["time"] + rng.uniform(0, LATENESS_US / 2))
+    for number, start in enumerate(range(0, len(events), 60)):
+        write_lines(tmp_path / "stream" / f"{number}.jsonl", arrivals[start : start + 60], age=number)
+    crash_before_the_commit_of(1, monkeypatch)
+    taking = {"stream": {"available": True, "max_files": 1}}
+    with pytest.raises(Exception, match="killed"):
+        pipeline(spark, tmp_path, "stream", **taking).run()
+    stream = pipeline(spark, tmp_path, "stream", **taking)
+    resumed = stream.run()
+    assert told(stream.output.read(spark)) == expected
+    assert (resumed.resumed, resumed.finished, resumed.late) == (True, True, 0)
+    assert set(resumed.verdicts.values()) == {"holds"}
+
+    released = order(notifications(ingest(spark.read.text(str(tmp_path / "batch")), "json"))).released
+    names = ("id", "subscriber", "pattern", "from", "until")
+    typed = "id string, subscriber string, pattern string, from bigint, until bigint"
+    table = spark.createDataFrame([tuple(map(row.get, names)) for row in patterns], typed)
+    for count, asked in ((1, patterns), (2, patterns), (7, table)):
+        with partitions(spark, count):
+            alone = detect(released, asked).select("record").collect()
+        assert {row.record for row in alone} == composites
+
+
+# -- while a stream runs -------------------------------------------------------------------------------------
+
+
+def at(time: int, type: str, id: str = "") -> dict[str, Any]:
+    return {"id": id or f"{type}{time}", "producer": "p", "time": time, "type": type}
+
+
+def test_patterns_that_come_while_a_stream_runs_hold_from_the_watermark_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What is absent is decided by the watermark, or by the end of the input; what is late is not seen."""
+    places = {"events": tmp_path / "stream", "patterns": tmp_path / "patterns"}
+    write_lines(tmp_path / "subscriptions.jsonl", [])
+    watching = {
+        "patterns": {"path": str(places["patterns"]), "format": "json", "watch": True},
+        "stream": {"available": True},
+        "audit": {"trace": False},
+    }
+
+    def run(number: int, *, final: bool = False, **rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        """Take what has come; gives the deliveries of the batches that this makes."""
+        for name, lines in rows.items():
+            write_lines(places[name] / f"{number}.jsonl", lines, age=number)
+        running = pipeline(
+            spark, tmp_path, "stream", order={"lateness": f"{LATENESS_US}us", "final": final}, **watching
+        )
+        before = running.output.batches()
+        running.run()
+        deliveries = running.output.read(spark)
+        found = [] if deliveries is None else deliveries.where(~deliveries.batch.isin(before)).collect()
+        return sorted((row.time, row.subscriber, *row.subscriptions, taken(row.record)) for row in found)
+
+    pair, absence = "A followed by B within 30 us", "A then no B within 10 us as quiet"
+    # The watermark gets to 12: B13 is held, and at 12 it is not known that nothing follows A5 up to 15.
+    first = run(
+        0,
+        patterns=[{"id": "pair", "subscriber": "ada", "pattern": pair}, {"id": "quiet", "pattern": absence}],
+        events=[at(1, "A"), at(5, "A"), at(20, "C"), at(13, "B"), at(4, "B"), at(18, "A")],
+    )
+    assert first == [(4, "ada", "pair", "A1 B4")]
+
+    # Taken in at 12, `pair2` does not see A5; and from 50 on `pair` is something else.
+    second = run(
+        1,
+        patterns=[
+            {"id": "pair2", "subscriber": "ada", "pattern": pair},
+            {"id": "pair", "subscriber": "eve", "pattern": "C followed by A", "from": 50},
+            {"id": "broken", "pattern": "A followed"},
+            {"id": "nobody"},
+        ],
+        events=[at(14, "A"), at(15, "B"), at(40, "C"), at(3, "A", "late")],
+    )
+    assert second == [
+        (13, "ada", "pair", "A5 B13"),
+        (15, "ada", "pair", "pair2", "A14 B15"),
+        (28, "quiet", "quiet", "A18"),
+    ]
+
+    later = [at(60, "C"), at(64, "A"), at(90, "C")]
+    assert run(2, patterns=[{"id": "quiet", "until": 75}], events=later) == [
+        (64, "eve", "pair", "C60 A64"),
+        (74, "quiet", "quiet", "A64"),
+    ]
+    assert run(3, events=[at(91, "A")], final=True) == [(91, "eve", "pair", "C90 A91")]
+    output = pipeline(spark, tmp_path, "stream", **watching).output
+    assert [row.id for row in _read(spark, output, "late")] == ["late"]
+    assert [(row.line, row.reason.partition(";")[0]) for row in _read(spark, output, "rejected")] == [
+        (3, "line 1, column 11: the pattern ends too early"),
+        (4, "there is no pattern 'nobody' that could be ended"),
+    ]
+
+
+def taken(record: str) -> str:
+    return " ".join(each["id"] for each in json.loads(record)["constituents"])
+
+
+def _read(spark: SparkSession, output: Any, channel: str) -> list[Any]:
+    found = output.read(spark, channel)
+    return [] if found is None else sorted(found.collect())
