@@ -43,7 +43,7 @@ def test_the_modes_take_what_the_table_says(row: list[str]) -> None:
 
 def test_the_limits_are_those_of_the_model() -> None:
     from fairlead.correlation.patterns.language import DEPTH_MAX
-    from fairlead.correlation.patterns.reading import LENGTH_MAX
+    from fairlead.correlation.reading import LENGTH_MAX
 
     shown = [int(re.sub(r"\D.*", "", row[1].replace(",", ""))) for row in table("limit")]
     assert shown == [model.STEPS_MAX, model.COUNT_MAX, model.LIMIT, DEPTH_MAX, LENGTH_MAX]

@@ -2,6 +2,8 @@
 
 fair        fair subscriptions: whoever asks the same question gets the same answers in the same order
 patterns    composite events: sequences, iterations, absences, in event time
+standing    both over one order, with validity: what a runtime asks
+reading     reading a language with filters in it: both have one
 """
 
 from fairlead.correlation import fair, patterns

@@ -15,6 +15,7 @@ How inputs are ordered and who is told is up to the subclasses: a leader (`merge
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Set
 from typing import Any, ClassVar, Final
 
@@ -48,7 +49,7 @@ PULSE: Final = "pulse"
 GONE: Final = "gone"
 
 
-class Replica:
+class Replica(ABC):
     """The part of the work that does not depend on who gives the order."""
 
     handlers: ClassVar[dict[type, Callable[[Any, Any], None]]]
@@ -119,29 +120,29 @@ class Replica:
 
     # -- for subclasses ------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: B027 (not every replica has something to do)
         """The replica comes to be."""
 
-    def rest(self) -> None:
+    def rest(self) -> None:  # noqa: B027 (not every replica has something to do)
         """A step is done."""
 
-    def lost(self, process: str) -> None:
+    def lost(self, process: str) -> None:  # noqa: B027 (not every replica has something to do)
         """A process has crashed."""
 
+    @abstractmethod
     def taken(self) -> None:
         """An input has come, or several may be waiting: put in order what is to be put in order here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lead(self) -> None:
         """A view begins, and this replica leads it."""
-        raise NotImplementedError
 
-    def follow(self) -> None:
+    def follow(self) -> None:  # noqa: B027 (not every replica has something to do)
         """A view begins, and another replica leads it."""
 
+    @abstractmethod
     def tell(self, position: int, stamp: int, items: dict[Recipient, tuple[Content, ...]]) -> None:
         """A position has been carried out: this is to be sent."""
-        raise NotImplementedError
 
     # -- inputs and their order ----------------------------------------------------------------------------
 

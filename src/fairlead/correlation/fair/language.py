@@ -16,7 +16,7 @@ Law: `parse(render(S)) == S` for every subscription S, so `render(parse(t))` is 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import ClassVar, Final
 
 from fairlead.correlation.fair.subscriptions import (
     MIRRORED,
@@ -28,40 +28,33 @@ from fairlead.correlation.fair.subscriptions import (
     Restriction,
     Subscription,
 )
-from fairlead.errors import FilterError, FilterSyntaxError
+from fairlead.correlation.reading import FilterReader
+from fairlead.errors import FilterSyntaxError
 from fairlead.filters import And, Attribute, Constraint, Filter, Op, Schema
-from fairlead.filters import parse as parse_filter
 from fairlead.filters import render as render_filter
 from fairlead.filters.language.lexer import END, NAME, NUMBER, QUOTED, name_in
-from fairlead.filters.language.reader import CONSTANTS, SHAPES, Reader
+from fairlead.filters.language.reader import CONSTANTS, SHAPES
 from fairlead.filters.terms import RESERVED, quote_name, quote_step
 from fairlead.model import check_name
 
 __all__ = ["parse", "render"]
 
-LENGTH_MAX: Final = 1_000_000
 _COMPARATORS: Final = {op.value: op for op in MIRRORED}
 _A_PREDICATE: Final = ("a predicate such as StockQuote[1].price > 10",)
 _FIRST_STEP: Final = re.compile(rf"[^\W\d]\w*|{QUOTED.pattern}")
 _PLAIN_TYPE: Final = re.compile(r"[^\W\d]\w*")
-_PLACE: Final = re.compile(r"line (\d+), column (\d+): ([^\n]*)")
 
 
 def parse(text: str, schema: Schema | None = None) -> Subscription:
     """The subscription that a text means; FilterSyntaxError or FilterError, with the place, if it means none."""
-    if len(text) > LENGTH_MAX:
-        raise FilterSyntaxError.at(text, LENGTH_MAX, f"a subscription has at most {LENGTH_MAX} characters")
     return _Parser(text, schema).whole()
 
 
-class _Parser(Reader):
+class _Parser(FilterReader):
     """A reader that knows the grammar."""
 
-    __slots__ = ("schema",)
-
-    def __init__(self, source: str, schema: Schema | None) -> None:
-        super().__init__(source)
-        self.schema = schema
+    __slots__ = ()
+    WHOLE: ClassVar = "subscription"
 
     def whole(self) -> Subscription:
         conjunctions = [self.conjunction()]
@@ -152,34 +145,6 @@ class _Parser(Reader):
         is_shape = word in SHAPES and self.kinds[at + 1] == "("
         return self.kinds[at] == NAME and word not in CONSTANTS and not is_shape
 
-    # -- parts that the filter language reads ----------------------------------------------------------------
-
-    def filter(self, start: int, end: int) -> Filter:
-        """The filter between two places of the source; complaints are given their place in the whole."""
-        part = self.source[start:end]
-        try:
-            return parse_filter(part, self.schema)
-        except (FilterSyntaxError, FilterError) as error:
-            found = _PLACE.match(str(error))
-            if found is None:
-                raise self.replaced(error, start) from None
-            line, column, problem = int(found[1]), int(found[2]), found[3]
-            lines = part.split("\n")[: line - 1]
-            offset = start + sum(len(each) + 1 for each in lines) + column - 1
-            if isinstance(error, FilterError):
-                raise self.refused(problem, offset, hint=error.hint) from None
-            problem = problem.partition("; expected ")[0]
-            raise self.problem(problem, offset, expected=error.expected, hint=error.hint) from None
-
-    def closing(self, opening: int) -> int:
-        """The token that closes what a token opens, or the end; half-open ranges let any bracket close any."""
-        depth = 0
-        for at in range(opening, len(self.kinds)):
-            depth += (self.kinds[at] in ("(", "[", "{")) - (self.kinds[at] in (")", "]", "}"))
-            if not depth:
-                return at
-        return len(self.kinds) - 1
-
     def test_end(self) -> int:
         """The token behind the test that stands here."""
         at = self.at
@@ -189,11 +154,6 @@ class _Parser(Reader):
         return at
 
     # -- complaints ------------------------------------------------------------------------------------------
-
-    def unexpected(self, expected: tuple[str, ...], *, hint: str | None = None) -> FilterSyntaxError:
-        if self.kinds[self.at] == END:
-            return self.problem("the subscription ends too early", self.starts[self.at], expected=expected)
-        return super().unexpected(expected, hint=hint)
 
     def no_predicate(self) -> FilterSyntaxError:
         """The complaint that no predicate stands here."""

@@ -53,7 +53,6 @@ from fairlead.correlation.patterns.model import (
     Within,
 )
 from fairlead.correlation.patterns.printer import render
-from fairlead.correlation.patterns.reading import FilterReader
 from fairlead.correlation.patterns.spelling import (
     TAKING,
     TAKING_WORDS,
@@ -66,6 +65,7 @@ from fairlead.correlation.patterns.spelling import (
     negation,
     negative,
 )
+from fairlead.correlation.reading import FilterReader
 from fairlead.errors import FilterSyntaxError
 from fairlead.filters import EVERYTHING, Filter, Op, Or
 from fairlead.filters.language.lexer import END, NAME, NUMBER, STRING, TIME
