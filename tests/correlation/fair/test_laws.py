@@ -21,6 +21,7 @@ from fairlead.correlation.fair import (
 from fairlead.correlation.fair import network as network_module
 from fairlead.correlation.fair.network import Network
 from fairlead.correlation.fair.reference import deliveries, figure_1, matches
+from fairlead.correlation.fair.tree import Tree, component_of
 from fairlead.matching.counting import Counting
 from fairlead.model import Notification
 
@@ -69,6 +70,52 @@ def test_the_network_delivers_what_the_definition_says_when_its_memory_is_swept_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network_module, "_SPARE", 0)
         assert delivered(conjunction, given_events, choice) == expected
+
+
+COMPARED = (
+    "A.x < B.y",
+    "A.x >= B.x",
+    "B.y = C.y",
+    "B.x > C.y",
+    "C.x < D.x",
+    "B.y != D.y",
+    "C.y <= D.y",
+    "A.y > D.x",
+)
+
+
+@given(
+    st.lists(st.sampled_from(COMPARED), min_size=1, max_size=4, unique=True),
+    st.lists(st.tuples(st.sampled_from("ABCD"), st.integers(0, 9), st.integers(0, 9)), max_size=60),
+    CHOICES,
+)
+def test_a_tree_matches_what_a_network_matches_and_holds_the_same(
+    compared: list[str], drawn: list[tuple[str, int, int]], choice: Choice
+) -> None:
+    [conjunction] = parse(" and ".join(compared)).conjunctions
+    given_events = [event(type, x=x, y=y, id=str(n)) for n, (type, x, y) in enumerate(drawn)]
+    for component in conjunction.components:
+        is_tree = isinstance(component_of(component), Tree) or len(component.counts) < 3
+        tree, network = (Tree if is_tree else Network)(component, choice), Network(component, choice)
+        for each in given_events:
+            places = network.places(each)
+            assert tree.take(each, places) == network.take(each, places)
+        assert tree.held == network.held
+        restored = component_of(component, choice, tree.held)
+        assert restored.held == tree.held
+
+
+def test_what_forms_a_tree_makes_no_partial_matches() -> None:
+    [component] = parse("A.x < B.x and B.x < C.x and C.x < D.x").conjunctions[0].components
+    tree, network = component_of(component), Network(component)
+    assert isinstance(tree, Tree)
+    for n in range(60):
+        each = event("ABC"[n % 3], x=n, id=str(n))
+        assert tree.take(each, tree.places(each)) is network.take(each, network.places(each)) is None
+    assert network.partial_matches > 1_000
+    assert (tree.partial_matches, len(tree.held)) == (0, 60)
+    [circle] = parse("A.x < B.x and B.x < C.x and C.y < A.y").conjunctions[0].components
+    assert isinstance(component_of(circle), Network)
 
 
 @given(conjunctions(), events())

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.detector import Detector, Found
+from fairlead.correlation.patterns.forms import form_of, with_atoms
 from fairlead.correlation.patterns.language import parse
-from fairlead.correlation.patterns.model import Pattern
+from fairlead.correlation.patterns.model import Atom, Pattern
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.correlation.patterns.reference import detect
 from fairlead.errors import FilterError
+from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json
-from fairlead.model.order import END, order_keys
+from fairlead.model.order import BEGINNING, END, order_keys
 from fairlead.testing.patterns import patterns, streams
 
 
@@ -65,6 +67,33 @@ def found(pattern: Pattern, stream: list[Occurrence], *, bounds: Iterable[int] =
     return [each.composite for bound in (*bounds, END) for each in detector.advance(bound)]
 
 
+FILTERS = [
+    *map(filter_of, ('type = "A"', 'type = "B"', 'type = "C"', 'type = "A" and x > 1', "true", "y = 0"))
+]
+
+
+@st.composite
+def of_one_form(draw: st.DrawFn, *, max_size: int = 3) -> list[Pattern]:
+    """Patterns that differ in what their atoms take and have in their domains, and in nothing else."""
+    pattern = draw(patterns())
+
+    def changed(atom: Atom) -> Atom:
+        filter, domain = atom.filter, atom.domain
+        return replace(
+            atom,
+            filter=None if filter is None else draw(st.sampled_from([filter, filter, *FILTERS])),
+            domain=None if domain is None else draw(st.sampled_from([domain, *FILTERS])),
+        )
+
+    others = [with_atoms(pattern.body, changed) for _ in range(draw(st.integers(1, max_size)))]
+    return [pattern, *(replace(pattern, body=body) for body in others)]
+
+
+def for_each(found: Iterable[Found], id: str) -> list[object]:
+    """The composites that were found for one pattern, to the byte."""
+    return [notification_to_json(each.composite.notification()) for each in found if id in each.ids]
+
+
 @given(patterns(), streams())
 @settings(max_examples=200)
 def test_the_detector_finds_what_the_definition_says(pattern: Pattern, given: list[Notification]) -> None:
@@ -81,8 +110,110 @@ def test_it_does_not_matter_when_time_is_told(
     assert shown(found(pattern, stream, bounds=bounds)) == shown(found(pattern, stream)), str(pattern)
 
 
-@given(st.lists(patterns(), min_size=1, max_size=3), streams(), st.integers(0, 40))
+bounds = st.lists(st.integers(0, 40), max_size=3).map(sorted)
+
+
+@given(of_one_form(), streams(), bounds, st.lists(st.integers(0, 20), min_size=4, max_size=4))
 @settings(max_examples=100)
+def test_patterns_of_one_form_share_an_automaton_and_find_what_each_finds_alone(
+    several: list[Pattern], given: list[Notification], bounds: list[int], begins: list[int]
+) -> None:
+    stream = occurrences(given)
+    assert len({form_of(pattern) for pattern in several}) == 1
+    since = [
+        (max(begin - 10, 0), -1, 0, "", False, 0, "") for begin in begins
+    ]  # half of them from the start on
+    together = Detector(Brute())
+    alone = [Detector(Brute()) for _ in several]
+    for number, pattern in enumerate(several):
+        for detector in (together, alone[number]):
+            detector.add(f"p{number}", replace(pattern, name=f"n{number}"), since[number])
+    assert together.automata == 1
+    for detector in (together, *alone):
+        for occurrence in stream:
+            detector.feed(occurrence)
+    for bound in (*bounds, END):
+        found = together.advance(bound)
+        for number, detector in enumerate(alone):
+            assert for_each(found, f"p{number}") == for_each(detector.advance(bound), f"p{number}")
+
+
+@given(of_one_form(), streams(), st.integers(0, 30), st.booleans())
+@settings(max_examples=80)
+def test_those_who_share_an_automaton_do_not_notice_who_comes_and_goes(
+    several: list[Pattern], given: list[Notification], bound: int, remembers: bool
+) -> None:
+    first, last = several[0], several[-1]
+    stream = occurrences(given)
+    busy, alone, late = (Detector(Brute(), remembers=remembers) for _ in range(3))
+    for number, pattern in enumerate(several):
+        busy.add(f"p{number}", replace(pattern, name=f"n{number}"))
+    alone.add("p0", replace(first, name="n0"))
+    for detector in (busy, alone, late):
+        for occurrence in stream:
+            detector.feed(occurrence)
+    found, expected = busy.advance(bound), alone.advance(bound)
+    late.advance(bound)
+    for number in range(1, len(several)):
+        busy.remove(f"p{number}")
+    for detector in (busy, late):
+        detector.add("q", replace(last, name="new"), (bound, BEGINNING, 0, "", False, 0, ""))
+    behind = busy.advance(END)
+    assert for_each([*found, *behind], "p0") == for_each([*expected, *alone.advance(END)], "p0")
+    assert for_each(behind, "q") == for_each(late.advance(END), "q")
+
+
+@given(st.one_of(of_one_form(), st.lists(patterns(), min_size=1, max_size=3)), streams(), bounds)
+@settings(max_examples=100)
+def test_a_detector_that_remembers_finds_what_one_finds_that_does_not(
+    several: list[Pattern], given: list[Notification], bounds: list[int]
+) -> None:
+    stream = occurrences(given)
+    remembering, forgetful = detector_of(several, remembers=True), detector_of(several)
+    for detector in (remembering, forgetful):
+        for occurrence in stream:
+            detector.feed(occurrence)
+    for bound in (*bounds, END):
+        assert as_json(remembering.advance(bound)) == as_json(forgetful.advance(bound))
+
+
+def test_a_pattern_keeps_what_it_has_in_progress_when_it_comes_to_see_composites() -> None:
+    detector = Detector(Brute())
+    detector.add("p", parse("one: A followed by spike"))
+    detector.add("q", parse("two: A followed by B"))
+    given = [
+        Notification.of({"type": type, "time": at, "id": str(at)})
+        for at, type in enumerate(("A", "X", "B"), 1)
+    ]
+    for occurrence in occurrences(given):
+        detector.feed(occurrence)
+    assert detector.advance(2) == []
+    assert detector.automata == 1
+    detector.add("s", parse("spike: X"))
+    found = detector.advance(END)
+    assert [(each.ids, each.composite.start, each.composite.end) for each in found] == [
+        (("p",), 1, 2),
+        (("s",), 2, 2),
+        (("q",), 1, 3),
+    ]
+
+
+def test_what_patterns_have_in_common_is_held_once() -> None:
+    given = [Notification.of({"type": "AB"[at % 2], "x": at, "time": at, "id": str(at)}) for at in range(20)]
+    nodes = []
+    for count in (1, 50):
+        detector = Detector(Brute())
+        for number in range(count):
+            detector.add(f"p{number}", parse(f"A followed by B followed by C[x > {number}] within 1 hour"))
+        for occurrence in occurrences(given):
+            detector.feed(occurrence)
+        detector.advance(20)
+        nodes.append(detector.nodes)
+    assert nodes == [20, 20]
+
+
+@given(st.one_of(of_one_form(), st.lists(patterns(), min_size=1, max_size=3)), streams(), st.integers(0, 40))
+@settings(max_examples=80)
 def test_a_detector_goes_on_where_another_one_was_left(
     several: list[Pattern], given: list[Notification], bound: int
 ) -> None:

@@ -11,6 +11,7 @@ order of the types' names. A notification's type is its attribute `type`.
     language        the text form: `parse` reads it, `render` writes it
     reference       the definition, and the search of the paper's Figure 1 to the letter; short and slow
     network         one component: what arrives is combined with the partial matches that are held
+    tree            one whose comparisons form a tree: no partial matches are needed
     matcher         conjunctions, disjunctions, and many subscriptions that share what they have in common
 
 **What is delivered.** Notifications come one by one, in the established order. They are compared with what is
@@ -42,9 +43,10 @@ of the last instance and, once matched, leaves nothing of its type behind. The n
 some place and were not disposed of, and matches that wait for another component. (An event that fits T[2] only is
 held even if none before it fits T[1]: the queues are the paper's.) A type that never finds its partner is held for
 ever; that is the paper's meaning, and a subscriber who wants less asks for less with unary
-predicates. Partial matches are computed from the held events: they cost memory (with comparisons that select
-little, up to the product of the queues; equalities are indexed and hold far less), are not part of the state, and
-are made again from it. The state is `Snapshot`: a frozen value, the same for every process that was fed the
+predicates. Where comparisons form a tree over types with one instance each, nothing else is kept. Elsewhere there
+are partial matches, computed from the held events: they cost memory (with comparisons that select little, up to
+the product of the queues; equalities are indexed and hold far less), are not part of the state, and are made again
+from it. The state is `Snapshot`: a frozen value, the same for every process that was fed the
 same, with a JSON form. Who joins starts from the snapshot of one who is there, as does a process that recovers.
 
 **What is not promised.** The paper's event validity (an event without comparisons is delivered at last) does

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from fairlead.correlation.fair.language import parse
-from fairlead.correlation.fair.network import Choice, Network
+from fairlead.correlation.fair.network import Choice, Component
 from fairlead.correlation.fair.subscriptions import TYPE, Conjunction, Subscription
+from fairlead.correlation.fair.tree import component_of
 from fairlead.errors import ValueRefused
 from fairlead.filters import EVERYTHING, And, Constraint, Filter
 from fairlead.model import Notification
@@ -173,7 +174,7 @@ class _ByType:
 class _Component:
     """A component that conjunctions read the matches of."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Component) -> None:
         self.network = network
         self.readers: list[tuple[_Conjunction, int]] = []
         """The conjunctions, and which of their components it is."""
@@ -326,7 +327,7 @@ class Correlator(Generic[Id]):
         for component in same:
             if component.network.held == held:
                 return component
-        component = _Component(Network(conjunction, choice, held))
+        component = _Component(component_of(conjunction, choice, held))
         same.append(component)
         for place, filter in enumerate(conjunction.filters.values()):
             number = self._filters.get(filter)

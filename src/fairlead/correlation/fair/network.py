@@ -33,7 +33,7 @@ from fairlead.filters import Op
 from fairlead.filters.constraint import COMPARABLE, ORDERED
 from fairlead.model import RANK, Key, Notification, key_of
 
-__all__ = ["Choice", "Network"]
+__all__ = ["COMPARE", "Choice", "Component", "Event", "Layout", "Network"]
 
 
 class Choice(Enum):
@@ -51,7 +51,7 @@ Partial: TypeAlias = tuple[Event, ...]
 
 _ORDERED: Final = frozenset(RANK[kind] for kind in ORDERED)
 _COMPARABLE: Final = frozenset(RANK[kind] for kind in COMPARABLE)
-_COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.NE: ne,
     Op.LT: lt,
     Op.LE: le,
@@ -166,7 +166,7 @@ class _Join:
         "takes_new",
     )
 
-    def __init__(self, layout: _Layout, level: int, floors: list[int]) -> None:
+    def __init__(self, layout: Layout, level: int, floors: list[int]) -> None:
         instance = layout.order[level]
         earlier = layout.order[:level]
         types = [layout.type_numbers[each.type] for each in layout.order]
@@ -186,7 +186,7 @@ class _Join:
             if op is Op.EQ:
                 equalities.append((place, index, layout.key_index(own)))
             else:
-                comparisons.append((place, index, _COMPARE[op], layout.key_index(own)))
+                comparisons.append((place, index, COMPARE[op], layout.key_index(own)))
         self.equal_left = tuple((place, index) for place, index, _ in equalities)
         self.equal_right = tuple(own for *_, own in equalities)
         self.comparisons = tuple(comparisons)
@@ -243,7 +243,7 @@ class _Join:
         return True
 
 
-class _Layout:
+class Layout:
     """What is known of a component before any event comes: the order of its joins, and what is compared."""
 
     def __init__(self, component: Conjunction) -> None:
@@ -292,7 +292,7 @@ class _Place:
 
     __slots__ = ("comparisons", "is_last", "level", "ranks")
 
-    def __init__(self, layout: _Layout, instance: Instance) -> None:
+    def __init__(self, layout: Layout, instance: Instance) -> None:
         self.level = layout.order.index(instance)
         self.is_last = instance.index == dict(layout.component.counts)[instance.type]
         ranks: dict[int, frozenset[int]] = {}
@@ -317,23 +317,16 @@ class _Place:
             if op is Op.EQ:
                 if one != other:
                     return False
-            elif one[0] != other[0] or not _COMPARE[op](one, other):
+            elif one[0] != other[0] or not COMPARE[op](one, other):
                 return False
         return True
 
 
-class Network:
+class Component:
     """The matches of one component, as its events arrive. The whole state is what is held, in order."""
 
-    def __init__(
-        self,
-        component: Conjunction,
-        choice: Choice = Choice.FIRST_RECEIVED,
-        held: Iterable[Notification] = (),
-    ) -> None:
-        assert len(component.components) == 1, "types that no comparison connects are matched separately"
-        layout = _Layout(component)
-        self.component = component
+    def __init__(self, layout: Layout, choice: Choice) -> None:
+        self.component = layout.component
         self.choice = choice
         self._newest_first = choice is Choice.MOST_RECENT
         self._places = [_Place(layout, instance) for instance in layout.instances]
@@ -342,13 +335,9 @@ class Network:
         """The type of each place, in the order of the joins."""
         self._floors = [0] * len(self._names)
         self._queues: list[deque[Event]] = [deque() for _ in self._names]
-        self._last = len(layout.order) - 1
-        self._into = {level: _Join(layout, level, self._floors) for level in range(1, len(layout.order))}
-        self._signature = [layout.order.index(instance) for instance in layout.instances]
-        agreeing = takewhile(lambda pair: pair[0] == pair[1], enumerate(self._signature))
-        self._shared = len(list(agreeing))
-        """In how many places, from the first on, the order of the joins is that of the signature."""
         self._number = 0
+
+    def _restore(self, held: Iterable[Notification]) -> None:
         for notification in held:
             match = self.take(notification, self.places(notification))
             assert match is None, "what is held makes no match"
@@ -367,7 +356,7 @@ class Network:
     @property
     def partial_matches(self) -> int:
         """How many partial matches of several events are in memory, dead ones that await sweeping included."""
-        return sum(join.partials.size for level, join in self._into.items() if level > 1)
+        raise NotImplementedError
 
     def take(self, notification: Notification, places: Sequence[int]) -> tuple[Notification, ...] | None:
         """The match that a notification completes, if it does; `places` are those whose filters it matches."""
@@ -381,7 +370,46 @@ class Network:
         if not fitting:
             return None
         self._number += 1
-        event = (self._number, keys, notification)
+        return self._taken((self._number, keys, notification), type, fitting)
+
+    def _taken(self, event: Event, type: int, fitting: list[_Place]) -> tuple[Notification, ...] | None:
+        """The match that an event completes in one of these places; without one, it is held."""
+        raise NotImplementedError
+
+    def _discard(self, match: Partial) -> None:
+        """Discard what a match has taken, and all of the same types that came before (prefix and infix)."""
+        for type, event in zip(self._types, match, strict=True):
+            self._floors[type] = max(self._floors[type], event[0])
+        for queue, floor in zip(self._queues, self._floors, strict=True):
+            while queue and queue[0][0] <= floor:
+                queue.popleft()
+
+
+class Network(Component):
+    """A component as a network of joins: any comparisons, any number of instances of a type."""
+
+    def __init__(
+        self,
+        component: Conjunction,
+        choice: Choice = Choice.FIRST_RECEIVED,
+        held: Iterable[Notification] = (),
+    ) -> None:
+        assert len(component.components) == 1, "types that no comparison connects are matched separately"
+        layout = Layout(component)
+        super().__init__(layout, choice)
+        self._last = len(layout.order) - 1
+        self._into = {level: _Join(layout, level, self._floors) for level in range(1, len(layout.order))}
+        self._signature = [layout.order.index(instance) for instance in layout.instances]
+        agreeing = takewhile(lambda pair: pair[0] == pair[1], enumerate(self._signature))
+        self._shared = len(list(agreeing))
+        """In how many places, from the first on, the order of the joins is that of the signature."""
+        self._restore(held)
+
+    @property
+    def partial_matches(self) -> int:
+        return sum(join.partials.size for level, join in self._into.items() if level > 1)
+
+    def _taken(self, event: Event, type: int, fitting: list[_Place]) -> tuple[Notification, ...] | None:
         grown: list[tuple[int, Partial]] = []
         for place in reversed(fitting):
             found = self._joined(event, place.level, grown)
@@ -437,12 +465,7 @@ class Network:
             join.partials.add(join.left_key(partial), partial)
 
     def _dispose(self, match: Partial) -> None:
-        """Discard what a match has taken, and all of the same types that came before (prefix and infix)."""
-        for type, event in zip(self._types, match, strict=True):
-            self._floors[type] = max(self._floors[type], event[0])
-        for queue, floor in zip(self._queues, self._floors, strict=True):
-            while queue and queue[0][0] <= floor:
-                queue.popleft()
+        self._discard(match)
         if not any(self._queues):
             for join in self._into.values():
                 join.partials.clear()

@@ -9,7 +9,9 @@
     occurrences  what comes in: notifications with their interval and their place in the order
     composites   what goes out: composite events, which are notifications again
     reference    the definition below as a short program; slow
+    asking       what atoms ask of occurrences, put to a matching engine
     automaton    patterns compiled to detection automata
+    forms        what patterns have in common that differ in what their atoms take
     graph        matches in progress, shared instead of copied
     instance     one automaton on one stream
     detector     many patterns at once over one stream

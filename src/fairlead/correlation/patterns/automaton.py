@@ -45,10 +45,24 @@ from fairlead.correlation.patterns.model import atoms as atoms_of
 from fairlead.errors import FilterError
 from fairlead.model import Instant
 
-__all__ = ["ACCEPTED", "Automaton", "Move", "Question", "Reaction", "Source", "State", "Step", "deadline_of"]
+__all__ = [
+    "ACCEPTED",
+    "EVERYONE",
+    "Automaton",
+    "Course",
+    "Move",
+    "Question",
+    "Reaction",
+    "Source",
+    "State",
+    "Step",
+    "deadline_of",
+]
 
 ACCEPTED: Final = -1
 """The number of the state in which nothing is left."""
+EVERYONE: Final = -1
+"""All members, however many there are: every bit is set."""
 STATES_MAX: Final = 100_000
 """How many states an automaton may come to have: parallel parts multiply theirs."""
 
@@ -233,37 +247,86 @@ class Move:
         object.__setattr__(self, "target", (self.state, self.took, self.bound))
 
 
-Together: TypeAlias = tuple[tuple[Move, ...], int | None]
-"""Where all matches of a state go, and the shortest window at the head that it is inside of."""
+Course: TypeAlias = tuple[int, int, int]
+"""Members for which an occurrence does the same: the atoms that would take it, and those whose domain it is in."""
+Together: TypeAlias = tuple[int, tuple[tuple[int, tuple[Move, ...]], ...], int | None]
+"""Whom it concerns, where the matches of a state go, for whom, and the shortest window at the head around it."""
 
 
 class Reaction(dict[int, Together | None]):
-    """An occurrence that some atoms would take, and that is in the domain of some: what it does, worked out once.
+    """What an occurrence does to the members, worked out once for all occurrences that match the same filters.
 
-    By the number of a state: where matches in progress go that tell nothing but their state; None where it does
-    not concern them.
+    A member is a pattern of those that share the automaton, as a bit. By the number of a state: where matches in
+    progress go that tell nothing but their state; None where it does not concern them. `EVERYONE` stands
+    for all members there are, so that matches of all need not be sifted.
     """
 
-    __slots__ = ("_automaton", "concerns", "domain", "starts", "taken")
+    __slots__ = ("_automaton", "_courses", "_domain", "_everyone", "_taken", "concerned", "starts")
 
-    def __init__(self, automaton: Automaton, taken: int, domain: int) -> None:
-        self._automaton, self.taken, self.domain = automaton, taken, domain
-        self.concerns = bool(taken | domain)
-        """Whether some atom may take it, or has it in its domain."""
-        self.starts: tuple[Move, ...] = ()
-        """The moves with which matches start."""
+    def __init__(
+        self, automaton: Automaton, everyone: int, taken: tuple[int, ...], domain: tuple[int, ...]
+    ) -> None:
+        """By the number of an atom: for whom it would take the occurrence, for whom it has it in its domain."""
+        self._automaton, self._everyone, self._taken, self._domain = automaton, everyone, taken, domain
+        self._courses: dict[int, tuple[Course, ...]] = {}
+        self.concerned = 0
+        """The members some atom of which may take it, or has it in its domain."""
+        for members in (*taken, *domain):
+            self.concerned |= members
+        starts: list[tuple[int, Move]] = []
         for number in automaton.initial:
-            if taken & automaton.state(number).mask and (together := self[number]) is not None:
-                self.starts += together[0]
+            for members, takes, fails in self.courses(number):
+                if takes:
+                    starts += ((members, move) for move in automaton.moves(number, takes, fails & ~takes))
+        self.starts = tuple(starts)
+        """The moves with which matches start, and for whom."""
 
     def __missing__(self, number: int) -> Together | None:
-        state = self._automaton.state(number)
-        takes, fails = self.taken & state.mask, self.domain & state.mask & ~self.taken
-        if takes | fails:
-            self[number] = self._automaton.moves(number, takes, fails), state.window
-        else:
-            self[number] = None
+        courses = self.courses(number)
+        concerned = 0
+        ways = []
+        for members, takes, fails in courses:
+            concerned |= members
+            moves = self._automaton.moves(number, takes, fails & ~takes)
+            ways.append((self._all(members), moves))
+        window = self._automaton.state(number).window
+        self[number] = (self._all(concerned), tuple(ways), window) if courses else None
         return self[number]
+
+    def _all(self, members: int) -> int:
+        return EVERYONE if members == self._everyone else members
+
+    def courses(self, number: int) -> tuple[Course, ...]:
+        """The members that it concerns in a state, those together for which it does the same."""
+        known = self._courses.get(number)
+        if known is None:
+            parts = [(self.concerned, 0, 0)]
+            for atom in self._automaton.state(number).atoms:
+                bit, taken, domain = 1 << atom, self._taken[atom], self._domain[atom]
+                parts = [
+                    (some, takes | (bit if is_taken else 0), fails | (bit if is_domain else 0))
+                    for members, takes, fails in parts
+                    for is_taken, split in ((True, members & taken), (False, members & ~taken))
+                    for is_domain, some in ((True, split & domain), (False, split & ~domain))
+                    if some
+                ]
+            known = tuple(each for each in parts if each[1] | each[2])
+            self._courses[number] = known
+        return known
+
+    def only(self, members: int) -> Reaction:
+        """The same, as far as some members are concerned."""
+        return Reaction(
+            self._automaton,
+            self._everyone,
+            tuple(each & members for each in self._taken),
+            tuple(each & members for each in self._domain),
+        )
+
+    def without(self, members: int) -> Reaction:
+        """The same, but that it is not taken for some members; it is in their domains all the same."""
+        taken = tuple(each & ~members for each in self._taken)
+        return Reaction(self._automaton, self._everyone, taken, self._domain)
 
 
 @dataclass(slots=True)
@@ -324,9 +387,12 @@ class Automaton:
         """The registers that hold values as they came, which are told apart by their keys."""
         self.window = pattern.body.duration if isinstance(pattern.body, Within) else None
         """The window around the whole pattern: what is older can be forgotten."""
+        self.runs_out = self.window if pattern.partial else None
+        """When it is reported that a match has run out of time: so long after it began."""
+        self.tells_apart = self.registers > 0 or any(step.questions for step in self.steps)
+        """Whether matches in one state may differ, by their registers or by what conditions say."""
         self._states: list[State] = []
         self._known: dict[_Residual, int] = {}
-        self._reactions: dict[tuple[int, int], Reaction] = {}
         self.initial: tuple[int, ...] = tuple(
             self._interned(residual)
             for residual, _ in self._begin(body, strong=False)
@@ -348,13 +414,6 @@ class Automaton:
             ways = self._advanced(state.residual, taken, failing)
             known = tuple(self._move(residual, ops) for residual, ops in ways)
             state.moves[(taken, failing)] = known
-        return known
-
-    def reaction(self, taken: int, domain: int) -> Reaction:
-        """What an occurrence does that these atoms would take, and that is in the domain of these."""
-        known = self._reactions.get((taken, domain))
-        if known is None:
-            known = self._reactions[(taken, domain)] = Reaction(self, taken, domain)
         return known
 
     def explored(self, limit: int = 1_000) -> tuple[State, ...]:

@@ -49,6 +49,11 @@ class Composite:
         return min(occurrence.start for _, occurrence in self.constituents)
 
     @property
+    def type(self) -> str:
+        """The pattern's name, with an ending where it ran out of time."""
+        return self.pattern.name + (PARTIAL if self.partial else "")
+
+    @property
     def id(self) -> str:
         """The same wherever and whenever it is found."""
         by_time = self.partial or self.end > max(occurrence.end for _, occurrence in self.constituents)
@@ -73,7 +78,7 @@ class Composite:
         fields: dict[str, Any] = {
             **{step: Array(tuple(taken)) if step in repeated else taken[0] for step, taken in steps.items()},
             **dict(self.outputs),
-            "type": self.pattern.name + (PARTIAL if self.partial else ""),
+            "type": self.type,
             "id": id,
             "producer": PRODUCER,
             "time": end,

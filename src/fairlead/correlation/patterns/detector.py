@@ -9,9 +9,12 @@ Law: what has been found by a bound depends on the patterns and on the occurrenc
 in which they were fed, nor on how often `advance` was called.
 
 Atoms and domains are filters of one matching engine, each distinct one once, so an occurrence touches only
-patterns that it may concern. Patterns that differ in their name and in what they give with a match share an
-automaton; those over the same attributes share the look-up of what is in progress for a value, so that many
-patterns that wait for the same event cost nothing where none of them has begun.
+patterns that it may concern. Patterns of one form (`forms`) share an automaton and its graph of matches in
+progress: an occurrence moves the matches of all of them at once, and only what is found is found for each. Forms
+over the same attributes share the look-up of what is in progress for a value, so that many patterns that wait for
+the same event cost nothing where none of them has begun.
+
+Law: sharing changes nothing; a pattern's composites are those that a detector of its own would find.
 
 A pattern that sees composites of another stands on a higher level: level by level, and instant by instant,
 they are found and enter the streams of those above.
@@ -26,14 +29,16 @@ from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from fairlead.correlation.patterns.automaton import Automaton, Reaction
+from fairlead.correlation.patterns.asking import Asking, Engine, Matched
+from fairlead.correlation.patterns.automaton import EVERYONE, Automaton, Reaction
 from fairlead.correlation.patterns.composites import PARTIAL, Composite
 from fairlead.correlation.patterns.conditions import fold_of, outputs
-from fairlead.correlation.patterns.graph import Extent, Path, extent_of
+from fairlead.correlation.patterns.forms import form_of
+from fairlead.correlation.patterns.graph import Extent, Shared, bits, extent_of, nodes_of
 from fairlead.correlation.patterns.instance import FIRST_OF_ALL, Instance, Kept, Seen
-from fairlead.correlation.patterns.model import Pattern, Reference, atoms
+from fairlead.correlation.patterns.model import Atom, Pattern, Reference, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Filter, Op
@@ -54,22 +59,6 @@ Key: TypeAlias = Hashable
 _rank: Final = attrgetter("rank")
 
 
-class Engine(Protocol):
-    """What finds the filters that a notification matches: any of the matching engines."""
-
-    def add(self, id: int, filter: Filter, /) -> None:
-        """Take in a filter."""
-
-    def remove(self, id: int, /) -> None:
-        """Forget it."""
-
-    def match(self, notification: Notification, /) -> list[int]:
-        """The ids of all filters that match."""
-
-    def match_batch(self, notifications: Iterable[Notification], /) -> list[list[int]]:
-        """`match` of each."""
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """A composite event, and the ids of the patterns that it was found for, sorted."""
@@ -79,66 +68,169 @@ class Found:
 
 
 @dataclass(eq=False, slots=True)
-class _Entry:
-    """An automaton with those who share it."""
+class _Asked:
+    """A pattern that is looked for from a place on, whatever it is called and gives with a match."""
 
-    automaton: Automaton
+    pattern: Pattern
     since: Rank
-    """It sees what comes from this place on."""
     types: frozenset[str]
     """The types that it names: composites of others are seen by their types only."""
-    bits: dict[int, tuple[int, int]]
-    """By the number of a filter: the atoms that take what it matches, and those that have it in their domain."""
-    starts: frozenset[int]
-    """The numbers of the filters with which a match may start."""
-    level: int = 0
+    atoms: tuple[Atom, ...]
+    filters: tuple[tuple[int | None, int | None], ...]
+    """The numbers of the filters of each atom, and of its domain."""
     asked_by: dict[str, Pattern] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
+    entry: _Entry | None = None
+    member: int = 0
+    """Its bit among those that share its automaton."""
+    _carried: tuple[tuple[Pattern, tuple[str, ...]], ...] | None = None
 
-    carried: tuple[tuple[Pattern, tuple[str, ...]], ...] = ()
-    """The patterns that differ in what their composites carry, with their ids."""
+    def __post_init__(self) -> None:
+        self.steps = tuple(atom.step for atom in self.atoms)
 
     def settle(self) -> None:
-        """Note who shares it."""
-        found: dict[Pattern, list[str]] = {}
-        for id, pattern in self.asked_by.items():
-            found.setdefault(pattern, []).append(id)
-        self.carried = tuple((pattern, tuple(sorted(ids))) for pattern, ids in found.items())
+        """Others ask for it than before."""
+        self._carried = None
 
-    def concern(self, matched: Iterable[int]) -> tuple[int, int]:
-        """The atoms that take an occurrence which these filters match, and those that have it in their domain."""
-        taken = domain = 0
+    @property
+    def carried(self) -> tuple[tuple[Pattern, tuple[str, ...]], ...]:
+        """The patterns that differ in what their composites carry, with their ids."""
+        if self._carried is None:
+            found: dict[Pattern, list[str]] = {}
+            for id, pattern in self.asked_by.items():
+                found.setdefault(pattern, []).append(id)
+            self._carried = tuple((pattern, tuple(sorted(ids))) for pattern, ids in found.items())
+        return self._carried
+
+
+class _Entry:
+    """An automaton with the patterns that share it."""
+
+    __slots__ = ("_domains", "_takes", "automaton", "everyone", "level", "members", "seeing", "since")
+
+    def __init__(self, automaton: Automaton, level: int) -> None:
+        self.automaton = automaton
+        self.level = level
+        self.members: dict[int, _Asked] = {}
+        self.everyone = 0
+        self.since = FIRST_OF_ALL
+        """From here on, all of them see what comes."""
+        self.seeing: dict[str, int] = {}
+        """Who names a type."""
+        self._takes: dict[int, dict[int, int]] = {}
+        self._domains: dict[int, dict[int, int]] = {}
+        """By the numbers of a filter and of an atom: whose atom it is, or the domain of whose atom."""
+
+    @property
+    def numbers(self) -> set[int]:
+        """The numbers of all filters that concern it."""
+        return {*self._takes, *self._domains}
+
+    def starts(self, asked: _Asked) -> Iterator[int]:
+        """The numbers of the filters with which a match of a pattern may start."""
+        for atom, (number, _) in enumerate(asked.filters):
+            if number is not None and self.automaton.initial_mask >> atom & 1:
+                yield number
+
+    def join(self, asked: _Asked, member: int | None = None) -> None:
+        """Take in a pattern, under the first bit that is free unless one is given."""
+        asked.entry, asked.member = self, ~self.everyone & (self.everyone + 1) if member is None else member
+        self.members[asked.member] = asked
+        for atom, filters in enumerate(asked.filters):
+            for concerned, number in zip((self._takes, self._domains), filters, strict=True):
+                if number is not None:
+                    members = concerned.setdefault(number, {})
+                    members[atom] = members.get(atom, 0) | asked.member
+        self._note(asked)
+
+    def leave(self, asked: _Asked) -> None:
+        """Let a pattern go."""
+        del self.members[asked.member]
+        for atom, filters in enumerate(asked.filters):
+            for concerned, number in zip((self._takes, self._domains), filters, strict=True):
+                if number is not None and number in concerned:
+                    concerned[number][atom] &= ~asked.member
+                    if not any(concerned[number].values()):
+                        del concerned[number]
+        asked.entry = None
+        self.everyone, self.since, self.seeing = 0, FIRST_OF_ALL, {}
+        for each in self.members.values():
+            self._note(each)
+
+    def _note(self, asked: _Asked) -> None:
+        self.everyone |= asked.member
+        self.since = max(self.since, asked.since)
+        for type in asked.types:
+            self.seeing[type] = self.seeing.get(type, 0) | asked.member
+
+    def of(self, members: int) -> list[_Asked]:
+        """The patterns that some bits stand for."""
+        alone = self.members.get(members)
+        return [self.members[each] for each in bits(members)] if alone is None else [alone]
+
+    def reaction(self, matched: Iterable[int]) -> Reaction:
+        """What an occurrence does that these filters match."""
+        taken, domain = [0] * len(self.automaton.steps), [0] * len(self.automaton.steps)
         for number in matched:
-            bits = self.bits.get(number)
-            if bits is not None:
-                taken |= bits[0]
-                domain |= bits[1]
-        return taken, domain
+            for found, concerned in ((taken, self._takes), (domain, self._domains)):
+                for atom, members in concerned.get(number, _NOBODY).items():
+                    found[atom] |= members
+        return Reaction(self.automaton, self.everyone, tuple(taken), tuple(domain))
+
+    def sifted(self, reaction: Reaction, occurrence: Occurrence) -> Reaction:
+        """The same for those who see an occurrence: what they look at has begun, and they name its type."""
+        rank, seeing = occurrence.rank, EVERYONE
+        if rank < self.since:
+            for member, asked in self.members.items():
+                if rank < asked.since:
+                    seeing &= ~member
+        if rank[2]:
+            type = occurrence.notification.get("type")
+            seeing &= self.seeing.get(type, 0) if isinstance(type, str) else 0
+        return reaction if not reaction.concerned & ~seeing else reaction.only(seeing)
+
+
+_NOBODY: Final[Mapping[int, int]] = {}
+_Cell: TypeAlias = dict[_Entry, Instance]
+"""What is in progress for a value."""
 
 
 class _Group:
-    """The patterns of one level that look at the same attributes, and what is in progress for each value."""
+    """The automata of one level that look at the same attributes, and what is in progress for each value."""
 
     __slots__ = ("_names", "cells", "entries", "starts")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self.cells: dict[Key, dict[_Entry, Instance]] = {}
-        self.entries: set[_Entry] = set()
-        self.starts: dict[int, list[_Entry]] = {}
+        self.cells: dict[Key, _Cell] = {}
+        self.entries: dict[_Entry, None] = {}
+        self.starts: dict[int, dict[_Entry, None]] = {}
 
-    def add(self, entry: _Entry) -> None:
-        self.entries.add(entry)
-        for number in entry.starts:
-            self.starts.setdefault(number, []).append(entry)
+    def settle(self) -> None:
+        """Note what may start with what."""
+        self.starts = {}
+        for entry in self.entries:
+            for asked in entry.members.values():
+                self.note(entry, entry.starts(asked))
 
-    def remove(self, entry: _Entry) -> dict[Key, Instance]:
-        """Take an entry out, with what it has in progress."""
-        self.entries.discard(entry)
-        for number in entry.starts:
-            self.starts[number].remove(entry)
-        found = {key: cell.pop(entry) for key, cell in self.cells.items() if entry in cell}
-        self.cells = {key: cell for key, cell in self.cells.items() if cell}
-        return found
+    def note(self, entry: _Entry, starts: Iterable[int]) -> None:
+        """Note what an automaton may start with."""
+        for number in starts:
+            self.starts.setdefault(number, {})[entry] = None
+
+    def instances(self, entry: _Entry) -> Iterator[tuple[Key, Instance]]:
+        """What an automaton has in progress."""
+        for key, cell in list(self.cells.items()):
+            if entry in cell:
+                yield key, cell[entry]
+
+    def tidy(self, key: Key) -> None:
+        """Forget what has nothing in progress for a value."""
+        cell = {entry: instance for entry, instance in self.cells[key].items() if not instance.is_idle}
+        if cell:
+            self.cells[key] = cell
+        else:
+            del self.cells[key]
 
     def key_of(self, notification: Notification) -> Key | None:
         """The value that tells streams apart; None where the notification is in none of them."""
@@ -156,24 +248,23 @@ class _Group:
 
 
 class _Concerned(dict[_Entry, Reaction]):
-    """Occurrences that match certain filters: what they do to the patterns of a group."""
+    """Occurrences that match certain filters: what they do to the automata of a group."""
 
     __slots__ = ("_matched", "group", "starting")
 
-    def __init__(self, group: _Group, matched: tuple[int, ...]) -> None:
+    def __init__(self, group: _Group, matched: Matched) -> None:
         self.group = group
-        self.starting: dict[_Entry, Instance | None] = dict.fromkeys(
-            entry for number in matched for entry in group.starts.get(number, ())
-        )
-        """The patterns that may start with them, where nothing is in progress."""
+        self.starting = dict.fromkeys(entry for number in matched for entry in group.starts.get(number, ()))
+        """The automata that may start with them, where nothing is in progress."""
         self._matched = matched
 
     def __missing__(self, entry: _Entry) -> Reaction:
-        self[entry] = reaction = entry.automaton.reaction(*entry.concern(self._matched))
+        self[entry] = reaction = entry.reaction(self._matched)
         return reaction
 
 
 _Plan: TypeAlias = tuple[_Concerned, ...]
+_Event: TypeAlias = tuple[Occurrence, Matched]
 
 
 class Detector:
@@ -181,16 +272,16 @@ class Detector:
 
     def __init__(self, engine: Engine, *, remembers: bool = False) -> None:
         """`remembers`: keep what is needed to hand the state over (`kept`, `resume`)."""
-        self._engine = engine
+        self._asking = Asking(engine)
         self._remembers = remembers
-        self._numbers: dict[Filter, int] = {}
-        self._uses: dict[int, int] = {}
-        self._entries: dict[tuple[Pattern, Rank], _Entry] = {}
-        self._by_id: dict[str, _Entry] = {}
+        self._asked: dict[tuple[Pattern, Rank], _Asked] = {}
+        self._by_id: dict[str, _Asked] = {}
+        self._forms: dict[tuple[Pattern, int], _Entry] = {}
+        """The automata that further patterns may share, by their form and level."""
         self._levels: list[dict[tuple[str, ...], _Group]] = [{}]
-        self._interested: list[dict[int, list[_Group]]] = [{}]
+        self._interested: list[dict[int, dict[_Group, None]]] = [{}]
         self._held: list[Occurrence] = []
-        self._plans: list[dict[tuple[int, ...], _Plan]] = [{}]
+        self._plans: list[dict[Matched, _Plan]] = [{}]
         self._alarms: list[list[tuple[int, int, _Group, Key, _Entry]]] = [[]]
         self._set = 0
         self._bound = BEGINNING
@@ -206,34 +297,39 @@ class Detector:
     @property
     def patterns(self) -> Mapping[str, Pattern]:
         """The patterns by their ids."""
-        return {id: entry.asked_by[id] for id, entry in self._by_id.items()}
+        return {id: asked.asked_by[id] for id, asked in self._by_id.items()}
 
     @property
     def automata(self) -> int:
-        """How many automata there are: patterns that are alike share one."""
-        return len(self._entries)
+        """How many automata there are: patterns of one form share one."""
+        return sum(len(group.entries) for group in self._groups())
 
     @property
     def in_progress(self) -> int:
-        """How many nodes of matches in progress are held."""
+        """At how many nodes matches in progress wait, counted for each pattern."""
         return sum(
-            len(nodes)
-            for groups in self._levels
-            for group in groups.values()
-            for cell in group.cells.values()
-            for instance in cell.values()
-            for nodes in instance.waiting.values()
+            members.bit_count() for instance in self._instances() for _, members in instance.in_progress
         )
 
     @property
+    def nodes(self) -> int:
+        """How many nodes of matches in progress are held."""
+        return sum(nodes_of(instance.in_progress) for instance in self._instances())
+
+    @property
     def extent(self) -> Extent:
-        """All nodes that are held, and how many matches in progress they stand for."""
+        """All nodes that are held, and how many matches in progress they stand for, counted for each pattern."""
         nodes = matches = 0
-        for group in (group for groups in self._levels for group in groups.values()):
-            for instance in (instance for cell in group.cells.values() for instance in cell.values()):
-                extent = extent_of([node for waiting in instance.waiting.values() for node in waiting])
-                nodes, matches = nodes + extent.nodes, matches + extent.matches
+        for instance in self._instances():
+            extent = extent_of(instance.in_progress)
+            nodes, matches = nodes + extent.nodes, matches + extent.matches
         return Extent(nodes, matches)
+
+    def _groups(self) -> Iterator[_Group]:
+        return (group for groups in self._levels for group in groups.values())
+
+    def _instances(self) -> Iterator[Instance]:
+        return (each for group in self._groups() for cell in group.cells.values() for each in cell.values())
 
     # -- patterns
 
@@ -242,137 +338,139 @@ class Detector:
         if id in self._by_id:
             raise ValueError(f"the id {id!r} is taken")
         shared = replace(pattern, name="composite", outputs=())
-        entry = self._entries.get((shared, since))
-        if entry is None:
-            entry = self._entry(shared, since)
-        before = dict(entry.asked_by)
-        entry.asked_by[id] = pattern
-        self._entries[shared, since] = entry
+        asked = self._asked.get((shared, since))
+        if asked is None:
+            asked = self._asked[shared, since] = self._ask(shared, since)
+        asked.asked_by[id] = pattern
         made = _names_of(pattern)
-        is_apart = made.isdisjoint(self._named) and entry.types.isdisjoint(self._made)
+        is_apart = made.isdisjoint(self._named) and asked.types.isdisjoint(self._made)
         self._made |= made
-        self._named |= entry.types
+        self._named |= asked.types
         if is_apart:  # it sees nobody and is not seen, so no level changes: many are added as quickly as few
-            self._by_id[id] = entry
-            entry.settle()
-            if not before:
-                self._place(entry)
-            return
-        try:
-            levels = self._leveled()
-        except CycleError as error:
-            circle = " ◀ ".join(sorted({name for each in error.args[1] for name in _names(each)}))
-            entry.asked_by = before
-            if not before:
-                del self._entries[shared, since]
-                self._release(entry)
-            raise FilterError(f"patterns see their own composites: {circle}") from None
-        self._by_id[id] = entry
-        entry.settle()
-        self._arrange(levels)
+            if asked.entry is None:
+                self._place(asked, 0)
+        else:
+            try:
+                levels = self._leveled()
+            except CycleError as error:
+                circle = " ◀ ".join(sorted({name for each in error.args[1] for name in _names(each)}))
+                del asked.asked_by[id]
+                self._release(asked)
+                raise FilterError(f"patterns see their own composites: {circle}") from None
+            self._arrange(levels)
+        self._by_id[id] = asked
+        asked.settle()
 
     def remove(self, id: str) -> None:
         """Stop looking for a pattern; an id that is not there is a KeyError."""
-        entry = self._by_id.pop(id)
-        del entry.asked_by[id]
-        if not entry.asked_by:
-            self._group_of(entry).remove(entry)
-            del self._entries[entry.automaton.pattern, entry.since]
-            self._release(entry)
-        entry.settle()
+        asked = self._by_id.pop(id)
+        del asked.asked_by[id]
+        self._release(asked)
+        asked.settle()
         self._arrange(self._leveled())
 
-    def _entry(self, pattern: Pattern, since: Rank) -> _Entry:
-        automaton = Automaton(pattern)
-        bits: dict[int, tuple[int, int]] = {}
-        starts = set()
-        for step in automaton.steps:
-            if step.atom.filter is not None:
-                number = self._number(step.atom.filter)
-                takes, domain = bits.get(number, (0, 0))
-                bits[number] = takes | 1 << step.number, domain
-                if automaton.initial_mask >> step.number & 1:
-                    starts.add(number)
-            if step.atom.domain is not None:
-                number = self._number(step.atom.domain)
-                takes, domain = bits.get(number, (0, 0))
-                bits[number] = takes, domain | 1 << step.number
-        return _Entry(automaton, since, types_named(pattern), bits, frozenset(starts))
+    def _ask(self, pattern: Pattern, since: Rank) -> _Asked:
+        found = tuple(atoms(pattern.body))
+        numbers = tuple((self._number(atom.filter), self._number(atom.domain)) for atom in found)
+        return _Asked(pattern, since, types_named(pattern), found, numbers)
 
-    def _number(self, filter: Filter) -> int:
-        """The number of a filter, which it keeps for as long as an atom or a domain has it."""
-        number = self._numbers.get(filter)
-        if number is None:
-            number = self._numbers[filter] = self._set = self._set + 1
-            self._engine.add(number, filter)
-        self._uses[number] = self._uses.get(number, 0) + 1
-        return number
+    def _number(self, filter: Filter | None) -> int | None:
+        return None if filter is None else self._asking.add(filter)
 
-    def _release(self, entry: _Entry) -> None:
-        for step in entry.automaton.steps:
-            for filter in (step.atom.filter, step.atom.domain):
-                if filter is None:
-                    continue
-                number = self._numbers[filter]
-                self._uses[number] -= 1
-                if not self._uses[number]:
-                    del self._uses[number], self._numbers[filter]
-                    self._engine.remove(number)
+    def _release(self, asked: _Asked) -> None:
+        """Let a pattern go that nobody asks for any more."""
+        if asked.asked_by:
+            return
+        if asked.entry is not None:
+            self._displace(asked)
+        del self._asked[asked.pattern, asked.since]
+        for atom in asked.atoms:
+            for filter in (atom.filter, atom.domain):
+                if filter is not None:
+                    self._asking.remove(filter)
 
     # -- levels
 
-    def _leveled(self) -> dict[_Entry, int]:
-        """The level of each automaton: above all whose composites it sees."""
-        makes: dict[str, list[_Entry]] = {}
-        for entry in self._entries.values():
-            for name in _names(entry):
-                makes.setdefault(name, []).append(entry)
+    def _leveled(self) -> dict[_Asked, int]:
+        """The level of each pattern: above all whose composites it sees."""
+        makes: dict[str, list[_Asked]] = {}
+        for asked in self._asked.values():
+            for name in _names(asked):
+                makes.setdefault(name, []).append(asked)
         sees = {
-            entry: {each for name in entry.types for each in makes.get(name, ())} - {entry}
-            for entry in self._entries.values()
+            asked: {each for name in asked.types for each in makes.get(name, ())} - {asked}
+            for asked in self._asked.values()
         }
-        levels: dict[_Entry, int] = {}
-        for entry in TopologicalSorter(sees).static_order():
-            levels[entry] = 1 + max((levels[each] for each in sees[entry]), default=-1)
+        levels: dict[_Asked, int] = {}
+        for asked in TopologicalSorter(sees).static_order():
+            levels[asked] = 1 + max((levels[each] for each in sees[asked]), default=-1)
         return levels
 
-    def _arrange(self, levels: dict[_Entry, int]) -> None:
-        """Put every automaton on its level, with what it has in progress."""
-        height = 1 + max(levels.values(), default=0)
-        while len(self._levels) < height:
+    def _arrange(self, levels: dict[_Asked, int]) -> None:
+        """Put every pattern on its level, with what it has in progress."""
+        for asked, level in levels.items():
+            if asked.entry is None:
+                self._place(asked, level)
+            elif asked.entry.level != level:
+                member, automaton = asked.member, asked.entry.automaton
+                instances = self._displace(asked)
+                # By itself: elsewhere its bit may be another's, and states may have other numbers.
+                entry = self._join(asked, _Entry(automaton, level), member)
+                group = self._group_of(entry)
+                for key, instance in instances:
+                    group.cells.setdefault(key, {})[entry] = instance
+                    self._watch(group, key, entry, instance)
+
+    def _place(self, asked: _Asked, level: int) -> None:
+        """Put a pattern on a level, with others of its form."""
+        form = form_of(asked.pattern)
+        entry = self._forms.get((form, level))
+        if entry is None:
+            entry = self._forms[form, level] = _Entry(Automaton(form), level)
+        self._join(asked, entry)
+
+    def _join(self, asked: _Asked, entry: _Entry, member: int | None = None) -> _Entry:
+        level = entry.level
+        while len(self._levels) <= level:
             self._levels.append({})
             self._alarms.append([])
-        for entry, level in levels.items():
-            group = self._levels[entry.level].get(entry.automaton.pattern.same)
-            instances: dict[Key, Instance] = {}
-            if group is not None and entry in group.entries:
-                if entry.level == level:
-                    continue
-                instances = group.remove(entry)
-            entry.level = level
-            group = self._group_of(entry)
-            group.add(entry)
-            for key, instance in instances.items():
-                group.cells.setdefault(key, {})[entry] = instance
-                self._watch(group, key, entry, instance)
-        self._interested = []
-        self._plans = [{} for _ in self._levels]
-        for groups in self._levels:
-            interested: dict[int, list[_Group]] = {}
-            for group in groups.values():
-                for number in {number for entry in group.entries for number in entry.bits}:
-                    interested.setdefault(number, []).append(group)
-            self._interested.append(interested)
-
-    def _place(self, entry: _Entry) -> None:
-        """Put an automaton on the first level, where nothing else changes thereby."""
+            self._interested.append({})
+            self._plans.append({})
+        entry.join(asked, member)
         group = self._group_of(entry)
-        group.add(entry)
-        for number in entry.bits:
-            groups = self._interested[0].setdefault(number, [])
-            if group not in groups:
-                groups.append(group)
-        self._plans[0].clear()
+        group.entries[entry] = None
+        group.note(entry, entry.starts(asked))
+        for filters in asked.filters:
+            for number in filters:
+                if number is not None:
+                    self._interested[level].setdefault(number, {})[group] = None
+        self._plans[level].clear()
+        return entry
+
+    def _displace(self, asked: _Asked) -> list[tuple[Key, Instance]]:
+        """Take a pattern from its place, with what it has in progress."""
+        entry = asked.entry
+        assert entry is not None
+        group = self._group_of(entry)
+        instances = []
+        for key, instance in group.instances(entry):
+            alone = instance.split(asked.member)
+            if not alone.is_idle:
+                instances.append((key, alone))
+            if instance.is_idle:
+                group.tidy(key)
+        entry.leave(asked)
+        if not entry.members:
+            del group.entries[entry]
+            self._forms = {form: each for form, each in self._forms.items() if each is not entry}
+        group.settle()
+        interested: dict[int, dict[_Group, None]] = {}
+        for each in self._levels[entry.level].values():
+            for number in {number for entry in each.entries for number in entry.numbers}:
+                interested.setdefault(number, {})[each] = None
+        self._interested[entry.level] = interested
+        self._plans[entry.level].clear()
+        return instances
 
     def _group_of(self, entry: _Entry) -> _Group:
         same = entry.automaton.pattern.same
@@ -395,10 +493,10 @@ class Detector:
         found = self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
         return list(_in_order(found))
 
-    def _matched(self, occurrences: list[Occurrence]) -> list[list[int]]:
-        return self._engine.match_batch([each.notification for each in occurrences]) if occurrences else []
+    def _matched(self, occurrences: list[Occurrence]) -> list[Matched]:
+        return self._asking.matched([each.notification for each in occurrences])
 
-    def _by_instants(self, events: list[tuple[Occurrence, list[int]]], bound: int) -> Iterator[Found]:
+    def _by_instants(self, events: list[_Event], bound: int) -> Iterator[Found]:
         """Instant by instant, and within one level by level: what is found below enters above."""
         at = 0
         while True:
@@ -414,13 +512,14 @@ class Detector:
             for level in range(len(self._levels)):
                 found = self._run(level, stream, now + 1)
                 yield from found
+                seen = (each.composite for each in found if each.composite.type in self._named)
                 # What looks from different places on may find the same composite; a stream has each once.
-                distinct = {each.composite.rank: each.composite for each in found}
+                distinct = {composite.rank: composite for composite in seen}
                 composites = [composite.occurrence() for composite in distinct.values()]
                 above = zip(composites, self._matched(composites), strict=True)
                 stream = sorted([*stream, *above], key=lambda each: each[0].rank)
 
-    def _run(self, level: int, stream: list[tuple[Occurrence, list[int]]], bound: int) -> list[Found]:
+    def _run(self, level: int, stream: list[_Event], bound: int) -> list[Found]:
         """Feed a level what comes before a bound, in order, with the time events in between."""
         found: list[Found] = []
         alarms, plans = self._alarms[level], self._plans[level]
@@ -428,17 +527,16 @@ class Detector:
             if alarms and alarms[0][0] < occurrence.end:
                 self._ring(level, occurrence.end, found)
             if matched:
-                filters = tuple(matched)
-                plan = plans.get(filters)
+                plan = plans.get(matched)
                 if plan is None:
-                    plan = self._plan(level, filters)
+                    plan = self._plan(level, matched)
                 for concerned in plan:
                     self._feed(concerned, occurrence, found)
         if alarms and alarms[0][0] < bound:
             self._ring(level, bound, found)
         return found
 
-    def _plan(self, level: int, matched: tuple[int, ...]) -> _Plan:
+    def _plan(self, level: int, matched: Matched) -> _Plan:
         """Whom an occurrence concerns that these filters match."""
         interested = self._interested[level]
         groups = dict.fromkeys(group for number in matched for group in interested.get(number, ()))
@@ -449,36 +547,33 @@ class Detector:
         return plan
 
     def _feed(self, concerned: _Concerned, occurrence: Occurrence, found: list[Found]) -> None:
+        """Tell all automata of a group that have something in progress, or may start with it."""
         group = concerned.group
         key = group.key_of(occurrence.notification)
         if key is None:
             return
         cell = group.cells.get(key)
-        instances = concerned.starting if cell is None else {**concerned.starting, **cell}
-        rank = occurrence.rank
-        for entry, in_progress in instances.items():
+        if cell is None:
+            if not concerned.starting:
+                return
+            cell = group.cells[key] = {}
+        for entry in concerned.starting:
+            if entry not in cell:
+                cell[entry] = Instance(entry.automaton, remembers=self._remembers)
+        rank, idle = occurrence.rank, False
+        for entry, instance in cell.items():
             reaction = concerned[entry]
-            if not reaction.concerns or rank < entry.since:
-                continue
-            if rank[2] and occurrence.notification.get("type") not in entry.types:
-                continue
-            instance = in_progress
-            if instance is None:
-                instance = Instance(entry.automaton, remembers=self._remembers)
-                group.cells.setdefault(key, {})[entry] = instance
-            paths = instance.feed(occurrence, reaction)
-            if paths:
-                _report(entry, paths, occurrence.end, found)
-            if not instance.waiting or instance.alarm is None or instance.timers:
-                self._keep_or_drop(group, key, entry, instance)
-
-    def _keep_or_drop(self, group: _Group, key: Key, entry: _Entry, instance: Instance) -> None:
-        if instance.is_idle:
-            del group.cells[key][entry]
-            if not group.cells[key]:
-                del group.cells[key]
-        else:
-            self._watch(group, key, entry, instance)
+            if rank[2] or rank < entry.since:
+                reaction = entry.sifted(reaction, occurrence)
+            if reaction.starts or (instance.waiting and reaction.concerned):
+                taken = instance.feed(occurrence, reaction)
+                if taken:
+                    _report(entry, taken, occurrence.end, found)
+            if instance.alarm is None or instance.timers:
+                self._watch(group, key, entry, instance)
+                idle = idle or (instance.alarm is None and instance.is_idle)
+        if idle:  # others are asked again when their time comes, for they may well be of use before
+            group.tidy(key)
 
     def _watch(self, group: _Group, key: Key, entry: _Entry, instance: Instance) -> None:
         """See to it that an instance is told of its next time event, and asked what it can forget."""
@@ -504,7 +599,9 @@ class Detector:
                 _report(entry, taken, now, found)
                 _report(entry, ran_out, now, found, partial=True)
             instance.forget(now)
-            self._keep_or_drop(group, key, entry, instance)
+            self._watch(group, key, entry, instance)
+            if instance.is_idle:
+                group.tidy(key)
 
     # -- handing over
 
@@ -522,16 +619,16 @@ class Detector:
             return number
 
         progress = []
-        for group in (group for groups in self._levels for group in groups.values()):
+        for group in self._groups():
             for cell in group.cells.values():
                 for entry, instance in cell.items():
-                    kept = instance.kept()
-                    if kept.seen:
+                    for member, kept in instance.kept():
+                        asked = entry.members[member]
                         progress.append(
                             {
-                                "pattern": entry.automaton.pattern.hash,
-                                "since": entry.since,
-                                "seen": [number_of(each.occurrence) for each in kept.seen],
+                                "pattern": asked.pattern.hash,
+                                "since": asked.since,
+                                "seen": [number_of(each) for each in kept.seen],
                                 "after": kept.after,
                                 "started": sorted(kept.started),
                                 "consumed": sorted(kept.consumed),
@@ -550,7 +647,7 @@ class Detector:
 
     def clear(self) -> None:
         """Forget all that has been fed; the patterns stay, as compiled as they are."""
-        for group in (group for groups in self._levels for group in groups.values()):
+        for group in self._groups():
             group.cells.clear()
         for alarms in self._alarms:
             alarms.clear()
@@ -565,31 +662,50 @@ class Detector:
         for rank, encoded in kept["occurrences"]:
             notification = notification_from_json(encoded)
             occurrences.append(Occurrence(notification, rank[1], rank[0], _ranked(rank)))
-        matched = self._engine.match_batch([each.notification for each in occurrences])
-        entries = {(pattern.hash, since): entry for (pattern, since), entry in self._entries.items()}
+        asked = {(pattern.hash, since): each for (pattern, since), each in self._asked.items()}
+        resumed: dict[tuple[_Entry, Key], dict[int, Kept]] = {}
         for each in kept["progress"]:
-            entry = entries.get((each["pattern"], _ranked(each["since"])))
-            if entry is None:
+            going_on = asked.get((each["pattern"], _ranked(each["since"])))
+            if going_on is None or going_on.entry is None:
                 continue
-            seen = tuple(Seen(occurrences[at], *entry.concern(matched[at])) for at in each["seen"])
-            instance = Instance.resumed(
-                entry.automaton,
-                Kept(
+            entry, seen = going_on.entry, tuple(occurrences[at] for at in each["seen"])
+            key = self._group_of(entry).key_of(seen[0].notification)
+            if key is not None:
+                resumed.setdefault((entry, key), {})[going_on.member] = Kept(
                     seen,
                     _ranked(each["after"]),
                     frozenset(map(_ranked, each["started"])),
                     frozenset(map(_ranked, each["consumed"])),
                     each["until"],
-                ),
-            )
-            group = self._group_of(entry)
-            key = group.key_of(seen[0].occurrence.notification)
-            if key is not None and not instance.is_idle:
-                group.cells.setdefault(key, {})[entry] = instance
-                self._watch(group, key, entry, instance)
+                )
+        matched = dict(zip(occurrences, self._matched(occurrences), strict=True))
+        for (entry, key), members in resumed.items():
+            self._resume(entry, key, members, matched)
         self._bound = max(self._bound, kept["bound"])
         for at in kept["held"]:
             self.feed(occurrences[at])
+
+    def _resume(
+        self, entry: _Entry, key: Key, kept: dict[int, Kept], matched: dict[Occurrence, Matched]
+    ) -> None:
+        """Go on with what some of those who share an automaton had in progress for a value."""
+        group = self._group_of(entry)
+        cell = group.cells.setdefault(key, {})
+        if entry in cell:
+            kept = {**dict(cell[entry].kept()), **kept}
+        seen_by: dict[Rank, tuple[Occurrence, int]] = {}
+        for member, each in kept.items():
+            for occurrence in each.seen:
+                _, members = seen_by.get(occurrence.rank, (None, 0))
+                seen_by[occurrence.rank] = occurrence, members | member
+        seen = []
+        for _, (occurrence, members) in sorted(seen_by.items()):
+            filters = matched.get(occurrence) or self._matched([occurrence])[0]
+            seen.append(Seen(occurrence, entry.reaction(filters).only(members)))
+        instance = cell[entry] = Instance.resumed(entry.automaton, seen, kept)
+        self._watch(group, key, entry, instance)
+        if instance.is_idle:
+            group.tidy(key)
 
 
 def _ranked(given: Any) -> Rank:
@@ -618,23 +734,29 @@ def _listed(constraint: Constraint) -> Iterator[str]:
         yield from (each for each in operand if isinstance(each, str))
 
 
-def _names(entry: _Entry) -> set[str]:
-    """The types of the composites that an automaton's patterns make."""
-    return {name for pattern in entry.asked_by.values() for name in _names_of(pattern)}
+def _names(asked: _Asked) -> set[str]:
+    """The types of the composites that a pattern makes, by all its names."""
+    return {name for pattern in asked.asked_by.values() for name in _names_of(pattern)}
 
 
 def _names_of(pattern: Pattern) -> set[str]:
     return {pattern.name + ending for ending in (("", PARTIAL) if pattern.partial else ("",))}
 
 
-def _report(entry: _Entry, paths: list[Path], end: int, found: list[Found], *, partial: bool = False) -> None:
+def _report(
+    entry: _Entry, taken: list[Shared], end: int, found: list[Found], *, partial: bool = False
+) -> None:
     """Make the composites of matches that were taken: one for each pattern that differs in what it carries."""
-    steps = entry.automaton.steps
-    for path in paths:
-        constituents = tuple((steps[number].atom.step, occurrence) for _, number, occurrence in path)
-        for pattern, ids in entry.carried:
-            given = outputs(pattern, partial_of(_value, constituents)) if pattern.outputs else ()
-            found.append(Found(Composite(pattern, constituents, end, given, partial), ids))
+    for members, path in taken:
+        named: dict[tuple[str, ...], tuple[tuple[str, Occurrence], ...]] = {}
+        for asked in entry.of(members):
+            steps = asked.steps
+            constituents = named.get(steps)
+            if constituents is None:
+                constituents = named[steps] = tuple([(steps[number], each) for _, number, each in path])
+            for pattern, ids in asked.carried:
+                given = outputs(pattern, partial_of(_value, constituents)) if pattern.outputs else ()
+                found.append(Found(Composite(pattern, constituents, end, given, partial), ids))
 
 
 def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference) -> Any:
@@ -650,10 +772,18 @@ def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference)
 
 
 def _in_order(found: Iterable[Found]) -> Iterator[Found]:
-    """Composites in their total order; ids are computed only where ends do not tell them apart."""
+    """Composites in their total order; ids are computed only where nothing else tells them apart."""
     for _, same_end in groupby(sorted(found, key=_end), key=_end):
         several = list(same_end)
-        yield from several if len(several) == 1 else sorted(several, key=lambda each: each.composite.rank)
+        if len(several) == 1:
+            yield several[0]
+            continue
+        places: dict[tuple[int, str], list[Found]] = {}
+        for each in several:
+            place = each.composite.start, each.composite.pattern.hash
+            places.setdefault(place, []).append(each)
+        for _, alike in sorted(places.items()):
+            yield from alike if len(alike) == 1 else sorted(alike, key=lambda each: each.composite.id)
 
 
 def _end(found: Found) -> int:

@@ -4,22 +4,29 @@ With `same`, every value has an instance of its own. An instance is fed occurren
 told when its timers go off; time is what it is told. Elements that no atom and no domain mentions are not its
 concern.
 
-What has been taken is kept as what it rules out: `after`, the place behind which matches may start (past,
-recent); `started`, the occurrences with which one was taken (next); `consumed` (first). With the occurrences since
-the earliest start of a match in progress, this is all of its state: `Kept`, from which the rest is made again by
-feeding them once more. The same happens when a match of `first` consumes what others had taken as well.
+It has a *member*, a bit, for each of the patterns that share the automaton. They differ in what their atoms take
+and have in their domains (`Reaction`), so their matches go different ways over one graph; and each takes matches
+as if it were alone. Law: what is taken for a member does not depend on which others there are.
+
+What has been taken is kept as what it rules out, for whom: `after`, the place behind which matches may start
+(past, recent); `started`, the occurrences with which one was taken (next); `consumed` (first). With the
+occurrences since the earliest start of a match in progress, this is all of a member's state: `Kept`, from which
+the rest is made again by feeding them once more. The same happens when a match of `first` consumes what others
+had taken as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from fairlead.correlation.patterns.automaton import (
     ACCEPTED,
+    EVERYONE,
     Automaton,
+    Course,
     Move,
     Question,
     Reaction,
@@ -27,46 +34,43 @@ from fairlead.correlation.patterns.automaton import (
     State,
     deadline_of,
 )
-from fairlead.correlation.patterns.graph import Node, Path, best_path, first_paths, starting_at, starts_of
+from fairlead.correlation.patterns.graph import (
+    Allowed,
+    Edge,
+    Node,
+    Shared,
+    Told,
+    best_paths,
+    bits,
+    first_paths,
+    only,
+    starting_at,
+    starts_of,
+)
 from fairlead.correlation.patterns.model import Take
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank
+from fairlead.correlation.patterns.occurrences import Occurrence, Rank, TimeEvent
 from fairlead.model import key_of
 from fairlead.model.order import BEGINNING
 
-__all__ = ["Instance", "Kept", "Seen"]
+__all__ = ["FIRST_OF_ALL", "Instance", "Kept", "Seen"]
 
 FIRST_OF_ALL: Final[Rank] = (BEGINNING, BEGINNING, 0, "", False, 0, "")
 """Before every place."""
 _UNBOUND: Final = object()
 
 
-class _Element(NamedTuple):
-    """An occurrence, or a time event."""
-
-    occurrence: Occurrence | None
-    start: int
-    end: int
-    timer: str = ""
-
-    @property
-    def is_point(self) -> bool:
-        return self.start == self.end
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An occurrence that concerns an instance: which atoms may take it, which domains it is in, as bits."""
+class Seen(NamedTuple):
+    """An occurrence that concerns an instance, and what it does there."""
 
     occurrence: Occurrence
-    taken: int
-    domain: int
+    reaction: Reaction
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The state of an instance: with it, another one goes on where this one was left."""
+    """The state of a member: with it, another instance goes on where this one was left."""
 
-    seen: tuple[Seen, ...]
+    seen: tuple[Occurrence, ...]
     after: Rank
     started: frozenset[Rank]
     consumed: frozenset[Rank]
@@ -75,7 +79,7 @@ class Kept:
 
 
 class Instance:
-    """The matches of a pattern in progress on one stream."""
+    """The matches in progress on one stream, of all patterns that share an automaton."""
 
     __slots__ = (
         *("_after", "_apart", "_automaton", "_consumed", "_intervals", "_made", "_newest", "_remembers"),
@@ -84,13 +88,14 @@ class Instance:
 
     def __init__(self, automaton: Automaton, *, remembers: bool = False) -> None:
         self._automaton = automaton
-        self.waiting: dict[int, list[Node]] = {}
-        self._after = FIRST_OF_ALL
-        self._started: set[Rank] = set()
-        self._consumed: set[Rank] = set()
+        self.waiting: dict[int, list[Edge]] = {}
+        """By the number of a state: the nodes whose matches are in it, and for whom."""
+        self._after: dict[Rank, int] = {}
+        self._started: dict[Rank, int] = {}
+        self._consumed: dict[Rank, int] = {}
         self.timers: list[int] = []
         """When timers go off, or matches may run out of time; a heap."""
-        self._apart = automaton.registers > 0 or any(step.questions for step in automaton.steps)
+        self._apart = automaton.tells_apart
         """Whether matches in one state may differ: by registers, or because what they took has an extent."""
         self._intervals = False
         self._made = 0
@@ -122,135 +127,137 @@ class Instance:
         """Whether it is as if it had seen nothing, or nothing that still matters."""
         return not self.waiting
 
-    def tick(self, time: int) -> tuple[list[Path], list[Path]]:
+    @property
+    def in_progress(self) -> list[Edge]:
+        """All nodes whose matches wait for something."""
+        return [edge for edges in self.waiting.values() for edge in edges]
+
+    def tick(self, time: int) -> tuple[list[Shared], list[Shared]]:
         """Time events of one moment: the matches that are taken, and those that have run out of time."""
         self._until = time
         while self.timers and self.timers[0] <= time:
             heappop(self.timers)
-        taken = self._choose(self._go_off(time), time)
-        return taken, self._run_out(time) if self._automaton.pattern.partial else []
+        accepted = self._go_off(time)
+        taken = self._choose(accepted, time) if accepted else []
+        return taken, [] if self._automaton.runs_out is None else self._run_out(time)
 
     # -- occurrences
 
-    def feed(self, occurrence: Occurrence, reaction: Reaction) -> list[Path]:
+    def feed(self, occurrence: Occurrence, reaction: Reaction) -> list[Shared]:
         """The next occurrence: the matches that end with it and are taken."""
-        self._until = occurrence.end - 1
         if self._remembers:
-            self._seen.append(Seen(occurrence, reaction.taken, reaction.domain))
+            self._seen.append(Seen(occurrence, reaction))
         accepted = self._advance(occurrence, reaction)
         found = self._choose(accepted, occurrence.end) if accepted else []
         if not self.waiting:
             self._trim()
         return found
 
-    def _advance(self, occurrence: Occurrence, reaction: Reaction) -> list[Node]:
+    def _advance(self, occurrence: Occurrence, reaction: Reaction, starting: int = EVERYONE) -> list[Edge]:
         """Move every match that the occurrence concerns, and start what it starts; the nodes that are accepted."""
         self._newest = occurrence.rank
         if occurrence.start != occurrence.end:
             self._apart = self._intervals = True
         if self._apart:
-            return self._advance_each(occurrence, reaction.taken, reaction.domain)
+            return self._advance_each(occurrence, reaction, starting)
         waiting, end = self.waiting, occurrence.end
         fresh: dict[Any, Node] = {}
         for number in tuple(waiting):
             together = reaction[number]
-            if together is not None:
-                moves, window = together
-                nodes = waiting.pop(number)
-                if window is not None and nodes[0].latest < end - window:
-                    nodes = _recent(nodes, end - window)
-                if nodes:
+            if together is None:
+                continue
+            concerned, ways, window = together
+            edges = waiting.pop(number)
+            if window is not None and edges[0][0].latest < end - window:
+                edges = _recent(edges, end - window)
+            if concerned != EVERYONE and (staying := only(edges, ~concerned)):
+                waiting[number] = staying
+            for members, moves in ways:
+                going = edges if members == EVERYONE else only(edges, members)
+                if going:
                     for move in moves:
-                        self._together(move, occurrence, nodes, fresh)
-        if reaction.starts and occurrence.rank > self._after:
-            for move in reaction.starts:
-                self._together(move, occurrence, None, fresh)
+                        self._reached(move, occurrence, fresh).reach(going)
+        for members, move in reaction.starts:
+            if some := members & starting:
+                self._reached(move, occurrence, fresh).begin(some)
         return self._settle(fresh) if fresh else []
 
-    def _advance_each(self, occurrence: Occurrence, taken: int, domain: int) -> list[Node]:
-        """Move the matches one by one: conditions, timers or intervals tell them apart."""
-        automaton, waiting = self._automaton, self.waiting
-        element = _Element(occurrence, occurrence.start, occurrence.end)
+    def _reached(self, move: Move, occurrence: Occurrence, fresh: dict[Any, Node]) -> Node:
+        """The node to which a move leads matches that have nothing but their state to tell."""
+        node = fresh.get(move.target)
+        if node is None:
+            self._made += 1
+            floor = BEGINNING if move.bound is None else occurrence.end - move.bound
+            node = fresh[move.target] = Node(self._made, occurrence, move.took, floor)
+        return node
+
+    # -- one by one: conditions, timers or intervals tell matches apart
+
+    def _advance_each(self, occurrence: Occurrence, reaction: Reaction, starting: int) -> list[Edge]:
+        waiting = self.waiting
         fresh: dict[Any, Node] = {}
         for number in tuple(waiting):
-            state = automaton.state(number)
-            takes, fails = taken & state.mask, domain & state.mask
-            if takes | fails:
-                staying = self._one_by_one(state, element, takes, fails, fresh)
+            courses = reaction.courses(number)
+            if courses:
+                staying = self._one_by_one(self._automaton.state(number), occurrence, courses, fresh)
                 if staying:
                     waiting[number] = staying
                 else:
                     del waiting[number]
-        if taken & automaton.initial_mask and occurrence.rank > self._after:
-            self._start(element, occurrence, taken, domain, fresh)
+        self._start(occurrence, reaction, starting, fresh)
         return self._settle(fresh)
 
     def _start(
-        self, element: _Element, occurrence: Occurrence, taken: int, domain: int, fresh: dict[Any, Node]
+        self, occurrence: Occurrence, reaction: Reaction, starting: int, fresh: dict[Any, Node]
     ) -> None:
         automaton = self._automaton
         for number in automaton.initial:
             state = automaton.state(number)
-            takes = taken & state.mask
-            if takes & state.asking:
-                takes = self._willing(state, takes, occurrence, (None,) * automaton.registers)
-            if takes:
-                for move in automaton.moves(number, takes, domain & state.mask & ~takes):
-                    self._moved(move, element, None, fresh)
-
-    def _together(
-        self, move: Move, occurrence: Occurrence, nodes: list[Node] | None, fresh: dict[Any, Node]
-    ) -> None:
-        """Move all matches of a state at once: they have no registers that could tell them apart."""
-        node = fresh.get(move.target)
-        if node is None:
-            self._made += 1
-            rank, took, end = occurrence.rank, move.took, occurrence.end
-            taken: Path = ((rank, took[0], occurrence),)
-            if len(took) > 1:
-                taken = tuple((rank, number, occurrence) for number in took)
-            floor = BEGINNING if move.bound is None else end - move.bound
-            node = Node(self._made, taken, end, True, "", (), (), [], False, floor, BEGINNING)
-            fresh[move.target] = node
-        if nodes is None:
-            node.is_start = True
-            node.latest = occurrence.start
-        else:
-            node.before = node.before + nodes if node.before else nodes
-            latest = max([each.latest for each in nodes]) if len(nodes) > 1 else nodes[0].latest
-            node.latest = max(node.latest, latest)
+            for members, taking, fails in reaction.courses(number):
+                takes = taking
+                if takes & state.asking:
+                    takes = self._willing(state, takes, occurrence, (None,) * automaton.registers)
+                if takes and (some := members & starting):
+                    for move in automaton.moves(number, takes, fails & ~takes):
+                        self._moved(move, occurrence, None, some, fresh)
 
     def _one_by_one(
-        self, state: State, element: _Element, takes: int, fails: int, fresh: dict[Any, Node]
-    ) -> list[Node]:
-        """Move the matches of a state one by one: conditions, or intervals, tell them apart. Those that stay."""
+        self, state: State, occurrence: Occurrence, courses: tuple[Course, ...], fresh: dict[Any, Node]
+    ) -> list[Edge]:
+        """Move the matches of a state one by one. Those that stay."""
         automaton = self._automaton
-        floor = BEGINNING if state.window is None else element.end - state.window
+        floor = BEGINNING if state.window is None else occurrence.end - state.window
         staying = []
-        for node in self.waiting[state.number]:
+        for node, waiting in self.waiting[state.number]:
             if node.latest < floor:
                 continue
-            looks = self._looks(state, node, element)
-            willing = takes & looks
-            if willing & state.asking and element.occurrence is not None:
-                willing = self._willing(state, willing, element.occurrence, node.registers)
-            failing = fails & looks & ~willing
-            if not willing | failing:
-                staying.append(node)
-                continue
-            for move in automaton.moves(state.number, willing, failing):
-                self._moved(move, element, node, fresh)
+            looks, left = self._looks(state, node, occurrence), waiting
+            for members, takes, fails in courses:
+                some = waiting & members
+                if not some:
+                    continue
+                willing = takes & looks
+                if willing & state.asking:
+                    willing = self._willing(state, willing, occurrence, node.registers)
+                failing = fails & looks & ~willing
+                if willing | failing:
+                    left &= ~some
+                    for move in automaton.moves(state.number, willing, failing):
+                        self._moved(move, occurrence, node, some, fresh)
+            if left:
+                staying.append((node, left))
         return staying
 
-    def _looks(self, state: State, node: Node, element: _Element) -> int:
+    def _looks(self, state: State, node: Node, element: Occurrence | TimeEvent) -> int:
         """The atoms, as bits, for which an element is beyond the point that they wait from."""
         looks = state.mask
-        if not state.strong or (not self._intervals and not node.timer):
+        if not state.strong or (not self._intervals and isinstance(node.element, Occurrence)):
             return looks
         for number in state.atoms:
             if state.strong >> number & 1:
                 mark = self._automaton.steps[number].mark
-                end, was_point = (node.end, node.is_point) if mark is None else node.registers[mark]
+                last = node.element
+                end, was_point = (last.end, last.is_point) if mark is None else node.registers[mark]
                 same_instant = end == element.start and was_point and element.is_point
                 if not (end < element.start or same_instant):
                     looks &= ~(1 << number)
@@ -265,7 +272,14 @@ class Instance:
                     takes &= ~(1 << number)
         return takes
 
-    def _moved(self, move: Move, element: _Element, node: Node | None, fresh: dict[Any, Node]) -> None:
+    def _moved(
+        self,
+        move: Move,
+        element: Occurrence | TimeEvent,
+        node: Node | None,
+        members: int,
+        fresh: dict[Any, Node],
+    ) -> None:
         """Move one match, or start one."""
         automaton = self._automaton
         registers = self._changed(move, element, node)
@@ -276,76 +290,69 @@ class Instance:
         for register in move.cleared:
             registers[register] = None
         floor = BEGINNING if move.bound is None else element.end - move.bound
-        key = (move.state, move.took, floor, element.timer, _telling(registers, automaton.valued))
+        timer = element.timer if isinstance(element, TimeEvent) else ""
+        key = (move.state, move.took, floor, timer, _telling(registers, automaton.valued))
         found = fresh.get(key)
         if found is None:
-            fresh[key] = found = self._node(move, element, tuple(registers), floor)
+            self._made += 1
+            took = () if timer else move.took
+            at_once = tuple(each for each in move.armed if registers[each] == element.end)
+            found = fresh[key] = Told(
+                self._made, element, took, floor, registers=tuple(registers), at_once=at_once
+            )
         if node is None:
-            found.is_start = True
-            found.latest = element.start
+            found.begin(members)
         else:
-            started = node.latest if element.occurrence is None else min(element.start, node.latest)
-            found.before.append(node)
-            found.latest = max(found.latest, started)
+            found.reach([(node, members)])
         for register in move.armed:
             if registers[register] is not None:
                 heappush(self.timers, registers[register])
 
-    def _changed(self, move: Move, element: _Element, node: Node | None) -> list[Any] | None:
+    def _changed(self, move: Move, element: Occurrence | TimeEvent, node: Node | None) -> list[Any] | None:
         """The registers behind a move; None where a window that ends with it was exceeded."""
         automaton = self._automaton
         registers: list[Any] = [None] * automaton.registers if node is None else list(node.registers)
-        occurrence, end = element.occurrence, element.end
-        if occurrence is not None:
+        if isinstance(element, Occurrence):
             for number in move.took:
                 for register, attribute, fold in automaton.steps[number].bindings:
-                    value = None if attribute is None else occurrence.notification.get(attribute)
+                    value = None if attribute is None else element.notification.get(attribute)
                     before = registers[register]
                     registers[register] = (fold.add(fold.initial if before is None else before[0], value),)
             for register in move.opened:
                 before = registers[register]
-                registers[register] = occurrence.start if before is None else min(before, occurrence.start)
+                registers[register] = element.start if before is None else min(before, element.start)
         for register, duration in move.closed:
             began = registers[register]
-            if began is not None and end - began > duration:
+            if began is not None and element.end - began > duration:
                 return None
             registers[register] = None
         for register in move.armed:
-            registers[register] = deadline_of(automaton.timer_specs[register], end)
+            registers[register] = deadline_of(automaton.timer_specs[register], element.end)
         for register in move.marked:
-            registers[register] = (end, element.is_point)
+            registers[register] = (element.end, element.is_point)
         return registers
 
-    def _node(self, move: Move, element: _Element, registers: tuple[Any, ...], floor: int) -> Node:
-        self._made += 1
-        occurrence = element.occurrence
-        taken = (
-            () if occurrence is None else tuple((occurrence.rank, number, occurrence) for number in move.took)
-        )
-        at_once = tuple(each for each in move.armed if registers[each] == element.end)
-        origin = (element.end, element.is_point, element.timer, at_once)
-        return Node(self._made, taken, *origin, registers, [], is_start=False, floor=floor, latest=BEGINNING)
-
-    def _settle(self, fresh: dict[Any, Node]) -> list[Node]:
+    def _settle(self, fresh: dict[Any, Node]) -> list[Edge]:
         """Put new nodes where they wait; those that are accepted come back."""
         accepted = []
+        waiting, runs_out = self.waiting, self._automaton.runs_out
         for key, node in fresh.items():
-            if node.latest < node.floor or (self._intervals and node.latest < self._floor(node.end)):
+            if node.latest < node.floor or (self._intervals and node.latest < self._floor(node.element.end)):
                 continue
             state = key[0]
             if state == ACCEPTED:
-                accepted.append(node)
-            elif state in self.waiting:
-                self.waiting[state].append(node)
+                accepted.append((node, node.members))
+            elif state in waiting:
+                waiting[state].append((node, node.members))
             else:
-                self.waiting[state] = [node]
-            if node.is_start and self._automaton.pattern.partial and self._automaton.window is not None:
-                heappush(self.timers, node.taken[0][2].start + self._automaton.window)
+                waiting[state] = [(node, node.members)]
+            if runs_out is not None and node.starts:
+                heappush(self.timers, node.element.start + runs_out)
         return accepted
 
     # -- time events
 
-    def _go_off(self, time: int) -> list[Node]:
+    def _go_off(self, time: int) -> list[Edge]:
         """Let the timers of a moment go off, in the order of their names, until none is left that is looked at."""
         automaton, accepted = self._automaton, []
         moving = True
@@ -357,15 +364,15 @@ class Instance:
                 if not state.timers:
                     continue
                 staying = []
-                for node in self.waiting[number]:
+                for node, members in self.waiting[number]:
                     timer = self._next_timer(state, node, time)
                     if timer is None:
-                        staying.append(node)
+                        staying.append((node, members))
                         continue
                     moving = True
                     name, takes, fails = timer
                     for move in automaton.moves(number, takes, fails & ~takes):
-                        self._moved(move, _Element(None, time, time, name), node, fresh)
+                        self._moved(move, TimeEvent(time, name), node, members, fresh)
                 if staying:
                     self.waiting[number] = staying
                 else:
@@ -375,8 +382,9 @@ class Instance:
 
     def _next_timer(self, state: State, node: Node, time: int) -> tuple[str, int, int] | None:
         """The next timer of a match that goes off now and is looked at: its name, who takes it, who fails."""
-        looks = self._looks(state, node, _Element(None, time, time))
-        passed = node.timer if node.end == time else ""
+        looks = self._looks(state, node, TimeEvent(time, ""))
+        last = node.element
+        passed = last.timer if isinstance(last, TimeEvent) and last.end == time else ""
         for register in state.timers:
             name = self._automaton.timer_names[register]
             if node.registers[register] != time or (name <= passed and register not in node.at_once):
@@ -390,64 +398,83 @@ class Instance:
 
     # -- what is taken
 
-    def _may_start(self, node: Node) -> bool:
-        rank = node.taken[0][0]
-        return rank > self._after and rank not in self._started
+    def _is_behind(self, start: Rank) -> int:
+        """For whom a match may start at a place by what was taken: behind it."""
+        ruled_out = 0
+        for after, members in self._after.items():
+            if start <= after:
+                ruled_out |= members
+        return ~ruled_out
 
-    def _is_behind(self, node: Node) -> bool:
-        return node.taken[0][0] > self._after
+    def _may_start(self, start: Rank) -> int:
+        return self._is_behind(start) & ~self._started.get(start, 0)
 
-    def _choose(self, accepted: list[Node], end: int) -> list[Path]:
-        """Of the matches that end here those that are taken, in order; what that rules out is noted."""
-        if not accepted:
-            return []
+    def _choose(self, accepted: list[Edge], end: int) -> list[Shared]:
+        """Of the matches that end here those that are taken; what that rules out is noted."""
         pattern = self._automaton.pattern
         floor = self._floor(end)
         match pattern.take:
             case Take.ALL:
-                taken = first_paths(accepted, floor, pattern.limit)
+                taken = list(_all_of(accepted, floor, pattern.limit))
             case Take.NEXT:
-                starts = starts_of(accepted, floor, self._may_start)
-                taken = self._one_for_each_start(accepted, floor, starts)
+                taken = self._one_for_each_start(accepted, floor, self._may_start)
             case Take.FIRST:
                 taken = self._consume(accepted, floor)
             case Take.RECENT:
-                found = best_path(accepted, floor, self._may_start, last=True)
-                taken = [] if found is None else [self._gone_past(found)]
+                taken = best_paths(accepted, floor, self._may_start, last=True)
+                self._go_past(taken)
             case Take.PAST:
                 taken = []
-                while self._after < self._newest:
-                    found = best_path(accepted, floor, self._may_start)
-                    if found is None:
-                        break
-                    taken.append(self._gone_past(found))
+                ends = accepted
+                while ends:
+                    found = best_paths(ends, floor, self._may_start)
+                    taken += found
+                    ends = only(ends, self._go_past(found))
         if pattern.partial or pattern.take is Take.NEXT:
-            self._started.update(path[0][0] for path in taken)
+            for members, path in taken:
+                _note(self._started, path[0][0], members)
         return taken
 
     def _floor(self, end: int) -> int:
         window = self._automaton.window
         return BEGINNING if window is None else end - window
 
-    def _one_for_each_start(self, ends: list[Node], floor: int, starts: list[Rank]) -> list[Path]:
-        """For each start the first of its matches, in order."""
-        found = (best_path(ends, floor, starting_at(rank)) for rank in starts)
-        return [path for path in found if path is not None]
+    def _one_for_each_start(self, ends: list[Edge], floor: int, allowed: Allowed) -> list[Shared]:
+        """For each start the first of its matches."""
+        starts = starts_of(ends, floor, allowed)
+        return [
+            found
+            for rank, members in starts.items()
+            for found in best_paths(ends, floor, starting_at(rank, members))
+        ]
 
-    def _gone_past(self, path: Path) -> Path:
-        """The next match starts behind what was taken; what is in progress and started before, is over."""
-        self._after = path[-1][0]
-        if self._newest <= self._after:
-            self.waiting.clear()
-            self._seen.clear()
-        return path
+    def _go_past(self, taken: list[Shared]) -> int:
+        """The next match starts behind what was taken. For whom that leaves something in progress."""
+        left = over = 0
+        for members, path in taken:
+            last = path[-1][0]
+            if last >= self._newest:
+                over |= members
+            else:
+                left |= members
+                self._after = {**_noted(self._after, ~members), last: members}
+        if over:
+            self.drop(over)
+        return left
 
-    def _consume(self, accepted: list[Node], floor: int) -> list[Path]:
+    def drop(self, members: int) -> None:
+        """Forget what some members have in progress."""
+        left = {number: some for number, edges in self.waiting.items() if (some := only(edges, ~members))}
+        self.waiting = left
+
+    def _consume(self, accepted: list[Edge], floor: int) -> list[Shared]:
         """The first match, then the first of those that share nothing with it, and so on."""
-        taken: list[Path] = []
-        while (found := best_path(accepted, floor, _anywhere, self._consumed)) is not None:
-            taken.append(found)
-            self._consumed.update(rank for rank, _, _ in found)
+        taken: list[Shared] = []
+        while found := best_paths(accepted, floor, _anywhere, self._consumed):
+            taken += found
+            for members, path in found:
+                for rank, _, _ in path:
+                    _note(self._consumed, rank, members)
         if taken:
             self._again()
         return taken
@@ -455,105 +482,193 @@ class Instance:
     def _again(self) -> None:
         """Make the matches in progress again from what was seen: with what is consumed by now, and in order."""
         self.waiting, self.timers = {}, []
-        for seen in self._seen:
-            while self.timers and self.timers[0] < seen.occurrence.end:
+        until = self._until_now()
+        for occurrence, reaction in self._seen:
+            while self.timers and self.timers[0] < occurrence.end:
                 self._go_off(heappop(self.timers))
-            taken = 0 if seen.occurrence.rank in self._consumed else seen.taken
-            self._advance(seen.occurrence, self._automaton.reaction(taken, seen.domain))
-        while self.timers and self.timers[0] <= self._until:
+            consumed = self._consumed.get(occurrence.rank)
+            self._advance(
+                occurrence,
+                reaction if consumed is None else reaction.without(consumed),
+                self._is_behind(occurrence.rank),
+            )
+        while self.timers and self.timers[0] <= until:
             self._go_off(heappop(self.timers))
         self._trim()
 
-    def _run_out(self, time: int) -> list[Path]:
+    def _run_out(self, time: int) -> list[Shared]:
         """The matches in progress whose window ends at a time, the first for each start."""
         window = self._automaton.window or 0
 
-        def runs_out(node: Node) -> bool:
-            return node.taken[0][2].start + window == time and self._may_start(node)
+        def runs_out(start: Rank) -> int:
+            return self._may_start(start) if start[1] + window == time else 0
 
-        ends = list(self._in_time(time))
-        starts = starts_of(ends, time - window, runs_out)
-        return self._one_for_each_start(ends, time - window, starts)
+        return self._one_for_each_start(list(self._in_time(time)), time - window, runs_out)
 
-    def _in_time(self, time: int) -> Iterator[Node]:
+    def _in_time(self, time: int) -> Iterator[Edge]:
         """What waits and has exceeded no window by a time, neither itself nor by where it came from."""
-        for number, nodes in self.waiting.items():
+        for number, edges in self.waiting.items():
             state = self._automaton.state(number)
             floor = BEGINNING if state.window is None else time - state.window
-            for node in nodes:
+            for node, members in edges:
                 began = ((node.registers[register], duration) for register, duration in state.windows)
                 if all(start is None or time - start <= duration for start, duration in began):
-                    yield replace(node, floor=max(node.floor, floor))
+                    above = Node(node.number, node.element, node.took, max(node.floor, floor))
+                    if node.starts:
+                        above.begin(node.starts)
+                    above.reach(node.before)
+                    yield above, members
 
     # -- what is kept
 
-    def forget(self, time: int) -> bool:
-        """Forget what is too old to matter from a time on; whether nothing is left."""
-        for number, nodes in list(self.waiting.items()):
+    def _until_now(self) -> int:
+        """Time events up to here have gone off."""
+        return max(self._until, self._newest[0] - 1)
+
+    def forget(self, time: int) -> None:
+        """Forget what is too old to matter from a time on."""
+        for number, edges in list(self.waiting.items()):
             window = self._automaton.state(number).window
             if window is None:
                 continue
-            left = [node for node in nodes if node.latest >= time - window]
+            left = [edge for edge in edges if edge[0].latest >= time - window]
             if left:
                 self.waiting[number] = left
             else:
                 del self.waiting[number]
+        floor = self._floor(time)
+        self._started = {rank: members for rank, members in self._started.items() if rank[1] >= floor}
         self._trim()
-        return not self.waiting
 
-    def _trim(self) -> None:
-        """Keep of what was seen only what came since the earliest start of a match in progress."""
+    def _trim(self) -> dict[Rank, int]:
+        """Keep of what was seen only what came since the earliest start of a match in progress: the starts."""
         if not self.waiting:
             self._seen.clear()
+            self._after.clear()
             self._consumed.clear()
             self._started.clear()
-            return
-        if not self._remembers:
-            return
-        ends = [node for nodes in self.waiting.values() for node in nodes]
-        starts = starts_of(ends, BEGINNING, self._is_behind)
+        if not self.waiting or not self._remembers:
+            return {}
+        starts = starts_of(self.in_progress, BEGINNING, self._is_behind)
         # Of those with which a match was taken, only `next` takes no more; the others have to be known as such.
-        if not starts or (self._automaton.pattern.take is Take.NEXT and self._started.issuperset(starts)):
-            self.waiting.clear()
-            self._trim()
-            return
-        earliest = starts[0]
+        over = self._started if self._automaton.pattern.take is Take.NEXT else {}
+        going_on = 0
+        for rank, members in starts.items():
+            going_on |= members & ~over.get(rank, 0)
+        self.drop(~going_on)
+        if not self.waiting:
+            return self._trim()
+        starts = {rank: some for rank, members in starts.items() if (some := members & going_on)}
+        earliest = next(iter(starts))
         self._seen = [each for each in self._seen if each.occurrence.rank >= earliest]
-        self._consumed = {rank for rank in self._consumed if rank >= earliest}
-        self._started = {rank for rank in self._started if rank >= earliest}
+        for noted in (self._consumed, self._started):
+            for rank in [rank for rank in noted if rank < earliest]:
+                del noted[rank]
+        return starts
 
-    def kept(self) -> Kept:
-        """The state, from which another instance goes on (`resumed`)."""
-        self._trim()
-        return Kept(
-            tuple(self._seen),
-            self._after,
-            frozenset(self._started),
-            frozenset(self._consumed),
-            self._until,
-        )
+    def kept(self) -> Iterator[tuple[int, Kept]]:
+        """The state of each member that has something in progress, from which another instance goes on."""
+        starts = self._trim()
+        earliest: dict[int, Rank] = {}
+        for rank, members in starts.items():
+            for member in bits(members):
+                earliest.setdefault(member, rank)
+        for member, start in earliest.items():
+            seen = (each for each in self._seen if each.occurrence.rank >= start)
+            yield (
+                member,
+                Kept(
+                    tuple(each.occurrence for each in seen if each.reaction.concerned & member),
+                    max((rank for rank, some in self._after.items() if some & member), default=FIRST_OF_ALL),
+                    frozenset(
+                        rank for rank, some in self._started.items() if some & member and rank >= start
+                    ),
+                    frozenset(
+                        rank for rank, some in self._consumed.items() if some & member and rank >= start
+                    ),
+                    self._until_now(),
+                ),
+            )
 
     @classmethod
-    def resumed(cls, automaton: Automaton, kept: Kept) -> Instance:
-        """An instance that goes on where another one was left."""
+    def resumed(cls, automaton: Automaton, seen: list[Seen], kept: Mapping[int, Kept]) -> Instance:
+        """An instance that goes on where others were left; what was seen is said with what it does, for whom."""
         instance = cls(automaton, remembers=True)
-        instance._after, instance._until = kept.after, kept.until
-        instance._started, instance._consumed = set(kept.started), set(kept.consumed)
-        instance._seen = list(kept.seen)
+        instance._seen = seen
+        for member, each in kept.items():
+            _note(instance._after, each.after, member)
+            for rank in each.started:
+                _note(instance._started, rank, member)
+            for rank in each.consumed:
+                _note(instance._consumed, rank, member)
+            instance._until = max(instance._until, each.until)
         instance._again()
         return instance
 
+    def split(self, member: int) -> Instance:
+        """What a member has in progress, as an instance of its own; nothing of it is left here."""
+        other = Instance(self._automaton, remembers=self._remembers)
+        other.waiting = {
+            number: some for number, edges in self.waiting.items() if (some := only(edges, member))
+        }
+        other._after = _noted(self._after, member)
+        other._started = _noted(self._started, member)
+        other._consumed = _noted(self._consumed, member)
+        other.timers = list(self.timers)
+        other._apart, other._intervals = self._apart, self._intervals
+        other._made, other._newest, other._until = self._made, self._newest, self._until
+        other._seen = [
+            Seen(occurrence, reaction.only(member))
+            for occurrence, reaction in self._seen
+            if reaction.concerned & member
+        ]
+        self.leave(member)
+        return other
 
-def _anywhere(node: Node) -> bool:
-    return True
+    def leave(self, member: int) -> None:
+        """Forget a member, whose bit may come to stand for another one."""
+        self.drop(member)
+        self._after = _noted(self._after, ~member)
+        self._started = _noted(self._started, ~member)
+        self._consumed = _noted(self._consumed, ~member)
+        self._seen = [
+            Seen(occurrence, reaction.only(~member))
+            if reaction.concerned & member
+            else Seen(occurrence, reaction)
+            for occurrence, reaction in self._seen
+            if reaction.concerned & ~member
+        ]
 
 
-def _recent(nodes: list[Node], floor: int) -> list[Node]:
-    """Nodes without the oldest ones; they stand about in the order in which their matches started."""
+def _note(noted: dict[Rank, int], rank: Rank, members: int) -> None:
+    noted[rank] = noted.get(rank, 0) | members
+
+
+def _noted(noted: dict[Rank, int], members: int) -> dict[Rank, int]:
+    """What is noted for some members."""
+    return {rank: some for rank, each in noted.items() if (some := each & members)}
+
+
+def _anywhere(start: Rank) -> int:
+    return EVERYONE
+
+
+def _all_of(ends: list[Edge], floor: int, limit: int) -> Iterator[Shared]:
+    """Every match of each member, the first ones."""
+    members = 0
+    for _, open_to in ends:
+        members |= open_to
+    for member in bits(members):
+        for path in first_paths(ends, floor, limit, member):
+            yield member, path
+
+
+def _recent(edges: list[Edge], floor: int) -> list[Edge]:
+    """Edges without the oldest ones; they stand about in the order in which their matches started."""
     old = 0
-    while old < len(nodes) and nodes[old].latest < floor:
+    while old < len(edges) and edges[old][0].latest < floor:
         old += 1
-    return nodes[old:] if old else nodes
+    return edges[old:] if old else edges
 
 
 def _holds(question: Question, registers: Sequence[Any], occurrence: Occurrence | None = None) -> bool:

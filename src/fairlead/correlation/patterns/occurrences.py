@@ -14,7 +14,7 @@ from typing import TypeAlias
 from fairlead.model import Instant, Notification
 from fairlead.model.order import OrderKey
 
-__all__ = ["Occurrence", "Rank", "strongly_follows"]
+__all__ = ["Occurrence", "Rank", "TimeEvent", "strongly_follows"]
 
 Rank: TypeAlias = tuple[int, int, int, str, bool, int, str]
 """What is compared: end, start, whether it is a composite, producer or pattern, sequence, id."""
@@ -53,6 +53,24 @@ class Occurrence:
 
     def __lt__(self, other: Occurrence) -> bool:
         return self.rank < other.rank
+
+
+@dataclass(frozen=True, slots=True)
+class TimeEvent:
+    """That the timers of one name have gone off: a point in time, seen by the matches that started them."""
+
+    end: int
+    timer: str
+
+    @property
+    def start(self) -> int:
+        """It has no extent in time."""
+        return self.end
+
+    @property
+    def is_point(self) -> bool:
+        """It has no extent in time."""
+        return True
 
 
 def strongly_follows(later: Occurrence, earlier: Occurrence) -> bool:

@@ -1,0 +1,107 @@
+"""What atoms and domains ask of occurrences: filters of one matching engine, each distinct one once.
+
+    asking = Asking(engine)
+    number = asking.add(filter)           the number of a filter, for as long as somebody asks it
+    asking.matched(notifications)         for each, the numbers of the filters that it matches
+
+Law: what a notification matches is a function of the attributes that the filters name. Where that is a single one,
+as with steps that name a type of events and nothing else, the engine is asked once for each value of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Protocol, TypeAlias
+
+from fairlead.filters import Attribute, Constraint, Filter
+from fairlead.filters.constraint import Extended
+from fairlead.filters.filter import leaves
+from fairlead.model import Notification
+
+__all__ = ["Asking", "Engine", "Matched"]
+
+KNOWN_MAX: Final = 10_000
+"""For how many values of an attribute it is kept what they match."""
+Matched: TypeAlias = tuple[int, ...]
+"""The numbers of the filters that match."""
+
+
+class Engine(Protocol):
+    """What finds the filters that a notification matches: any of the matching engines."""
+
+    def add(self, id: int, filter: Filter, /) -> None:
+        """Take in a filter."""
+
+    def remove(self, id: int, /) -> None:
+        """Forget it."""
+
+    def match(self, notification: Notification, /) -> list[int]:
+        """The ids of all filters that match."""
+
+    def match_batch(self, notifications: Iterable[Notification], /) -> list[list[int]]:
+        """`match` of each."""
+
+
+class Asking:
+    """The filters that are asked, by number."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._numbers: dict[Filter, int] = {}
+        self._uses: Counter[Filter] = Counter()
+        self._names: Counter[str | None] = Counter()
+        """The attributes that filters name, and how many do; None for what depends on something else."""
+        self._made = 0
+        self._known: dict[Any, Matched] = {}
+
+    def add(self, filter: Filter) -> int:
+        """The number of a filter, which it keeps for as long as it is asked."""
+        if filter not in self._numbers:
+            self._made += 1
+            self._numbers[filter] = self._made
+            self._engine.add(self._made, filter)
+            self._names.update(set(_named(filter)))
+            self._known.clear()
+        self._uses[filter] += 1
+        return self._numbers[filter]
+
+    def remove(self, filter: Filter) -> None:
+        """Ask a filter once less."""
+        self._uses[filter] -= 1
+        if not self._uses[filter]:
+            del self._uses[filter]
+            self._engine.remove(self._numbers.pop(filter))
+            self._names = +(self._names - Counter(set(_named(filter))))
+            self._known.clear()
+
+    def matched(self, notifications: list[Notification]) -> list[Matched]:
+        """The filters that each notification matches."""
+        names = list(self._names)
+        if len(names) != 1 or names[0] is None:
+            return self._asked(notifications)
+        name, known = names[0], self._known
+        values = [each.attributes.lookup(name) for each in notifications]
+        if {*map(type, values)} != {str}:
+            return self._asked(notifications)  # among numbers, Python calls alike what filters tell apart
+        if new := {
+            value: each for value, each in zip(values, notifications, strict=True) if value not in known
+        }:
+            if len(known) + len(new) > KNOWN_MAX:
+                known.clear()
+                return self._asked(notifications)
+            known.update(zip(new, self._asked(list(new.values())), strict=True))
+        return [known[value] for value in values]
+
+    def _asked(self, notifications: list[Notification]) -> list[Matched]:
+        return list(map(tuple, self._engine.match_batch(notifications))) if notifications else []
+
+
+def _named(filter: Filter) -> Iterator[str | None]:
+    """The attributes that a filter depends on; None for something else."""
+    for leaf in leaves(filter):
+        match leaf:
+            case Constraint(Attribute(name), _, operand) if not isinstance(operand, Extended):
+                yield name
+            case _:
+                yield None

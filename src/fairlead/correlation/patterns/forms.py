@@ -1,0 +1,76 @@
+"""The form of a pattern: what is left when it is not said what its steps take, nor what they are called.
+
+    A[x > 1] as a followed by B within 1 hour, a.y < B.y     ┐ have the form
+    C as old followed by D[x > 2] within 1 hour, old.y < D.y ┘ [·] [·] within 1 hour, 0.y < 1.y
+
+Law: patterns of one form have the same automaton, but for which occurrences their atoms take. They share it, and
+what their matches in progress have in common: patterns that begin alike are one there for as long as they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from fairlead.correlation.patterns.model import (
+    Atom,
+    Both,
+    Concat,
+    Condition,
+    Either,
+    Iterate,
+    Operand,
+    Part,
+    Pattern,
+    Sequence,
+    Timing,
+    Within,
+    atoms,
+)
+from fairlead.filters import EVERYTHING
+
+__all__ = ["form_of", "with_atoms"]
+
+
+def form_of(pattern: Pattern) -> Pattern:
+    """A pattern that stands for all of its form: its steps are numbered, and take everything."""
+    steps = {atom.step: f"s{number}" for number, atom in enumerate(atoms(pattern.body))}
+
+    def bare(atom: Atom) -> Atom:
+        return replace(
+            atom,
+            step=steps[atom.step],
+            filter=None if atom.filter is None else EVERYTHING,
+            domain=None if atom.domain is None else EVERYTHING,
+        )
+
+    return replace(
+        pattern,
+        body=with_atoms(pattern.body, bare),
+        conditions=tuple(_renamed(each, steps) for each in pattern.conditions),
+        outputs=(),
+        name="composite",
+    )
+
+
+def with_atoms(part: Part, changed: Callable[[Atom], Atom]) -> Part:
+    """A part with other atoms at the same places."""
+    match part:
+        case Atom():
+            return changed(part)
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            return replace(part, first=with_atoms(first, changed), second=with_atoms(second, changed))
+        case Either(parts) | Both(parts):
+            return replace(part, parts=tuple(with_atoms(each, changed) for each in parts))
+        case Iterate(inner, _, _) | Within(inner, _):
+            return replace(part, part=with_atoms(inner, changed))
+
+
+def _renamed(condition: Condition, steps: Mapping[str, str]) -> Condition:
+    def renamed(operand: Operand) -> Operand:
+        return replace(operand, reference=replace(operand.reference, step=steps[operand.reference.step]))
+
+    right = condition.right
+    return Condition(
+        renamed(condition.left), condition.op, renamed(right) if isinstance(right, Operand) else right
+    )
