@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.broker import Broker, Settings
 from fairlead.broker.messages import (
@@ -22,6 +24,7 @@ from fairlead.broker.messages import (
     Join,
     Leave,
     Link,
+    LinkId,
     Publish,
     Refuse,
     Send,
@@ -37,6 +40,7 @@ from fairlead.errors import ValueRefused
 from fairlead.filters import parse
 from fairlead.model import Notification
 from fairlead.routing import Covering, Flooding, Identity, Interest, Merging, Simple, Strategy
+from fairlead.simulation.checking import Checker
 from fairlead.simulation.network import Simulation
 
 
@@ -159,26 +163,76 @@ def test_new_neighbours_exchange_what_they_have_to_know() -> None:
     one = Broker("B1", Settings(Covering()), ("B2",))
     one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
     one.handle(Admin("B2", (interest("x > 5"),)), 0)
-    effects = one.handle(Link("B3"), 0)
+    effects = one.handle(Link("B3"), 7)
     assert [effect.message for effect in effects if isinstance(effect, Send)] == [
-        Connect("B1"),
+        Connect("B1", LinkId(7, "B1")),
         Admin("B1", (interest("x > 1"),)),
     ]
     # What comes before the other side has said so belongs to an earlier link.
     one.handle(Admin("B3", (interest("x < 0"),)), 0)
     assert list(one.subscriptions.of("B3")) == []
-    one.handle(Connect("B3"), 0)
+    one.handle(Connect("B3", LinkId(7, "B1")), 0)
     one.handle(Admin("B3", (interest("x < 0"),)), 0)
     assert list(one.subscriptions.of("B3")) == [interest("x < 0")]
 
 
 def test_a_neighbour_that_comes_back_unexpectedly_starts_anew() -> None:
     one = broker()
+    one.handle(Subscribe("ada", "s1", parse("x > 5")), 0)
     one.handle(Admin("B2", (interest("x > 1"),)), 0)
-    assert sends(one.handle(Connect("B2"), 0)) == {"B3": Admin("B1", (), (interest("x > 1"),))}
+    back = LinkId(3, "B2")
+    assert one.handle(Connect("B2", back), 0) == [
+        Send("B2", Disconnect("B1", LinkId())),
+        Send("B3", Admin("B1", (interest("x > 5"),), (interest("x > 1"),))),
+        Send("B2", Connect("B1", back)),
+        Send("B2", Admin("B1", (interest("x > 5"),))),
+    ]
     assert list(one.subscriptions.of("B2")) == []
     one.handle(Admin("B2", (interest("x > 5"),)), 0)
     assert list(one.subscriptions.of("B2")) == [interest("x > 5")]
+    assert one.handle(Disconnect("B2", LinkId()), 0) == []
+    assert one.handle(Connect("B2", back), 0) == []
+    assert one.links["B2"] == back
+
+
+def test_an_answer_to_a_link_that_was_cut_in_the_meantime_does_not_bring_it_back() -> None:
+    ends = [Broker(name, Settings(Covering())) for name in ("B1", "B2")]
+    simulation = Simulation(ends)
+    simulation.call("B1", Link("B2"))
+    simulation.call("B1", Unlink("B2"))
+    simulation.run()
+    assert [end.neighbours for end in ends] == [[], []]
+
+
+commands = st.tuples(st.sampled_from(["B1", "B2"]), st.booleans(), st.integers(0, 3_000))
+
+
+@given(st.lists(commands, max_size=8), st.booleans(), st.sampled_from([0, 900]), st.integers(0, 9))
+def test_however_two_brokers_link_and_part_they_agree_in_the_end(
+    said: list[tuple[str, bool, int]], linked: bool, batch_us: int, seed: int
+) -> None:
+    """And each knows what the other's clients ask for, if and only if they are linked."""
+    other = {"B1": "B2", "B2": "B1"}
+    how = Settings(Covering(), batch_us=batch_us)
+    ends = {name: Broker(name, how, (other[name],) if linked else ()) for name in other}
+    simulation = Simulation(ends.values(), seed=seed)
+    Checker(simulation)
+    asked = {name: interest(f"{name} > 1") for name in ends}
+    for name in ends:
+        simulation.call(name, Subscribe(f"c{name}", "s", asked[name].filter))
+    time = 0
+    for name, links, gap in said:
+        time += gap
+        simulation.at(time, name, (Link if links else Unlink)(other[name]))
+    simulation.run()
+    assert ends["B1"].links.get("B2") == ends["B2"].links.get("B1")
+    are_linked = "B2" in ends["B1"].links
+    for name, end in ends.items():
+        known = [asked[name], asked[other[name]]] if are_linked else [asked[name]]
+        assert sorted(str(each) for each, _ in end.subscriptions) == sorted(map(str, known))
+        assert not end._awaited
+    if len({name for name, _, _ in said}) == 1:
+        assert are_linked == said[-1][1]
 
 
 def test_when_both_sides_cut_a_link_and_make_it_again_nothing_stale_is_left() -> None:
@@ -203,10 +257,10 @@ def test_a_neighbour_that_has_gone_takes_its_filters_along() -> None:
     one = broker()
     one.handle(Admin("B2", (interest("x > 1"),)), 0)
     one.handle(Subscribe("ada", "s1", parse("x > 5")), 0)
-    told = sends(one.handle(Disconnect("B2"), 0))
+    told = sends(one.handle(Disconnect("B2", LinkId()), 0))
     assert told == {"B3": Admin("B1", (interest("x > 5"),), (interest("x > 1"),))}
     assert one.neighbours == ["B3"]
-    assert sends(one.handle(Unlink("B3"), 0)) == {"B3": Disconnect("B1")}
+    assert sends(one.handle(Unlink("B3"), 0)) == {"B3": Disconnect("B1", LinkId())}
     assert one.handle(Unlink("B3"), 0) == []
 
 
@@ -302,7 +356,7 @@ def test_what_comes_over_a_link_that_was_cut_is_not_passed_on() -> None:
     assert one.handle(Forward("B2", notification(x=1)), 0) == []
     one.handle(Link("B2"), 0)
     assert one.handle(Forward("B2", notification("2", x=1)), 0) == []
-    one.handle(Connect("B2"), 0)
+    one.handle(Connect("B2", one.links["B2"]), 0)
     assert len(one.handle(Forward("B2", notification("3", x=1)), 0)) == 2
 
 
@@ -314,7 +368,8 @@ def test_clients_and_neighbours_do_not_share_a_name() -> None:
     one.handle(Join("B9"), 0)
     with pytest.raises(ValueRefused, match="B9"):
         one.handle(Link("B9"), 0)
-    assert one.handle(Connect("B9"), 0) == [Send("B9", Disconnect("B1"))]
+    offered = LinkId(1, "B9")
+    assert one.handle(Connect("B9", offered), 0) == [Send("B9", Disconnect("B1", offered))]
 
 
 def test_nothing_is_left_of_clients_that_came_and_went() -> None:

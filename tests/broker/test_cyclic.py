@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -28,8 +29,9 @@ from fairlead.model import Notification
 from fairlead.overlay import Topology
 from fairlead.routing import Catalogue, CyclicSimple, Flooding, Interest, Strategy
 from fairlead.routing.interest import ANYTHING
+from fairlead.simulation.forests import ForestChecker
 from fairlead.simulation.network import Observer, Simulation
-from fairlead.testing.worlds import Deliveries, expected, some_filter, some_notification
+from fairlead.testing.worlds import Deliveries, expected, on_the_bus, some_filter, some_notification
 
 STEPS_MAX = 200_000
 CLIENTS = ("ada", "bob", "cyn", "dan")
@@ -54,18 +56,29 @@ class Forwards(Observer):
 class World:
     """A cyclic overlay that changes, clients that subscribe and publish, all drawn from a seed."""
 
-    def __init__(self, seed: int, kind: str, brokers: int | None = None, extra: int | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        kind: str,
+        brokers: int | None = None,
+        extra: int | None = None,
+        *,
+        in_order: bool = True,
+    ) -> None:
         self.random = random = Random(seed)
         size = random.randrange(2, 8) if brokers is None else brokers
         more = random.randrange(5) if extra is None else extra
         self.topology = Topology.cyclic(size, min(more, (size - 1) * (size - 2) // 2), random)
         strategy, advertised = KINDS[kind]
-        how = Settings(strategy(), None if advertised is None else advertised(), cyclic=True)
+        offers = None if advertised is None else advertised()
+        how = Settings(strategy(), offers, cyclic=True, in_order=in_order)
+        self.producers: dict[str, str] = {}
         catalogue = Catalogue(engine_named("columnar"), keep=True)
         self.simulation = Simulation(
             [Broker(name, how, self.topology.neighbours(name), catalogue) for name in self.topology.brokers],
             seed=seed,
         )
+        self.checker = ForestChecker(self.simulation)
         self.deliveries = Deliveries()
         self.simulation.observers.append(self.deliveries)
         self.at = {client: random.choice(self.topology.brokers) for client in CLIENTS}
@@ -111,6 +124,7 @@ class World:
 
     def notification(self, producer: str) -> Notification:
         self.published += 1
+        self.producers[str(self.published)] = producer
         return some_notification(self.random, str(self.published), producer)
 
     def lost(self) -> Iterator[tuple[str, Interest, str]]:
@@ -170,6 +184,8 @@ def test_at_rest_everybody_gets_everything_once_whatever_has_happened(kind: str,
         world.simulation.call(world.at[client], Publish(client, published[-1]))
     world.settle()
     assert sorted(world.deliveries.all) == expected(world.subscriptions, published)
+    assert sorted(world.deliveries.all) == sorted(on_the_bus(world.subscriptions, published))
+    assert not world.checker.report().open
     # Flooding: every broker passes it on to all neighbours but the one it came from.
     brokers = world.simulation.brokers.values()
     flooded = sum(len(broker.neighbours) for broker in brokers) - (len(brokers) - 1)  # type: ignore[union-attr]
@@ -192,6 +208,59 @@ def test_histories_stay_short_however_much_is_published(kind: str) -> None:
         longest = max(longest, *(len(history) for history in histories if history is not None))
     assert len(world.deliveries.all) == 1_000 * len(CLIENTS)
     assert longest <= len(set(world.at.values())) * 2 * TOLD_AFTER
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32), kind=st.sampled_from(list(KINDS)))
+def test_what_one_producer_publishes_arrives_in_its_order_on_whatever_trees(seed: int, kind: str) -> None:
+    """And once it has all arrived nothing is left waiting, also where links go while it is under way."""
+    world = World(seed, kind)
+    for number in range(12):
+        world._subscribe(0, f"s{number}")
+    world.settle()
+    time = world.simulation.now
+    for _ in range(40):
+        time += world.random.randrange(800)
+        client = world.random.choice(CLIENTS[:2])
+        world.simulation.at(time, world.at[client], Publish(client, world.notification(client)))
+    world.settle()
+    for client in CLIENTS:
+        for producer in CLIENTS:
+            heard = [int(id) for at, id, _ in _of_producer(world, producer) if at == client]
+            assert heard == sorted(heard)
+    for number in range(20):
+        time += world.random.randrange(800)
+        client = world.random.choice(CLIENTS)
+        world.simulation.at(
+            max(time, world.simulation.now), world.at[client], Publish(client, world.notification(client))
+        )
+        if number % 5 == 0:
+            world._change(max(time, world.simulation.now))
+    world.settle()
+    assert not any(broker._queues for broker in world.simulation.brokers.values())  # type: ignore[union-attr]
+
+
+def test_without_waiting_what_goes_along_another_tree_may_arrive_first() -> None:
+    """So the test above would notice."""
+    found = 0
+    for seed in range(40):
+        world = World(seed, "simple", in_order=False)
+        for number in range(12):
+            world._subscribe(0, f"s{number}")
+        world.settle()
+        for number in range(40):
+            world.simulation.at(
+                world.simulation.now + number, world.at["ada"], Publish("ada", world.notification("ada"))
+            )
+        world.settle()
+        for client in CLIENTS:
+            heard = [int(id) for at, id, _ in _of_producer(world, "ada") if at == client]
+            found += heard != sorted(heard)
+    assert found
+
+
+def _of_producer(world: World, producer: str) -> list[Any]:
+    return [each for each in world.deliveries.all if world.producers[each[1]] == producer]
 
 
 def test_trees_of_different_subscriptions_use_different_links() -> None:

@@ -81,6 +81,27 @@ def test_a_trace_of_a_run_can_be_audited(
     capsys.readouterr()
 
 
+CYCLE = FILE.replace('shape = "line"', 'shape = "cyclic"\nextra = 2').replace("covering", "simple")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "algorithm", "promised"),
+    [(FILE, "covering", True), (CYCLE, "simple", True), (CYCLE, "rendezvous", False)],
+)
+def test_a_trace_is_judged_by_what_was_promised(
+    scenario: str, algorithm: str, promised: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, trace = tmp_path / "scenario.toml", tmp_path / "trace.jsonl"
+    file.write_text(scenario, encoding="utf-8")
+    assert main(["simulate", str(file), "--algorithm", algorithm, "--trace", str(trace)]) == 0
+    told = capsys.readouterr().err
+    assert (f"audit {trace} --spec fifo" in told) == promised
+    assert ("fifo is no promise of rendezvous" in told) != promised
+    for specification in ("simple", "fifo") if promised else ("simple",):
+        assert main(["audit", str(trace), "--spec", specification]) == 0
+    capsys.readouterr()
+
+
 def test_a_trace_is_of_one_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(file), "--trace", str(tmp_path / "trace")]) == 2
     assert "a trace is of one run, and these are 2" in capsys.readouterr().err
@@ -146,24 +167,21 @@ def test_a_bad_scenario_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "[topology] borkers: no such key; did you mean 'brokers'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("scenario", "reason"),
-    [
-        ('[topology]\nshape = "ring"\nbrokers = 4\n[routing]\nalgorithm = "simple"\n', "has cycles"),
-        (
-            '[topology]\nshape = "line"\nbrokers = 4\n[routing]\nalgorithm = "hermes"\n',
-            "hermes goes over a ring",
-        ),
-        ('[topology]\nshape = "line"\nbrokers = 4\n[faults]\nloss = 0.1\n', "without faults"),
-    ],
-)
-def test_what_cannot_be_checked_is_refused_before_anything_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], scenario: str, reason: str
+def test_faults_cannot_be_checked_and_are_refused_before_anything_runs(
+    file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "scenario.toml"
-    path.write_text(f"{scenario}[workload]\nsubscriptions = 5\n")
-    assert main(["simulate", str(path), "--check"]) == 2
-    assert reason in capsys.readouterr().err
+    file.write_text(f"{FILE}[faults]\nloss = 0.1\n", encoding="utf-8")
+    assert main(["simulate", str(file), "--check"]) == 2
+    assert "without faults" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("algorithm", ["flooding", "simple", "rendezvous", "scribe", "hermes"])
+def test_every_state_is_checked_also_where_there_are_several_trees(
+    file: Path, capsys: pytest.CaptureFixture[str], algorithm: str
+) -> None:
+    file.write_text(CYCLE, encoding="utf-8")
+    assert main(["simulate", str(file), "--check", "--algorithm", algorithm]) == 0
+    assert "every state kept the specification" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("algorithm", ["simple", "flooding"])

@@ -284,6 +284,7 @@ class KeepsTheDead(Broker):
     """Parts from a neighbour, and keeps its filters."""
 
     def _part(self, neighbour: str) -> None:
+        del self.links[neighbour]
         for table in (self.subscriptions, self.advertisements):
             del table.neighbours[neighbour]
 

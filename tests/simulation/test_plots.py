@@ -22,6 +22,8 @@ def test_the_curves_of_all_algorithms_are_drawn_in_both_formats(tmp_path: Path) 
     assert [path.name for path in written] == ["curves.png", "curves.svg"]
     text = written[1].read_text(encoding="utf-8")
     assert all(f"<!-- {name} -->" in text for name in SCENARIO.routing.algorithms)
+    assert all(f"<!-- {panel.title} -->" in text for panel in plots.PANELS)
+    assert {"Routing tables", "Hops", "Delay", "In vain"} <= {panel.title for panel in plots.PANELS}
 
 
 def test_the_same_results_are_the_same_file_and_each_size_has_its_own(

@@ -13,6 +13,7 @@ alone.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
@@ -36,6 +37,7 @@ from fairlead.broker.messages import (
     Join,
     Leave,
     Link,
+    LinkId,
     Message,
     Passed,
     Publish,
@@ -60,7 +62,7 @@ from fairlead.model.order import LatestIdentities, identity_of
 from fairlead.routing import Catalogue, Entry, Interest, Outcome, RoutingTable, Strategy
 from fairlead.routing.advertisements import newly_servable, servable, unservable
 
-__all__ = ["Broker", "Settings"]
+__all__ = ["Broker", "Route", "Settings"]
 
 REMEMBERED: Final = 100_000
 """How many identities of publications of its clients a broker remembers."""
@@ -68,6 +70,15 @@ RENEWED_MAX: Final = 10_000
 """How many interests it remembers that somebody has asked to renew."""
 _CALLS: Final = frozenset(get_args(Call))
 """The kinds of calls. Most messages are none, and to ask `isinstance` of each kind takes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a notification goes from one broker."""
+
+    neighbours: tuple[str, ...]
+    clients: tuple[tuple[str, tuple[str, ...]], ...]
+    """The clients it is delivered to, each with the sorted ids of its subscriptions that match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,9 @@ class Settings:
     """What other brokers are told a client asks for, where that is more than it does."""
     cyclic: bool = False
     """Whether there may be several ways between two brokers."""
+    in_order: bool = True
+    """Whether what one producer publishes arrives in its order also where there are several trees: then the next
+    one waits until the one before is under way nowhere any more."""
     batch_us: int = 0
     """How long messages to a neighbour may wait for others, to go as one."""
     durable: bool = False
@@ -117,19 +131,25 @@ class Broker:
         """T^A: where subscriptions go."""
         self.clients = Clients(self.catalogue)
         self.history = History(name) if settings.cyclic else None
+        self.links: dict[str, LinkId] = {}
+        """Over which link each neighbour is one."""
+        self.severed: set[str] = set()
+        """Who was a neighbour from the start, and is not any more: what still comes over that link is late."""
         self._awaited: set[str] = set()
         self._routed: dict[tuple[bool, str, Filter], Interest] = {}
-        self._owners = 0
+        self._latest = 0
         self._renewed: dict[Interest, None] = {}
         self._identities = LatestIdentities(REMEMBERED) if identities is None else identities
         self._effects: list[Effect] = []
         self.waiting: dict[str, list[Message]] = {}
         """What is to be sent to whom, when its time has come."""
         self._due: int | None = None
+        self._queues: dict[str, deque[Publish]] = {}
+        """By producer, what waits for its last publication; a producer of whom nothing is under way has none."""
         self._unsynced: dict[int, Publish] = {}
         self._appended = 0
         for neighbour in neighbours:
-            self._meet(neighbour)
+            self._meet(neighbour, LinkId())
 
     @property
     def neighbours(self) -> list[str]:
@@ -143,41 +163,62 @@ class Broker:
             return (self.subscriptions,)
         return (self.subscriptions, self.advertisements)
 
+    def hears(self, neighbour: str) -> bool:
+        """Whether what comes from a neighbour belongs to the link that there is, and not to an earlier one."""
+        return neighbour in self.links and neighbour not in self._awaited
+
     def handle(self, message: Message | Call | Command, now: int) -> list[Effect]:
         """Take one step, at a time by the caller's clock in microseconds."""
         effects: list[Effect] = []
         self._effects = effects
-        if type(message) in _CALLS:
+        kind = type(message)
+        if kind in _CALLS:
             assert isinstance(message, Call)
-            if message.source in self.subscriptions.neighbours:
+            if message.source in self.links:
                 return [Refuse(message.source, "a neighbour of this broker has that name")]
-        self._HANDLERS[type(message)](self, message, now)
-        self.catalogue.tidy()
+        self._HANDLERS[kind](self, message, now)
+        if self.catalogue.idle:
+            self.catalogue.tidy()
         return effects if not self.settings.batch_us else self._batched(effects, now)
 
     # -- notifications -------------------------------------------------------------------------------------
 
     def _publish(self, call: Publish, now: int) -> None:
         self.clients.join(call.source)
-        notification = call.notification
+        admitted = self.admit(call.source, call.notification)
+        if isinstance(admitted, str):
+            self._effects.append(Refuse(call.source, admitted))
+        elif self.settings.durable:
+            self._appended += 1
+            self._unsynced[self._appended] = publish = Publish(call.source, admitted)
+            self._effects.append(Append(self._appended, publish))
+        else:
+            self._route(call.source, admitted, now)
+
+    def admit(self, client: str, notification: Notification) -> Notification | str:
+        """A client's publication as it goes on its way, with a producer and an id; or why it does not."""
         if not notification.producer:
-            notification = replace(notification, producer=call.source)
-        if not self._may_publish(call.source, notification):
-            self._effects.append(Refuse(call.source, "no advertisement of this client matches"))
-            return
+            notification = replace(notification, producer=client)
+        if not self._may_publish(client, notification):
+            return "no advertisement of this client matches"
         digest = None
         if notification.id is None:
             digest = record_hash(notification.attributes, notification.document)
         # Every notification has a producer and an id, so that it can be told from all others.
         identified = self._identities.take(notification, digest)
-        if identified is None:
-            self._effects.append(Refuse(call.source, "this notification was published before"))
-        elif self.settings.durable:
-            self._appended += 1
-            self._unsynced[self._appended] = publish = Publish(call.source, identified)
-            self._effects.append(Append(self._appended, publish))
-        else:
-            self._route(call.source, identified, now)
+        return "this notification was published before" if identified is None else identified
+
+    def is_new(self, identity: tuple[str, str]) -> bool:
+        """Whether nothing of this identity was published here before, as far as is remembered; now it was."""
+        return self._identities.take_identity(identity)
+
+    def forget(self, notification: Notification) -> None:
+        """It could not be published after all: whoever publishes it again does so for the first time."""
+        self._identities.forget(identity_of(notification))
+
+    def knows(self, notification: Notification) -> bool:
+        """Whether something of its identity was published here before."""
+        return identity_of(notification) in self._identities
 
     def _may_publish(self, client: str, notification: Notification) -> bool:
         if self.settings.advertisements is None:
@@ -191,17 +232,46 @@ class Broker:
             self._route(publish.source, publish.notification, now)
 
     def _route(self, source: str, notification: Notification, now: int) -> None:
-        """A local publication begins its way."""
-        if self.history is None:
+        """A local publication begins its way, or waits for its turn."""
+        history = self.history
+        if history is None:
             self._pass_on(Forward(source, notification))
             return
-        forward = Forward(source, notification, self.name, self.history.stamp(now))
+        if not self._is_one_way:
+            queue = self._queues.get(notification.producer)
+            if queue is not None:
+                queue.append(Publish(source, notification))
+                return
+            self._queues[notification.producer] = deque()
+        self._set_out(history, source, notification, now)
+        self._go_on(history, now)
+
+    @property
+    def _is_one_way(self) -> bool:
+        """Whether all notifications of a producer go along the same links, or nobody minds their order. What is
+        flooded does: each is sent over a link, in either direction or in both, before the next is."""
+        settings = self.settings
+        return not settings.in_order or bool(settings.strategy.initial())
+
+    def _set_out(self, history: History, source: str, notification: Notification, now: int) -> None:
+        forward = Forward(source, notification, self.name, history.stamp(now))
         passed_to = self._pass_on(forward)
-        self.history.begin(identity_of(notification), self.name, forward.stamp, None, passed_to)
+        history.begin(identity_of(notification), self.name, forward.stamp, None, passed_to)
         self._tell_done()
 
+    def _go_on(self, history: History, now: int) -> None:
+        """Whose publication is over is next, as long as there is one waiting."""
+        while over := history.over():
+            for identity in over:
+                queue = self._queues.get(identity.producer)
+                if queue:
+                    publish = queue.popleft()
+                    self._set_out(history, publish.source, publish.notification, now)
+                elif queue is not None:
+                    del self._queues[identity.producer]
+
     def _forward(self, message: Forward, now: int) -> None:
-        if message.source not in self.subscriptions.neighbours or message.source in self._awaited:
+        if not self.hears(message.source):
             return  # sent over an earlier link: it may come again on another way
         if self.history is None:
             self._pass_on(message)
@@ -214,28 +284,29 @@ class Broker:
         if due is not None:
             self._send(due, Passed(self.name, identity))
 
-    def _pass_on(self, message: Forward) -> list[str]:
-        """Send to the neighbours in F_B(n) but the source, notify the local clients in it."""
-        notification = message.notification
+    def route(self, notification: Notification, source: str) -> Route:
+        """Where a notification goes: to the neighbours in F_B(n) but the source, and to clients."""
         destinations = self.subscriptions.destinations(notification)
         if self.parent is not None and self.settings.climbs:
             destinations[self.parent] = None
-        clients = []
-        passed_to = []
-        onward = Forward(self.name, notification, message.origin, message.stamp)
-        for destination in destinations:
-            if destination not in self.subscriptions.neighbours:
-                clients.append(destination)
-            elif destination != message.source:
-                passed_to.append(destination)
-                self._send(destination, onward)
-        if clients:
-            matching = self.catalogue.matching(notification)
-            for client in clients:
-                ids = self.clients.matching(client, matching)
-                if ids or self.settings.widen is None:
-                    self._effects.append(Deliver(client, notification, ids))
-        return passed_to
+        neighbours = self.subscriptions.neighbours
+        clients = [each for each in destinations if each not in neighbours]
+        matching = self.catalogue.matching(notification) if clients else frozenset[int]()
+        wanted = [(client, self.clients.matching(client, matching)) for client in clients]
+        return Route(
+            tuple(each for each in destinations if each in neighbours and each != source),
+            tuple((client, ids) for client, ids in wanted if ids or self.settings.widen is None),
+        )
+
+    def _pass_on(self, message: Forward) -> tuple[str, ...]:
+        """Send a notification to the neighbours on its route, notify the clients."""
+        route = self.route(message.notification, message.source)
+        onward = Forward(self.name, message.notification, message.origin, message.stamp)
+        for neighbour in route.neighbours:
+            self._send(neighbour, onward)
+        for client, ids in route.clients:
+            self._effects.append(Deliver(client, message.notification, ids))
+        return route.neighbours
 
     def _passed(self, message: Passed, now: int) -> None:
         assert self.history is not None, "only brokers with a history are answered"
@@ -243,6 +314,7 @@ class Broker:
         if sender is not None:
             self._send(sender, Passed(self.name, message.identity))
         self._tell_done()
+        self._go_on(self.history, now)
 
     def _tell_done(self) -> None:
         assert self.history is not None
@@ -281,9 +353,8 @@ class Broker:
         owner = ""
         if strategy is not None and strategy.owned:
             owner = client
-            if self.settings.cyclic:  # no name is used twice, not even after a crash
-                self._owners = max(now, self._owners + 1)
-                owner = f"{client}@{self.name}#{self._owners}"
+            if self.settings.cyclic:
+                owner = f"{client}@{self.name}#{self._fresh(now)}"
         widen = self.settings.widen
         interest = self.catalogue.interest(filter if widen is None else widen(filter), owner)
         is_new = widen is None or not self._routes(client, interest, advertisements)
@@ -348,7 +419,7 @@ class Broker:
     # -- filters -------------------------------------------------------------------------------------------
 
     def _admin(self, message: Admin, now: int) -> None:
-        if message.source not in self.subscriptions.neighbours or message.source in self._awaited:
+        if message.source not in self.links or message.source in self._awaited:
             return  # sent over an earlier link, which was cut
         if message.advertisements:
             self._administer_advertisements(message.source, message.added, message.removed)
@@ -369,10 +440,8 @@ class Broker:
     def _administer(self, source: str, added: Iterable[Interest], removed: Iterable[Interest]) -> None:
         added, removed = tuple(added), tuple(removed)
         if added or removed:
-            strategy = self.settings.strategy
-            self._tell(
-                source, strategy.administer(self.subscriptions, source, added, removed), advertisements=False
-            )
+            outcome = self.settings.strategy.administer(self.subscriptions, source, added, removed)
+            self._tell(source, outcome, advertisements=False)
 
     def _administer_advertisements(
         self, source: str, added: Iterable[Interest], removed: Iterable[Interest]
@@ -392,9 +461,16 @@ class Broker:
             self._drop_unservable(self.subscriptions)
 
     def _tell(self, source: str, outcome: Outcome, *, advertisements: bool) -> None:
-        if outcome.stale and source in self.subscriptions.neighbours:
+        if outcome.stale and source in self.links:
             self._send(source, Renew(self.name, tuple(outcome.stale), advertisements))
         restricted = self.settings.advertisements is not None and not advertisements
+        alike = outcome.alike
+        if alike is not None and not restricted:
+            neighbours, added = alike
+            if neighbours and added:
+                message = Admin(self.name, added, (), advertisements)
+                self._effects += [Send(neighbour, message) for neighbour in neighbours]
+            return
         for neighbour in outcome.neighbours:
             if neighbour == source:
                 continue
@@ -429,42 +505,72 @@ class Broker:
 
     # -- links ---------------------------------------------------------------------------------------------
 
+    def _fresh(self, now: int) -> int:
+        """A number for a name that is not used twice, not even after a crash."""
+        self._latest = max(now, self._latest + 1)
+        return self._latest
+
     def _link(self, command: Link, now: int) -> None:
         if command.neighbour in self.clients:
             raise ValueRefused(f"a client of {self.name} is named {command.neighbour!r}")
-        if command.neighbour not in self.subscriptions.neighbours:
+        if command.neighbour not in self.links:
+            self._welcome(command.neighbour, LinkId(self._fresh(now), self.name))
             self._awaited.add(command.neighbour)
-            self._welcome(command.neighbour)
 
     def _connect(self, message: Connect, now: int) -> None:
-        """Both sides say it, and what a side has sent before belongs to an earlier link."""
-        if message.source in self.clients:
-            self._send(message.source, Disconnect(self.name))  # the name is taken
-        elif message.source in self._awaited:
-            self._awaited.discard(message.source)
-        elif message.source not in self.subscriptions.neighbours:
-            self._welcome(message.source)
-        else:
-            # It has left and come back in the meantime, and tells all it has to tell anew.
-            self._part(message.source)
-            self._meet(message.source)
+        """Both sides say it, and what a side has sent before belongs to an earlier link.
 
-    def _welcome(self, neighbour: str) -> None:
+        Who opens a link names it. So an answer to a link that was cut in the meantime is known as late, and a
+        neighbour that opens another link has parted from the one before, whether or not it said so. Where both
+        have opened one and await the other's answer, both take the greater.
+        """
+        source, link = message.source, message.link
+        current = self.links.get(source)
+        if source in self.clients:
+            self._send(source, Disconnect(self.name, link))  # the name is taken
+        elif link == current:
+            self._awaited.discard(source)
+        elif link.opener == self.name or (link == LinkId() and source in self.severed):
+            return
+        elif current is None or source not in self._awaited or current < link:
+            self._unlink(Unlink(source), now)
+            self._welcome(source, link)
+
+    def _welcome(self, neighbour: str, link: LinkId) -> None:
         """Tell a new neighbour what it has to know (book 4.6.4)."""
-        self._send(neighbour, Connect(self.name))
-        self._meet(neighbour)
+        self._send(neighbour, Connect(self.name, link))
+        self._meet(neighbour, link)
         if self.settings.advertisements is not None:
             # Subscriptions follow, when the neighbour's advertisements have come.
             self._introduce(self.settings.advertisements, self.advertisements, neighbour)
         if self.settings.advertisements is None or neighbour == self.parent:
             self._introduce(self.settings.strategy, self.subscriptions, neighbour)
 
+    def meet(self, neighbour: str) -> None:
+        """Have a neighbour whom somebody else tells what it has to know: see `introduction`."""
+        if neighbour not in self.links:
+            self._meet(neighbour, LinkId())
+
+    def introduction(self, neighbour: str) -> tuple[list[Interest], list[Interest]]:
+        """The subscriptions and the advertisements that a neighbour has to know of, all of them (book 4.6.4)."""
+        strategies = (self.settings.strategy, self.settings.advertisements)
+        told = [
+            list(strategy.prune(table, table.but(neighbour)))
+            if strategy is not None and neighbour in table.hearers
+            else []
+            for strategy, table in zip(strategies, (self.subscriptions, self.advertisements), strict=True)
+        ]
+        if self.settings.advertisements is not None and neighbour != self.parent:
+            told[0] = list(servable(told[0], self.advertisements, neighbour))
+        return told[0], told[1]
+
     def _introduce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
         if neighbour in table.hearers:
             for interest in strategy.prune(table, table.but(neighbour)):
                 self._send(neighbour, Admin(self.name, (interest,), (), table is self.advertisements))
 
-    def _meet(self, neighbour: str) -> None:
+    def _meet(self, neighbour: str, link: LinkId) -> None:
+        self.links[neighbour] = link
         for table in (self.subscriptions, self.advertisements):
             table.neighbours[neighbour] = None
         if neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent):
@@ -475,16 +581,23 @@ class Broker:
             self.subscriptions.add(interest, neighbour)
 
     def _unlink(self, command: Unlink, now: int) -> None:
-        if command.neighbour in self.subscriptions.neighbours:
-            self._send(command.neighbour, Disconnect(self.name))
+        link = self.links.get(command.neighbour)
+        if link is not None:
+            self._send(command.neighbour, Disconnect(self.name, link))
             self._part(command.neighbour)
+            if self.history is not None:
+                self._go_on(self.history, now)
 
     def _disconnect(self, message: Disconnect, now: int) -> None:
-        if message.source in self.subscriptions.neighbours:
+        if self.links.get(message.source) == message.link:
             self._part(message.source)
+            if self.history is not None:
+                self._go_on(self.history, now)
 
     def _part(self, neighbour: str) -> None:
         """As if the neighbour had taken back all it ever told."""
+        if self.links.pop(neighbour) == LinkId():
+            self.severed.add(neighbour)
         self._awaited.discard(neighbour)
         for table in (self.subscriptions, self.advertisements):
             del table.neighbours[neighbour]

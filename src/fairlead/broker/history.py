@@ -47,6 +47,7 @@ class History:
         self._done: dict[str, int] = {}
         self._ended = 0
         self._last = 0
+        self._over: list[Identity] = []
 
     def __len__(self) -> int:
         return sum(map(len, self._seen.values()))
@@ -92,7 +93,13 @@ class History:
         del self._under_way[identity]
         if passage.sender is None:
             self._ended += 1
+            self._over.append(identity)
         return passage.sender
+
+    def over(self) -> list[Identity]:
+        """What was published here and is under way nowhere any more, since this was asked for."""
+        over, self._over = self._over, []
+        return over
 
     def news(self) -> int | None:
         """The time up to which this broker's publications are done, once enough of them are."""

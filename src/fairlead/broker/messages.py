@@ -5,7 +5,7 @@ Messages have a source. Those between brokers (book 4.2, 4.6) come from a neighb
     Forward       a notification
     Admin         subscriptions and unsubscriptions, or advertisements and their opposite
     Renew         some interest has to start anew, because its tree has lost a link
-    Connect       the neighbour is linked now       Disconnect    it is not any more
+    Connect       the neighbour is linked now       Disconnect    it is not any more; each says which link it means
     Passed        a notification has been passed on everywhere behind the neighbour
     Stamp         what a broker published before this time is under way nowhere
     InTree        one of these, about the tree of one type
@@ -52,6 +52,7 @@ __all__ = [
     "Join",
     "Leave",
     "Link",
+    "LinkId",
     "Message",
     "Passed",
     "Publish",
@@ -106,16 +107,29 @@ class InTree(Struct, frozen=True):
     message: Message
 
 
+class LinkId(Struct, frozen=True, order=True):
+    """One incarnation of a link: of all links between two brokers, no two are called the same.
+
+    The side that opens it makes the name, the other repeats it. As it stands, it is the link that both brokers
+    were made with.
+    """
+
+    number: int = 0
+    opener: str = ""
+
+
 class Connect(Struct, frozen=True):
-    """The source is a neighbour from now on."""
+    """The source is a neighbour from now on, over this link; all it says from now on belongs to it."""
 
     source: str
+    link: LinkId
 
 
 class Disconnect(Struct, frozen=True):
-    """The source is a neighbour no longer."""
+    """Over this link the source is a neighbour no longer."""
 
     source: str
+    link: LinkId
 
 
 class Passed(Struct, frozen=True):

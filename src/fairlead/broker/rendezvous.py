@@ -24,14 +24,17 @@ from dataclasses import dataclass, field
 from fairlead.broker.broker import REMEMBERED, Broker, Settings
 from fairlead.broker.messages import (
     Advertise,
+    Batch,
     Call,
     Climb,
     Command,
     Connect,
+    Disconnect,
     Effect,
     InTree,
     Join,
     Leave,
+    LinkId,
     Message,
     Publish,
     Refuse,
@@ -39,6 +42,7 @@ from fairlead.broker.messages import (
     Subscribe,
     Tick,
     Unadvertise,
+    Unlink,
     Unsubscribe,
 )
 from fairlead.errors import ValueRefused
@@ -168,11 +172,16 @@ class RendezvousBroker:
         effects: list[Effect] = []
         for tree, part in self._parts(message, effects):
             broker = self.tree(tree)
-            if isinstance(message, InTree) and message.source not in broker.neighbours:
-                # Who sends something up is below.
-                self._carry(tree, broker.handle(Connect(message.source), now), effects)
+            if isinstance(message, InTree) and self._is_from_below(broker, message):
+                self._carry(tree, broker.handle(Connect(message.source, LinkId()), now), effects)
             self._carry(tree, broker.handle(part, now), effects)
         return effects
+
+    @staticmethod
+    def _is_from_below(broker: Broker, message: InTree) -> bool:
+        """Who sends something up for the first time is below, over the link that it was planted with."""
+        known = message.source in broker.links or message.source in broker.severed
+        return not (known or _is_about_links(message.message))
 
     def _carry(self, tree: str, made: list[Effect], effects: list[Effect]) -> None:
         """What a tree sends says which tree it is about."""
@@ -213,6 +222,8 @@ class RendezvousBroker:
                 return [(each, message) for each in self._trees]
             case Tick():
                 return [(each, message) for each in self._trees]
+            case Unlink(neighbour=neighbour):
+                return [(each, message) for each, tree in self._trees.items() if neighbour in tree.links]
             case Join():
                 return []
             case _:
@@ -254,3 +265,8 @@ class RendezvousBroker:
             if of_type.matches(notification):
                 return name
         return None
+
+
+def _is_about_links(message: Message) -> bool:
+    """Whether a message begins with what becomes of a link."""
+    return isinstance(message.messages[0] if isinstance(message, Batch) else message, Connect | Disconnect)

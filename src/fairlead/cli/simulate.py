@@ -139,8 +139,21 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.check:
             note("every state kept the specification of routing")
         if arguments.trace is not None:
-            note(f"judge the trace with: fairlead audit {arguments.trace} --spec simple")
+            _note_promises(arguments.trace, scenario, cells[0].algorithm)
     return 0
+
+
+def _note_promises(trace: Path, scenario: Scenario, algorithm: str) -> None:
+    """By what a trace can be judged: by what was promised."""
+    from fairlead.simulation.algorithms import ALGORITHMS
+
+    way = ALGORITHMS[algorithm]
+    advertises = way.advertises or scenario.routing.advertisements is not None
+    promised = ["advertisements" if advertises else "simple", *(["fifo"] if way.in_order else [])]
+    commands = [f"fairlead audit {trace} --spec {each}" for each in promised]
+    note(f"judge the trace with: {', '.join(commands)}")
+    if not way.in_order:
+        note(f"fifo is no promise of {algorithm}: what one producer publishes goes along several trees")
 
 
 def _refuse(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> None:
@@ -168,18 +181,8 @@ def _make_room(arguments: argparse.Namespace) -> None:
 
 
 def _refuse_check(scenario: Scenario) -> None:
-    from fairlead.simulation.algorithms import ALGORITHMS
-
     if scenario.faults:
         raise BadInput("--check is for runs without faults: what was lost on purpose would be found")
-    if not scenario.topology(scenario.seed).is_acyclic:
-        raise BadInput("--check is for trees, and this topology has cycles")
-    for name in scenario.routing.algorithms:
-        if not ALGORITHMS[name].checked:
-            raise BadInput(
-                f"--check is for routing on the topology's links, and {name} goes over a ring",
-                hint="name other algorithms with --algorithm",
-            )
 
 
 def _here(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> Results:

@@ -403,6 +403,10 @@ def _checked(op: Op, operand: Any) -> Any:
     return value
 
 
+_CANONICAL: Final = frozenset({int, str})
+"""The types of elements of a set that are literals as they are: sets of hundreds of them are made by merging."""
+
+
 def _canonical(operand: Any) -> Any:
     """A literal as the algebra keeps it: whole floats are ints, other floats are decimals."""
     value = value_of(operand)
@@ -415,6 +419,8 @@ def _canonical(operand: Any) -> Any:
                 raise FilterError("a filter cannot compare with infinity", hint="exists x, or x is number")
             return number
         case Kind.SET:
+            if all(type(element) in _CANONICAL for element in value):
+                return value
             return Multi(_canonical(element) for element in value)
         case _:
             return value

@@ -103,6 +103,7 @@ def extent_filter(term: Term, extent: Extent, possible: Extent, schema: Schema |
 def _union_of_kinds(term: Term, extent: Extent, schema: Schema | None) -> Filter:
     """An alternative per kind; single values of different kinds share one set."""
     values: list[Any] = []
+    named: list[Filter] = []
     alternatives: list[Filter] = []
     shared = _contained(term, extent)
     if shared is not None:
@@ -114,13 +115,15 @@ def _union_of_kinds(term: Term, extent: Extent, schema: Schema | None) -> Filter
             match found:
                 case Constraint(op=Op.EQ, operand=operand) if kind in _SIMPLE:
                     values.append(operand)
+                    named.append(found)
                 case Constraint(op=Op.IN, operand=Multi() as operand):
                     values.extend(operand)
+                    named.append(found)
                 case _:
                     alternatives.append(found)
-    if len(values) == 1:
-        alternatives.insert(0, Constraint(term, Op.EQ, values[0]))
-    elif values:
+    if len(named) == 1:
+        alternatives.insert(0, named[0])
+    elif named:
         alternatives.insert(0, Constraint(term, Op.IN, Multi(values)))
     return Or.of(alternatives)
 
@@ -169,13 +172,15 @@ def _same(value: Any) -> Any:
 
 
 def _numbers(term: Term, piece: NumberExtent, value: Callable[[Any], Any]) -> list[Filter]:
-    outside = ~piece
-    if (points := outside.points) is not None:
-        return [_points(term, Op.NE, Op.NOT_IN, map(value, points))]
-    if len(outside.intervals) == 1 and len(piece.intervals) == 2:
-        return [_span(term, outside.intervals[0], Op.NOT_IN_RANGE, value)]
-    points = tuple(span.lo for span in piece.intervals if span.lo is not None and span.lo == span.hi)
-    spans = [span for span in piece.intervals if span.lo is None or span.lo != span.hi]
+    intervals = piece.intervals
+    if piece.below:  # else what is outside is neither points nor one interval
+        outside = ~piece
+        if (left_out := outside.points) is not None:
+            return [_points(term, Op.NE, Op.NOT_IN, map(value, left_out))]
+        if len(outside.intervals) == 1 and len(intervals) == 2:
+            return [_span(term, outside.intervals[0], Op.NOT_IN_RANGE, value)]
+    points = tuple(span.lo for span in intervals if span.lo is not None and span.lo == span.hi)
+    spans = [span for span in intervals if span.lo is None or span.lo != span.hi]
     found: list[Filter] = []
     if points:
         found.append(_points(term, Op.EQ, Op.IN, map(value, points)))

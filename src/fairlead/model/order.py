@@ -453,7 +453,7 @@ class LatestIdentities:
         if remembered < 1:
             raise ValueError(f"at least one identity is remembered, not {remembered}")
         self._remembered = remembered
-        self._seen: OrderedDict[Identity, None] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def take(self, notification: Notification, digest: str | None = None) -> Notification | None:
@@ -464,12 +464,24 @@ class LatestIdentities:
             self._counts.move_to_end(digest)
             self._forget_eldest(self._counts)
             notification = replace(notification, id=f"{digest}-{number}")
-        identity = identity_of(notification)
-        if identity in self._seen:
-            return None
-        self._seen[identity] = None
-        self._forget_eldest(self._seen)
-        return notification
+        return notification if self.take_identity(identity_of(notification)) else None
+
+    def take_identity(self, identity: tuple[str, str]) -> bool:
+        """Whether producer and id were not seen before; now they were."""
+        seen = self._seen
+        if identity in seen:
+            return False
+        seen[identity] = None
+        if len(seen) > self._remembered:
+            seen.popitem(last=False)
+        return True
+
+    def forget(self, identity: tuple[str, str]) -> None:
+        """As if it had not been seen."""
+        self._seen.pop(identity, None)
+
+    def __contains__(self, identity: Identity) -> bool:
+        return identity in self._seen
 
     def _forget_eldest(self, memory: OrderedDict[Any, Any]) -> None:
         if len(memory) > self._remembered:

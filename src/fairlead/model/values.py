@@ -247,8 +247,12 @@ def _element(given: Any) -> Value:
 
 def _by_key(values: Iterable[Value]) -> dict[Key, Value]:
     """The first value with each key, in the order of the keys."""
+    given = list(values)
+    if {*map(type, given)} == {int}:  # merging makes sets of hundreds of these
+        rank = _ITSELF[int]
+        return {(rank, number): number for number in sorted({*given})}
     by_key: dict[Key, Value] = {}
-    for value in values:
+    for value in given:
         by_key.setdefault(key_of(value), value)
     return dict(sorted(by_key.items()))
 

@@ -35,6 +35,9 @@ class Flooding(Strategy):
     def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
         return []
 
+    def breach(self, table: RoutingTable, neighbour: str) -> str | None:
+        return None if ANYTHING in table.of(neighbour) else "not everything is forwarded"
+
 
 class Simple(Strategy):
     """Every broker knows every filter: what H knows from B is T_B\\H, once nothing is under way."""
@@ -49,11 +52,12 @@ class Simple(Strategy):
         subscriptions: Sequence[Interest],
         unsubscriptions: Sequence[Interest],
     ) -> Outcome:
-        outcome = Outcome()
-        others = [neighbour for neighbour in table.hearers if neighbour != source]
+        others = table.hearers_but(source)
         for interest in subscriptions:
             table.add(interest, source)
-            outcome.subscribe(interest, others)
+        outcome = Outcome((others, tuple(subscriptions)))
+        if not unsubscriptions:
+            return outcome
         for interest in unsubscriptions:
             table.remove(interest, source)
             # While links change it may come from two sides: what is left on another side is still needed.
@@ -106,3 +110,10 @@ class Identity(Strategy):
             if not table.catalogue.identical(number, kept.keys()):
                 kept[number] = interest
         return list(kept.values())
+
+    def breach(self, table: RoutingTable, neighbour: str) -> str | None:
+        numbers = {table.catalogue.number(interest): interest for interest in table.of(neighbour)}
+        for number, interest in numbers.items():
+            for other in table.catalogue.identical(number, numbers.keys()) - {number}:
+                return f"both {interest} and {numbers[other]}, which are identical"
+        return None

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from fairlead.filters.algebra import Algebra, Normal, algebra_for
+from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import Filter, Or
 from fairlead.filters.merging import merge
 from fairlead.filters.poset import Poset
 from fairlead.filters.schema import Schema
-from fairlead.model import Notification
+from fairlead.filters.terms import Attribute, Term
+from fairlead.model import Multi, Notification
 from fairlead.routing.interest import Interest
 
 __all__ = ["Catalogue", "Matcher"]
@@ -49,11 +51,37 @@ IDLE_MAX: Final = 1_000
 
 @dataclass(slots=True)
 class _Known:
-    """An interest that is held, as the object that was held first."""
+    """An interest that is held, as the object that was held first, or that a number was asked for."""
 
+    catalogue: Catalogue
     interest: Interest
     number: int
+    era: int
     held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """A filter that asks for one of some numbers.
+
+    Merging makes many of them, of hundreds of numbers each: as sets they are compared and united at once, and
+    nobody asks for their normal forms. Without a schema all of these are dense, so that they stay points.
+    """
+
+    term: Term
+    numbers: frozenset[int]
+
+    @classmethod
+    def of(cls, filter: Filter) -> _Points | None:
+        """The numbers that a filter lists; None where it says something else."""
+        match filter:
+            case Constraint(term=Attribute() as term, op=Op.EQ, operand=operand) if type(operand) is int:
+                return cls(term, frozenset((operand,)))
+            case Constraint(term=Attribute() as term, op=Op.IN, operand=Multi() as operand):
+                numbers = frozenset(operand)
+                if {*map(type, numbers)} == {int}:
+                    return cls(term, numbers)
+        return None
 
 
 class Catalogue:
@@ -66,20 +94,23 @@ class Catalogue:
         self._poset: Poset[int] = Poset(schema)
         self._keep = keep
         self._next = 0
+        self._era = 0  # in which numbers that nobody holds are good
         self._filters: dict[int, Filter] = {}
         self._numbers: dict[Filter, int] = {}
         self._known: dict[Interest, _Known] = {}
         self._held: dict[int, int] = {}  # of each number, how many interests are held
-        self._idle: dict[int, None] = {}
+        self.idle: dict[int, None] = {}
+        """The numbers of filters that nobody holds."""
         self._unmatched: dict[int, Filter] = {}
         self._unplaced: dict[int, Filter] = {}
         self._above: dict[int, set[int]] = {}
         self._below: dict[int, set[int]] = {}
         self._same: dict[int, set[int]] = {}
         self._normals: dict[int, Normal] = {}
+        self._points: dict[int, _Points | None] = {}
         self._compared: dict[tuple[int, int], bool] = {}
         self._overlaps: dict[tuple[int, int], bool] = {}
-        self._merged: dict[tuple[int, int, float], Filter | None] = {}
+        self._merged: dict[tuple[int, int, float], Interest | None] = {}
         self._matched: dict[int, tuple[Notification, frozenset[int]]] = {}
 
     def __len__(self) -> int:
@@ -98,13 +129,14 @@ class Catalogue:
             self._next += 1
             self._numbers[interest.filter] = number
             self._filters[number] = self._unmatched[number] = self._unplaced[number] = interest.filter
-            self._idle[number] = None
+            self.idle[number] = None
+        if interest._noted is None:
+            interest._noted = _Known(self, interest, number, self._era)
         return number
 
     def _known_as(self, interest: Interest) -> _Known | None:
-        noted = interest._noted
-        if noted is not None and noted[0] is self:
-            known: _Known = noted[1]
+        known: _Known | None = interest._noted
+        if known is not None and known.catalogue is self and (known.held or known.era == self._era):
             return known
         return self._known.get(interest)
 
@@ -116,13 +148,14 @@ class Catalogue:
 
     def hold(self, interest: Interest) -> int:
         """The number of an interest's filter, which stays as long as somebody holds it."""
-        known = self._known_as(interest)
+        known: _Known | None = interest._noted
+        if known is None or known.catalogue is not self or not known.held:
+            known = self._known.get(interest)
         if known is None:
             number = self.number(interest)
-            known = self._known[interest] = _Known(interest, number)
-            interest._noted = (self, known)
+            known = self._known[interest] = interest._noted = _Known(self, interest, number, self._era)
             if number not in self._held:
-                self._idle.pop(number, None)
+                self.idle.pop(number, None)
             self._held[number] = self._held.get(number, 0) + 1
         known.held += 1
         return known.number
@@ -138,7 +171,7 @@ class Catalogue:
             self._held[number] -= 1
             if not self._held[number]:
                 del self._held[number]
-                self._idle[number] = None
+                self.idle[number] = None
         return number
 
     def filter(self, number: int) -> Filter:
@@ -147,9 +180,9 @@ class Catalogue:
 
     def tidy(self) -> None:
         """Forget what nobody holds, once there is much of it; numbers that are not held end here."""
-        if self._keep or len(self._idle) <= len(self._held) + IDLE_MAX:
+        if len(self.idle) <= IDLE_MAX or self._keep or len(self.idle) <= len(self._held) + IDLE_MAX:
             return
-        for number in self._idle:
+        for number in self.idle:
             del self._numbers[self._filters.pop(number)]
             if self._unmatched.pop(number, None) is None:
                 self._matcher.remove(number)
@@ -162,7 +195,9 @@ class Catalogue:
                 for other in self._below.pop(number) - {number}:
                     self._above[other].discard(number)
             self._normals.pop(number, None)
-        self._idle.clear()
+            self._points.pop(number, None)
+        self.idle.clear()
+        self._era += 1
         self._compared.clear()
         self._overlaps.clear()
         self._merged.clear()
@@ -202,9 +237,26 @@ class Catalogue:
         if known is None:
             if len(self._compared) >= COMPARED_MAX:
                 self._compared.clear()
-            known = self._algebra.covers(self._normal(one), self._normal(other))
+            known = self._covers_points(one, other)
+            if known is None:
+                known = self._algebra.covers(self._normal(one), self._normal(other))
             self._compared[one, other] = known
         return known
+
+    def _covers_points(self, one: int, other: int) -> bool | None:
+        """The same for filters that list numbers, by sets alone; None for others."""
+        wide, narrow = self._points_under(one), self._points_under(other)
+        if wide is None or narrow is None or wide.term != narrow.term:
+            return None
+        return wide.numbers >= narrow.numbers
+
+    def _points_under(self, number: int) -> _Points | None:
+        if number not in self._points:
+            self._points[number] = self._points_of(self._filters[number])
+        return self._points[number]
+
+    def _points_of(self, filter: Filter) -> _Points | None:
+        return None if self._schema is not None else _Points.of(filter)
 
     def _normal(self, number: int) -> Normal:
         if number not in self._normals:
@@ -225,20 +277,39 @@ class Catalogue:
         self._place()
         return self._poset.merge_candidates(self._filters[number])
 
-    def merged(self, one: int, other: int, imperfection_max: float = 0.0) -> Filter | None:
-        """A filter that covers both and lets in no more than the bound allows; None where there is none."""
+    def merged(self, one: int, other: int, imperfection_max: float = 0.0) -> Interest | None:
+        """An interest that covers both and lets in no more than the bound allows; None where there is none."""
         key = (one, other, imperfection_max)
         if key not in self._merged:
             if len(self._merged) >= COMPARED_MAX:
                 self._merged.clear()
-            both = (self._filters[one], self._filters[other])
-            merger = merge(both, self._schema, imperfection_max=imperfection_max)
-            self._merged[key] = None if merger is None else merger.filter
+            self._merged[key] = self._merge(one, other, imperfection_max)
         return self._merged[key]
+
+    def _merge(self, one: int, other: int, imperfection_max: float) -> Interest | None:
+        mine, theirs = self._points_under(one), self._points_under(other)
+        if mine is not None and theirs is not None and mine.term == theirs.term:
+            both = mine.numbers | theirs.numbers
+            for number, points in ((one, mine), (other, theirs)):
+                if len(points.numbers) == len(both):
+                    return self.interest(self._filters[number])
+            listed = Multi._of_simple(both)  # they are values of filters already
+            made = self.interest(Constraint(mine.term, Op.IN, listed))
+            self._points.setdefault(self.number(made), _Points(mine.term, both))
+            return made
+        merger = merge(
+            (self._filters[one], self._filters[other]), self._schema, imperfection_max=imperfection_max
+        )
+        return None if merger is None else self.interest(merger.filter)
 
     def is_merger(self, filter: Filter, parts: Iterable[Filter], imperfection_max: float = 0.0) -> bool:
         """Whether a filter that covers the parts lets in no more beyond them than the bound allows."""
         given = tuple(parts)
+        listed = self._points_of(filter)
+        if listed is not None:
+            points = [self._points_of(part) for part in given]
+            if all(each is not None and each.term == listed.term for each in points):
+                return listed.numbers <= frozenset().union(*(each.numbers for each in points if each))
         if self._algebra.covers(Or.of(given), filter):
             return True
         if not imperfection_max:

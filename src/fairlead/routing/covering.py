@@ -85,3 +85,10 @@ class Covering(Strategy):
             if all(number <= other and catalogue.covers(number, other) for other in above):
                 kept[number] = interest
         return list(kept.values())
+
+    def breach(self, table: RoutingTable, neighbour: str) -> str | None:
+        numbers = {table.catalogue.number(interest): interest for interest in table.of(neighbour)}
+        for number, interest in numbers.items():
+            for other in table.catalogue.covering(number, numbers.keys()) - {number}:
+                return f"both {interest} and {numbers[other]}, which covers it"
+        return None

@@ -27,7 +27,7 @@ class Interest:
         # Tables are dictionaries of interests, and hashing a filter walks all of it.
         self._hash = hash((filter, owner))
         # What the catalogue that holds it knows of it: it is asked for all the time.
-        self._noted: tuple[object, Any] | None = None
+        self._noted: Any = None
 
     def __hash__(self) -> int:
         return self._hash

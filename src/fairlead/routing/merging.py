@@ -84,16 +84,16 @@ class Merging(Covering):
         bound = self.imperfection_max if source in table.neighbours else 0.0
         mergers = table.mergers.get(source, {})
         parts: dict[Interest, None] = {interest: None}
-        merger = interest
+        merger, is_made = interest, False
         for other in self._partners(table, interest, source, bound):
-            filter = table.catalogue.merged(
+            wider = table.catalogue.merged(
                 table.catalogue.number(merger), table.catalogue.number(other), bound
             )
             wanted = {**parts, **mergers.get(other, {other: None})}
-            if filter is None or not self._is_allowed(table, filter, wanted, bound):
+            if wider is None or not self._is_allowed(table, wider.filter, wanted, bound):
                 continue
-            merger, parts = Interest(filter), wanted
-        return None if merger is interest else (merger, parts)
+            merger, parts, is_made = wider, wanted, True
+        return (merger, parts) if is_made else None
 
     @staticmethod
     def _is_allowed(table: RoutingTable, filter: Filter, parts: dict[Interest, None], bound: float) -> bool:
@@ -193,6 +193,17 @@ class Merging(Covering):
             if catalogue.covering(number, going) and not catalogue.covering(number, coming):
                 lost.append(part)
         return lost
+
+    def breach(self, table: RoutingTable, neighbour: str) -> str | None:
+        """And a merger is in the table, and covers all that it was made of."""
+        catalogue, of = table.catalogue, table.of(neighbour)
+        for merger, parts in table.mergers.get(neighbour, {}).items():
+            if merger not in of:
+                return f"no {merger}, which was made of {[*map(str, parts)]}"
+            for part in parts:
+                if not catalogue.covers(catalogue.number(merger), catalogue.number(part)):
+                    return f"{merger}, made of {part}, which it does not cover"
+        return super().breach(table, neighbour)
 
 
 class ImperfectMerging(Merging):

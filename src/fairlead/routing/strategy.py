@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct
 
 from fairlead.routing.interest import Interest
 from fairlead.routing.table import RoutingTable
@@ -23,19 +24,43 @@ from fairlead.routing.table import RoutingTable
 __all__ = ["Outcome", "Strategy"]
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The sets M_S and M_U: what each neighbour is to be told."""
+class Outcome(Struct):
+    """The sets M_S and M_U: what each neighbour is to be told.
 
-    subscriptions: dict[str, dict[Interest, None]] = field(default_factory=dict)
-    unsubscriptions: dict[str, dict[Interest, None]] = field(default_factory=dict)
-    stale: list[Interest] = field(default_factory=list)
+    Most often some neighbours are told of the same subscriptions, and that is all: then `alike` has them, and
+    no sets are made. To look at the sets makes them.
+    """
+
+    alike: tuple[Sequence[str], tuple[Interest, ...]] | None = None
+    stale: Sequence[Interest] = ()
     """What was not taken up, because it is known to have ended."""
+    _subscriptions: dict[str, dict[Interest, None]] | None = None
+    _unsubscriptions: dict[str, dict[Interest, None]] | None = None
+
+    @property
+    def subscriptions(self) -> dict[str, dict[Interest, None]]:
+        """M_S, by neighbour."""
+        if self._subscriptions is None:
+            neighbours, interests = self.alike or ((), ())
+            self.alike = None
+            self._subscriptions = {
+                neighbour: dict.fromkeys(interests) for neighbour in neighbours if interests
+            }
+        return self._subscriptions
+
+    @property
+    def unsubscriptions(self) -> dict[str, dict[Interest, None]]:
+        """M_U, by neighbour."""
+        if self._unsubscriptions is None:
+            self.subscriptions  # noqa: B018  (they are not all there is to tell any more)
+            self._unsubscriptions = {}
+        return self._unsubscriptions
 
     def subscribe(self, interest: Interest, neighbours: Iterable[str]) -> None:
         """Tell these neighbours that the interest is there."""
+        subscriptions = self.subscriptions
         for neighbour in neighbours:
-            self.subscriptions.setdefault(neighbour, {})[interest] = None
+            subscriptions.setdefault(neighbour, {})[interest] = None
 
     def unsubscribe(self, interest: Interest, neighbours: Iterable[str]) -> None:
         """Tell these neighbours that the interest has gone."""
@@ -79,3 +104,7 @@ class Strategy(ABC):
     @abstractmethod
     def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
         """Of these interests, those that have to be told for all to be served (book 4.6.1)."""
+
+    def breach(self, table: RoutingTable, neighbour: str) -> str | None:
+        """What is wrong with T|H, by the invariants of the algorithm (book 4.5.6); None where nothing is."""
+        return None

@@ -11,6 +11,7 @@ runs         from a scenario to rows of figures, and comparisons
 plots        the rows as curves
 tracing      a run as a trace that can be audited
 checking     every state of a run against the specification
+forests      the same where there are several trees
 """
 
 from fairlead.simulation.delays import Delay

@@ -20,13 +20,10 @@ from fairlead.broker.rendezvous import hermes, scribe
 from fairlead.filters import Filter, parse
 from fairlead.overlay import Ring, Topology, rendezvous_key
 from fairlead.routing import (
+    STRATEGIES,
     Catalogue,
-    Covering,
     CyclicSimple,
     Flooding,
-    Identity,
-    ImperfectMerging,
-    Merging,
     Simple,
     Strategy,
 )
@@ -39,17 +36,6 @@ __all__ = ["ALGORITHMS", "STRATEGIES", "Algorithm", "Hierarchy", "Maker"]
 Maker: TypeAlias = Callable[[str], AnyBroker]
 """Makes the broker of a name, with its neighbours, and empty."""
 
-STRATEGIES: Final[Mapping[str, Callable[[float], Strategy]]] = MappingProxyType(
-    {
-        Flooding.name: lambda imperfection: Flooding(),
-        Simple.name: lambda imperfection: Simple(),
-        Identity.name: lambda imperfection: Identity(),
-        Covering.name: lambda imperfection: Covering(),
-        Merging.name: lambda imperfection: Merging(),
-        ImperfectMerging.name: ImperfectMerging,
-    }
-)
-"""How filters travel, by name; each is made with the imperfection that is allowed."""
 CYCLIC: Final[Mapping[str, Callable[[float], Strategy]]] = MappingProxyType(
     {Flooding.name: STRATEGIES[Flooding.name], Simple.name: lambda imperfection: CyclicSimple()}
 )
@@ -63,8 +49,8 @@ class Algorithm:
     makes: Callable[[Scenario, Topology, Catalogue], Maker]
     cyclic: bool = False
     """Whether it works where several ways lead from one broker to another."""
-    checked: bool = True
-    """Whether the specification of routing on trees is about it."""
+    in_order: bool = True
+    """Whether what one producer publishes arrives in its order."""
     advertises: bool = False
     """Whether clients have to say what they will publish, whatever the scenario says."""
 
@@ -155,8 +141,8 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
             for name in STRATEGIES
             if name != Flooding.name
         },
-        "rendezvous": Algorithm(_met(RendezvousSettings), cyclic=True, checked=False),
-        "scribe": Algorithm(_met(scribe), cyclic=True, checked=False),
-        "hermes": Algorithm(_met(hermes), cyclic=True, checked=False, advertises=True),
+        "rendezvous": Algorithm(_met(RendezvousSettings), cyclic=True, in_order=False),
+        "scribe": Algorithm(_met(scribe), cyclic=True, in_order=False),
+        "hermes": Algorithm(_met(hermes), cyclic=True, in_order=False, advertises=True),
     }
 )

@@ -6,8 +6,8 @@ holds at rest is checked whenever all that was said of filters and links has bee
 With advertisements a broker tells its neighbours less than it knows, so the remote invariant of subscriptions
 is judged at rest, for what is advertised; and a subscription that has crossed an advertisement's end on its way
 stays behind, so tables are not always small. Of advertisements all is judged in every state. In a hierarchy
-filters go to the parent only, and so do the rules (book 4.6.2). The rules are those of trees: what is routed in
-cycles or in several trees is judged by its trace.
+filters go to the parent only, and so do the rules (book 4.6.2). The rules are those of one tree: `forests` has
+what can be said where there are several.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from fairlead.audit.report import Finding, Report, Violation
 from fairlead.audit.routing import RULES, Breach, Change, Judge, Part, delta, part_of, parts_of
@@ -32,6 +31,7 @@ from fairlead.broker.messages import (
     Effect,
     Forward,
     Link,
+    LinkId,
     Message,
     Publish,
     Refuse,
@@ -47,16 +47,20 @@ from fairlead.routing import Catalogue, Flooding, ImperfectMerging, Interest, Ro
 from fairlead.simulation.network import Observer, Simulation
 from fairlead.simulation.tracing import Declaration, Declarations
 
-__all__ = ["Checker"]
+__all__ = ["Checker", "is_of_a_tree"]
 
 
-class _Standing(Enum):
-    """What one broker is to another."""
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What one broker is to another: a stranger, unless there is a link."""
 
-    STRANGER = "stranger"
-    AWAITED = "awaited"
-    """It is linked, but has not said so itself; what it says before belongs to an earlier link."""
-    NEIGHBOUR = "neighbour"
+    link: LinkId | None = None
+    is_heard: bool = False
+    """Whether the other has said so itself; what it says before belongs to an earlier link."""
+
+    @property
+    def is_neighbour(self) -> bool:
+        return self.link is not None and self.is_heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +152,11 @@ class Checker(Observer):
         self._collect = collect
         self._judge = Judge()
         self._declarations = Declarations()
-        self._neighbours: dict[str, set[str]] = {}
-        self._awaited: set[tuple[str, str]] = set()
+        self._standings: dict[tuple[str, str], _Standing] = {}
         self._brokers: dict[str, Broker] = {}
         self._before: dict[_Place, dict[str, Part]] = {}
         for broker in simulation.brokers.values():
-            self._remember(_of_a_tree(broker))
+            self._meet(_of_a_tree(broker))
         simulation.observers.append(self)
 
     def report(self) -> Report:
@@ -186,7 +189,8 @@ class Checker(Observer):
         if change == "recovery":
             name = str(about["broker"])
             self._declarations.forget(name)
-            self._remember(_of_a_tree(self._simulation.brokers[name]))
+            self._standings = {pair: each for pair, each in self._standings.items() if pair[0] != name}
+            self._meet(_of_a_tree(self._simulation.brokers[name]))
 
     def _conclude(self, broker: Broker, message: object, breaches: Iterable[Breach]) -> None:
         for breach in breaches:
@@ -203,14 +207,17 @@ class Checker(Observer):
 
     def _remember(self, broker: Broker) -> None:
         self._brokers[broker.name] = broker
-        self._neighbours[broker.name] = {*broker.neighbours}
         for view in self._views(broker):
             self._before[broker.name, view.advertisements] = parts_of(view.table)
 
+    def _meet(self, broker: Broker) -> None:
+        """A broker as it was made: its neighbours are linked already."""
+        self._remember(broker)
+        for neighbour, link in broker.links.items():
+            self._standings[broker.name, neighbour] = _Standing(link, is_heard=True)
+
     def _standing(self, broker: str, other: str) -> _Standing:
-        if other not in self._neighbours[broker]:
-            return _Standing.STRANGER
-        return _Standing.AWAITED if (broker, other) in self._awaited else _Standing.NEIGHBOUR
+        return self._standings.get((broker, other), _Standing())
 
     # -- a step --------------------------------------------------------------------------------------------
 
@@ -221,7 +228,7 @@ class Checker(Observer):
         if isinstance(message, Forward | Publish):
             yield from self._passed_on(broker, message, effects)
         source = _source_of(message)
-        messages = list(_each(message))
+        messages = [_opened(each, broker) for each in _each(message)]
         for view in self._views(broker):
             # Where both tables change in turns, one cannot tell from the outside which entries were dropped.
             if view.is_dropping and isinstance(message, Batch) and any(map(_is_advertising, messages)):
@@ -248,7 +255,9 @@ class Checker(Observer):
         before = self._before[name, view.advertisements]
         sent = Counter(effect.to for effect in effects if isinstance(effect, Send))
         for neighbour, count in sent.items():
-            if neighbour not in self._neighbours[name] or neighbour not in view.table.hearers:
+            if neighbour not in view.table.hearers:
+                continue
+            if self._standing(name, neighbour).link != view.broker.links[neighbour]:
                 continue  # a new one is told one thing after the other
             if count < 2 or not view.tells_all(neighbour):
                 continue
@@ -259,7 +268,7 @@ class Checker(Observer):
             heard = list(self._simulation.under_way(name, neighbour))
             for end in range(len(heard) - count, len(heard)):
                 told, standing = self._once_heard(view, self._brokers[neighbour], heard[:end])
-                if standing is _Standing.NEIGHBOUR:
+                if standing.is_neighbour:
                     yield from self._judge.remote_invariant(
                         name, neighbour, needed, told, rule="atomic change"
                     )
@@ -278,10 +287,8 @@ class Checker(Observer):
     def _note_standing(self, broker: str, source: str, messages: Iterable[object]) -> None:
         standing = self._standing(broker, source)
         for message in messages:
-            standing = _standing_after(standing, message)
-        self._awaited.discard((broker, source))
-        if standing is _Standing.AWAITED:
-            self._awaited.add((broker, source))
+            standing = _standing_after(standing, message, broker)
+        self._standings[broker, source] = standing
 
     def _passed_on(
         self, broker: Broker, message: Forward | Publish, effects: list[Effect]
@@ -335,7 +342,7 @@ class Checker(Observer):
             return
         under_way = [*self._simulation.under_way(source, to), *view.broker.waiting.get(to, ())]
         told, standing = self._once_heard(view, neighbour, under_way)
-        if standing is _Standing.NEIGHBOUR:
+        if standing.is_neighbour:
             asked = view.asked(to)
             yield from self._judge.remote_invariant(source, to, asked, told)
             if not isinstance(_View(neighbour, view.advertisements).strategy, Flooding | ImperfectMerging):
@@ -374,8 +381,8 @@ class Checker(Observer):
         yield from self._paths()
 
     def _are_linked(self, one: str, other: str) -> bool:
-        both = (self._standing(one, other), self._standing(other, one))
-        return both == (_Standing.NEIGHBOUR, _Standing.NEIGHBOUR)
+        near, far = self._standing(one, other), self._standing(other, one)
+        return near.is_neighbour and near == far
 
     def _paths(self) -> Iterator[Breach]:
         offers: dict[str, list[Filter]] = {}
@@ -413,12 +420,15 @@ _Place: TypeAlias = tuple[str, bool]
 """A broker's table: of subscriptions, or of advertisements."""
 
 
+def is_of_a_tree(broker: AnyBroker) -> TypeGuard[Broker]:
+    """Whether a broker routes along one tree, so that these rules are about it."""
+    return isinstance(broker, Broker) and broker.history is None and broker.settings.widen is None
+
+
 def _of_a_tree(broker: AnyBroker) -> Broker:
-    if isinstance(broker, Broker) and broker.history is None and broker.settings.widen is None:
+    if is_of_a_tree(broker):
         return broker
-    raise ValueRefused(
-        "only routing in one tree is checked in every state", hint="write a trace, and audit it"
-    )
+    raise ValueRefused("these rules are about routing along one tree", hint="take a ForestChecker")
 
 
 def _source_of(message: Message | Call | Command) -> str | None:
@@ -439,14 +449,33 @@ def _is_advertising(message: object) -> bool:
     return isinstance(message, Admin) and message.advertisements
 
 
-def _standing_after(standing: _Standing, message: object) -> _Standing:
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A broker has opened a link, and named it."""
+
+    link: LinkId
+
+
+def _opened(message: Message | Call | Command, broker: Broker) -> object:
+    """A message, but for a Link: how the link is called is the broker's choice."""
+    return _Opened(broker.links[message.neighbour]) if isinstance(message, Link) else message
+
+
+def _standing_after(standing: _Standing, message: object, broker: str) -> _Standing:
+    """What the sender of a message is to a broker that has heard it."""
     match message:
-        case Link() if standing is _Standing.STRANGER:
-            return _Standing.AWAITED
-        case Connect():
-            return _Standing.NEIGHBOUR
-        case Unlink() | Disconnect():
-            return _Standing.STRANGER
+        case _Opened(link) if link != standing.link:
+            return _Standing(link)
+        case Unlink():
+            return _Standing()
+        case Disconnect(_, link) if link == standing.link:
+            return _Standing()
+        case Connect(_, link) if link == standing.link:
+            return _Standing(link, is_heard=True)
+        case Connect(_, link) if link.opener != broker:
+            is_awaited = standing.link is not None and not standing.is_heard
+            if not is_awaited or (standing.link is not None and standing.link < link):
+                return _Standing(link, is_heard=True)
     return standing
 
 
@@ -461,15 +490,13 @@ def _taken_in(
 ) -> tuple[Part, _Standing]:
     """Δ(T|S, K): T|S once these messages have been heard, and what S is to the broker then."""
     for message in messages:
-        was, standing = standing, _standing_after(standing, message)
-        if standing is _Standing.STRANGER and was is not standing:
-            part = Part()
-        elif was is _Standing.STRANGER and standing is not was:
-            part = view.initial
+        was, standing = standing, _standing_after(standing, message, view.broker.name)
+        if was.link != standing.link:
+            part = Part() if standing.link is None else view.initial
         elif (
             isinstance(message, Admin)
             and message.advertisements == view.advertisements
-            and standing is _Standing.NEIGHBOUR
+            and standing.is_neighbour
         ):
             change = (message.added, message.removed)
             part = delta(view.strategy, catalogue, part, source, change, is_neighbour=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import chain
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from fairlead.broker import AnyBroker
 from fairlead.broker.messages import (
@@ -42,6 +42,8 @@ __all__ = ["Observer", "Simulation"]
 
 _LOG_US: Final = 100
 """How long it takes until what a broker gave to its log is safe."""
+_NUMBERS: Final = 48
+"""A moment is one integer, which compares fast: the time, then a number that rises."""
 _ABOUT_FILTERS: Final = frozenset((Admin, Renew, Connect, Disconnect))
 """What brokers tell each other of filters and links. It is asked of every message, hence no `isinstance`."""
 
@@ -59,16 +61,6 @@ class Observer:
 
     def failed(self, now: int, change: str, about: Mapping[str, object]) -> None:
         """Something has gone wrong, as it was asked to."""
-
-
-class _Link:
-    """What is under way from one broker to another, in the order of sending, and when the last of it arrives."""
-
-    __slots__ = ("arrival", "under_way")
-
-    def __init__(self) -> None:
-        self.arrival = 0
-        self.under_way: deque[Message] = deque()
 
 
 class Simulation:
@@ -92,9 +84,13 @@ class Simulation:
         self._faults = faults if faults else None
         self._remake = remake
         self._down: set[str] = set()
-        self._heap: list[tuple[int, int, str, Message | Call | Command | Crash, _Link | None]] = []
+        self._heap: list[int] = []
+        self._ahead: dict[int, tuple[str, Any, str | None]] = {}
+        """By moment: a broker, what reaches it, and over a link, who sent it."""
         self._number = 0
-        self._links: dict[tuple[str, str], _Link] = {}
+        self._arrivals: dict[str, dict[str, int]] = {}
+        """From whom to whom: when the last of what is under way arrives."""
+        self._under_way: dict[tuple[str, str], deque[Message]] | None = None
         self._untold = 0
         self._untold_by: set[str] = set()
         if faults.crashes and remake is None:
@@ -121,51 +117,65 @@ class Simulation:
         time: int,
         broker: str,
         message: Message | Call | Command | Crash,
-        link: _Link | None = None,
+        source: str | None = None,
     ) -> None:
         self._number += 1
-        heappush(self._heap, (time, self._number, broker, message, link))
+        moment = time << _NUMBERS | self._number
+        heappush(self._heap, moment)
+        self._ahead[moment] = (broker, message, source)
 
     # -- running -------------------------------------------------------------------------------------------
 
     def run(self, until: int | None = None) -> int:
         """Let everything happen, up to a time if one is given; how many steps that took."""
-        steps = 0
-        while self._heap and (until is None or self._heap[0][0] <= until):
-            self.step()
-            steps += 1
+        steps = self._happen(until)
         if until is not None:
             self.now = max(self.now, until)
         return steps
 
     def step(self) -> None:
         """Let the next thing happen."""
-        self.now, _, name, message, link = heappop(self._heap)
-        if link is not None:
-            self._arrived(link, message)  # type: ignore[arg-type]
-        if isinstance(message, Crash):
-            self._crash(message)
-            return
-        if name in self._down:
-            return
-        broker = self.brokers[name]
-        effects = broker.handle(message, self.now)
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._send(name, effect.to, effect.message)
-            elif isinstance(effect, Append):
-                self._put(self.now + _LOG_US, name, Synced(effect.number))
-            elif isinstance(effect, Wake):
-                self._put(effect.at, name, Tick())
-        if broker.settings.batch_us:
-            self._note_waiting(broker)
-        for observer in self.observers:
-            observer.handled(self.now, broker, message, effects)
+        self._happen(steps_max=1)
+
+    def _happen(self, until: int | None = None, steps_max: int | None = None) -> int:
+        """The loop that all time is spent in: hence no `isinstance`, and what it uses has a name of its own."""
+        heap, ahead, brokers, observers = self._heap, self._ahead, self.brokers, self.observers
+        steps = 0
+        while heap and steps != steps_max and (until is None or heap[0] >> _NUMBERS <= until):
+            steps += 1
+            moment = heappop(heap)
+            self.now = now = moment >> _NUMBERS
+            name, message, source = ahead.pop(moment)
+            if source is not None:
+                if type(message) is Admin or _is_about_filters(message):
+                    self._untold -= 1
+                if self._under_way is not None:
+                    _take_out(self._under_way[source, name], message)
+            elif type(message) is Crash:
+                self._crash(message)
+                continue
+            if name in self._down:
+                continue
+            broker = brokers[name]
+            effects: list[Any] = broker.handle(message, now)
+            for effect in effects:
+                kind = type(effect)
+                if kind is Send:
+                    self._send(name, effect.to, effect.message)
+                elif kind is Append:
+                    self._put(now + _LOG_US, name, Synced(effect.number))
+                elif kind is Wake:
+                    self._put(effect.at, name, Tick())
+            if broker.settings.batch_us:
+                self._note_waiting(broker)
+            for observer in observers:
+                observer.handled(now, broker, message, effects)
+        return steps
 
     @property
     def next_time(self) -> int | None:
         """When the next thing happens; None: never."""
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0] >> _NUMBERS if self._heap else None
 
     @property
     def is_quiet(self) -> bool:
@@ -179,23 +189,36 @@ class Simulation:
 
     def under_way(self, source: str, to: str) -> Iterable[Message]:
         """What is under way from one broker to another, in the order of sending."""
-        link = self._links.get((source, to))
-        return () if link is None else link.under_way
+        if self._under_way is None:  # most runs never ask, so it is kept from the first question on
+            self._under_way = {}
+            for name, message, sender in self._ahead.values():
+                if sender is not None:
+                    self._under_way.setdefault((sender, name), deque()).append(message)
+        return self._under_way.get((source, to), ())
 
     def _send(self, source: str, to: str, message: Message) -> None:
-        link = self._links.get((source, to))
-        if link is None:
-            link = self._links[source, to] = _Link()
-        arrival = self.now + self._delays()
+        arrivals = self._arrivals.get(source)
+        if arrivals is None:
+            arrivals = self._arrivals[source] = {}
+        now = self.now
+        arrival, last = now + self._delays(), arrivals.get(to, 0)
         copies, overtakes = (1, False) if self._faults is None else self._faulty(self._faults, source, to)
         if not overtakes:
-            arrival = link.arrival = max(arrival, link.arrival)
-        self._untold += copies * _is_about_filters(message)
-        for _ in range(copies):
-            link.under_way.append(message)
-            self._put(arrival, to, message, link)
+            arrival = arrivals[to] = arrival if arrival > last else last
+        if type(message) is Admin or _is_about_filters(message):
+            self._untold += copies
+        if copies == 1:
+            self._number = number = self._number + 1
+            moment = arrival << _NUMBERS | number
+            heappush(self._heap, moment)
+            self._ahead[moment] = (to, message, source)
+        else:
+            for _ in range(copies):
+                self._put(arrival, to, message, source)
+        if self._under_way is not None:
+            self._under_way.setdefault((source, to), deque()).extend([message] * copies)
         for observer in self.observers:
-            observer.sent(self.now, source, to, message)
+            observer.sent(now, source, to, message)
 
     def _faulty(self, faults: Faults, source: str, to: str) -> tuple[int, bool]:
         """How often a message arrives, and whether it overtakes those before it."""
@@ -205,14 +228,6 @@ class Simulation:
         if faults.separates(source, to, self.now):
             copies = 0
         return copies, faults.reorders(self._chance)
-
-    def _arrived(self, link: _Link, message: Message) -> None:
-        self._untold -= _is_about_filters(message)
-        under_way = link.under_way
-        if under_way[0] is message:
-            under_way.popleft()
-        else:
-            under_way.remove(message)  # it has overtaken others
 
     def _note_waiting(self, broker: AnyBroker) -> None:
         if any(map(_is_about_filters, chain.from_iterable(broker.waiting.values()))):
@@ -236,6 +251,13 @@ class Simulation:
     def _tell(self, change: str, **about: object) -> None:
         for observer in self.observers:
             observer.failed(self.now, change, about)
+
+
+def _take_out(under_way: deque[Message], message: Message) -> None:
+    if under_way[0] is message:
+        under_way.popleft()
+    else:
+        under_way.remove(message)  # it has overtaken others
 
 
 def _is_about_filters(message: Message) -> bool:

@@ -37,7 +37,7 @@ MARKERS: Final = {
     "imperfect": "v",
 }
 HIERARCHICAL: Final = "hierarchical-"
-COLUMNS: Final = 3
+COLUMNS: Final = 4
 FORMATS: Final = ("png", "svg")
 
 
@@ -52,6 +52,7 @@ class Panel(NamedTuple):
 
 PANELS: Final = (
     Panel("Routing tables", "entries for neighbours, per broker", lambda row: row.remote_mean),
+    Panel("Largest table", "entries at the broker with most", lambda row: row.entries_max),
     Panel("Filters under way", "admin messages so far", lambda row: row.admin_messages),
     Panel("Notifications", "forwards per publication", lambda row: row.forwards / max(1, row.publications)),
     Panel(
@@ -63,6 +64,7 @@ PANELS: Final = (
         lambda row: 100 * row.load_max / max(1, row.publications),
         True,
     ),
+    Panel("Hops", "median until delivery", lambda row: row.hops_median),
     Panel("Delay", "median until delivery, ms", lambda row: row.delay_us_median / 1_000),
 )
 

@@ -111,9 +111,7 @@ def run(
 
     def watched(simulation: Simulation) -> None:
         if check:
-            from fairlead.simulation.checking import Checker
-
-            Checker(simulation)
+            _check(simulation)
         if watch is not None:
             watch(simulation)
 
@@ -126,6 +124,17 @@ def run(
         problem = f"past {reached:,} subscriptions: {kind}{error}"
         raise _failed(scenario, cell, problem, check=check) from error
     return tuple(rows)
+
+
+def _check(simulation: Simulation) -> None:
+    """By the specification of one tree, or by what can be said where there are several."""
+    from fairlead.simulation.checking import Checker, is_of_a_tree
+    from fairlead.simulation.forests import ForestChecker
+
+    if all(map(is_of_a_tree, simulation.brokers.values())):
+        Checker(simulation)
+    else:
+        ForestChecker(simulation)
 
 
 class _Wrong(Exception):

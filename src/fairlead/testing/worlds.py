@@ -7,13 +7,15 @@ from dataclasses import replace
 from random import Random
 from typing import TypeAlias
 
+from fairlead.audit import Event, Notified
 from fairlead.broker import AnyBroker
 from fairlead.broker.messages import Call, Command, Deliver, Effect, Message
+from fairlead.bus import Bus
 from fairlead.filters import Filter, parse
 from fairlead.model import Notification
 from fairlead.simulation.network import Observer
 
-__all__ = ["TYPES", "Delivered", "Deliveries", "expected", "some_filter", "some_notification"]
+__all__ = ["TYPES", "Delivered", "Deliveries", "expected", "on_the_bus", "some_filter", "some_notification"]
 
 TYPES = ("t0", "t1", "t2")
 Delivered: TypeAlias = tuple[str, str, tuple[str, ...]]
@@ -73,3 +75,24 @@ class Deliveries(Observer):
             for effect in effects
             if isinstance(effect, Deliver)
         )
+
+
+def on_the_bus(
+    subscriptions: Mapping[str, tuple[str, Filter]], notifications: Iterable[Notification]
+) -> list[Delivered]:
+    """The same, as the embedded bus delivers it, in the order in which it does."""
+    heard: list[Event] = []
+    with Bus(trace=heard.append) as bus:
+        for id, (client, filter) in subscriptions.items():
+            bus.subscribe(filter, _hear, id=id, subscriber=client)
+        for notification in notifications:
+            bus.publish(notification)
+    return [
+        (event.component, event.identity.id, event.subscriptions)
+        for event in heard
+        if isinstance(event, Notified)
+    ]
+
+
+def _hear(notification: Notification) -> None:
+    """What the bus says that it delivers is enough."""

@@ -31,6 +31,8 @@ Cut: TypeAlias = tuple[Number, int]
 # Sums and halves of decimals are finite decimals: with all the digits there are, nothing is ever rounded.
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
 _HALF = Decimal("0.5")
+_MUCH_LONGER = 8
+"""So many times as many cuts are searched rather than swept over."""
 
 
 class Span(NamedTuple):
@@ -120,7 +122,15 @@ class NumberExtent:
         """Every member of `other` is a member; the sweep stops at the first that is not."""
         if other.below and not self.below:
             return False
-        return next(_sweep(other, self, operator.gt), None) is None
+        mine, theirs = self.cuts, other.cuts
+        if other.below or len(theirs) % 2 or len(theirs) * _MUCH_LONGER > len(mine):
+            return next(_sweep(other, self, operator.gt), None) is None
+        # A few intervals among many: each has to lie between two cuts with members in between.
+        for start, end in zip(theirs[::2], theirs[1::2], strict=True):
+            place = bisect_right(mine, start)
+            if self.below == bool(place % 2) or (place < len(mine) and mine[place] < end):
+                return False
+        return True
 
     def witness(self) -> Number | None:
         """The integer nearest to 0 if there is one, else the middle of the first interval."""
