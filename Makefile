@@ -7,9 +7,9 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 # What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.
-RUN_EXTRAS := spark
-BENCH_EXTRAS := bench spark
-DEV_EXTRAS := dev bench spark
+RUN_EXTRAS := spark network console
+BENCH_EXTRAS := bench spark network
+DEV_EXTRAS := dev bench spark network console
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(WORKERS)

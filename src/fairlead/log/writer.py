@@ -161,16 +161,20 @@ class Log:
     def sync(self) -> int:
         """Make all that has been appended safe, cursors included, and return the offset below which all is.
 
-        LogFull: what could not be written waits for the next sync, or for `take_back`. LogFailed: this writer
-        is done; what an fsync could not write, the system may count as written all the same, so another try
-        proves nothing.
+        LogFull: what could be written is safe (`synced`), and what could not waits for the next sync, or for
+        `take_back`. LogFailed: this writer is done; what an fsync could not write, the system may count as
+        written all the same, so another try proves nothing.
         """
+        full: LogFull | None = None
         with self._syncing:
             with self._lock:
                 self._check_open()
-                self._flush()
-                self._flush_cursors()
-                end = self._end
+                try:
+                    self._flush()
+                    self._flush_cursors()
+                except LogFull as error:
+                    full = error
+                end = self._written
             if end > self._synced:
                 self._make_safe()
                 with self._lock:
@@ -179,7 +183,9 @@ class Log:
                     self._mark(end)
                     if self._size >= self._segment_bytes:
                         self._next_segment()
-            return self._synced
+        if full is not None:
+            raise full
+        return end
 
     def take_back(self) -> int:
         """Forget the records that have not been written yet, after LogFull; the log ends at the offset returned.

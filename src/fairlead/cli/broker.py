@@ -1,0 +1,187 @@
+"""`fairlead broker`: run a broker, or check the file that one is run with."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from fairlead.cli.terminal import emit_json, paint, say
+from fairlead.errors import BadInput, NetworkError
+
+if TYPE_CHECKING:
+    from fairlead.console.serving import Serving
+    from fairlead.network.server import Server
+    from fairlead.network.settings import BrokerSettings
+
+__all__ = ["configure"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Run a broker: clients publish and subscribe there, other brokers are linked with it."
+    )
+    parser.epilog = "Example: fairlead broker run --name hub --listen :7400 --data hub-data"
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    run = actions.add_parser("run", help="run a broker until it is interrupted")
+    run.description = (
+        "Run a broker until it is interrupted (Ctrl-C) or terminated. When it listens it prints where. Options go"
+        " before what the file says; without a file, one broker needs none of them."
+    )
+    run.epilog = "Example: fairlead broker run -c broker.toml. Exit code: 0 when it was told to stop."
+    run.add_argument("-c", "--config", metavar="FILE", help="what it is run with (TOML)")
+    run.add_argument(
+        "--network", metavar="FILE", help="the file of a network; --name says which of its brokers"
+    )
+    run.add_argument("--name", metavar="NAME", help="what it is called; no two of a network have one name")
+    run.add_argument("--listen", metavar="HOST:PORT", help="where it listens (default: 127.0.0.1:7400)")
+    where = run.add_mutually_exclusive_group()
+    where.add_argument("--data", metavar="DIR", help="the directory of its log (default: fairlead-data)")
+    where.add_argument("--memory", action="store_true", help="keep no log: nothing is durable")
+    run.add_argument(
+        "--link", metavar="URL", action="append", default=[], help="a broker to link with (may be repeated)"
+    )
+    run.add_argument("--http", metavar="HOST:PORT", help="where it serves HTTP (default: nowhere)")
+    run.add_argument("--ports", metavar="NAME=PORT", action="append", default=[], help=argparse.SUPPRESS)
+    run.add_argument("--stdin", action="store_true", help="stop when standard input ends, too")
+    run.add_argument("-v", "--verbose", action="store_true", help="tell more about what happens")
+    run.set_defaults(run=_run)
+    check = actions.add_parser("check", help="check a broker's file, and say what holds")
+    check.description = (
+        "Check the file that a broker is run with: all that is wrong with it, or all that holds."
+    )
+    check.epilog = "Example: fairlead broker check broker.toml. Exit code: 2 where something is wrong."
+    check.add_argument("file", metavar="FILE")
+    check.add_argument("--json", action="store_true", help="one JSON object")
+    check.set_defaults(run=_check)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from fairlead.network.running import serve
+
+    settings = _settings(arguments)
+    logging.basicConfig(
+        level=logging.INFO if arguments.verbose else logging.WARNING,
+        format=f"fairlead: {settings.name}: %(message)s",
+        stream=sys.stderr,
+    )
+    serve(settings, _ready, beside=_http if settings.http is not None else None, lifeline=arguments.stdin)
+    return 0
+
+
+def _http(server: Server) -> AbstractAsyncContextManager[Serving]:
+    try:
+        from fairlead.console.serving import serve
+    except ImportError as error:
+        raise NetworkError(f"HTTP is not installed here: {error}", hint="pip install '.[console]'") from None
+    assert server.settings.http is not None
+    return serve(server, server.settings.http)
+
+
+def _ready(server: Server, http: Serving | None) -> None:
+    kept = "without a log" if server.settings.data is None else f"log in {_near(server.settings.data)}"
+    also = "" if http is None else f", HTTP at {http.url}"
+    say(f"{server.settings.name} listens at {server.url}{also}, {kept}")
+    sys.stdout.flush()
+
+
+def _near(path: str) -> str:
+    """A path as one would write it from here."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _settings(arguments: argparse.Namespace) -> BrokerSettings:
+    """What the file says, with the options in place of it."""
+    from fairlead.network.overlay import read_overlay
+    from fairlead.network.settings import Address, BrokerSettings, read_settings
+
+    if arguments.network is not None and arguments.config is not None:
+        raise BadInput(
+            "a broker is run by its own file or by that of a network", hint="leave out one of both"
+        )
+    if arguments.network is not None:
+        if arguments.name is None:
+            raise BadInput("which broker of the network?", hint="--name NAME")
+        settings = read_overlay(arguments.network).broker(arguments.name, dict(map(_port, arguments.ports)))
+    else:
+        settings = BrokerSettings() if arguments.config is None else read_settings(arguments.config)
+    if arguments.name is not None:
+        settings = replace(settings, name=arguments.name)
+    if arguments.listen is not None:
+        address = Address.parse(arguments.listen)
+        settings = replace(settings, listen=address._replace(secure=settings.tls is not None))
+    if arguments.memory or arguments.data is not None:
+        settings = replace(settings, data=arguments.data)
+    if arguments.http is not None:
+        settings = replace(settings, http=Address.parse(arguments.http))
+    links = tuple(str(Address.parse(url)) for url in arguments.link)
+    return replace(settings, links=(*settings.links, *links))
+
+
+def _port(given: str) -> tuple[str, int]:
+    name, _, port = given.rpartition("=")
+    return name, int(port)
+
+
+# -- check ---------------------------------------------------------------------------------------------------
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from fairlead.network.contexts import server_context
+    from fairlead.network.settings import read_settings
+
+    settings = read_settings(arguments.file)
+    if settings.tls is not None:
+        server_context(settings.tls)
+    held = _held(settings)
+    if arguments.json:
+        emit_json(held)
+        return 0
+    for table, keys in held.items():
+        if table:
+            say(paint(f"[{table}]", "bold"))
+        for key, value in keys.items():
+            say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
+    return 0
+
+
+def _held(settings: BrokerSettings) -> dict[str, dict[str, object]]:
+    """What a broker is run with, by the tables and keys of its file."""
+    tls = settings.tls
+    held: dict[str, dict[str, object]] = {
+        "": {
+            "name": settings.name,
+            "listen": str(settings.listen),
+            "data": settings.data,
+            "memory": settings.data is None,
+            "links": list(settings.links),
+        },
+        "routing": {
+            "algorithm": settings.algorithm,
+            "imperfection": settings.imperfection,
+            "advertisements": settings.advertisements,
+        },
+        "retention": {"time": settings.keep_seconds, "bytes": settings.keep_bytes},
+        "limits": {name: getattr(settings.limits, name) for name in type(settings.limits).__slots__},
+        "http": {"listen": None if settings.http is None else str(settings.http)},
+    }
+    if tls is not None:
+        held["tls"] = {name: getattr(tls, name) for name in type(tls).__slots__}
+    return held
+
+
+SHOWN: Final = {None: "-", True: "yes", False: "no"}
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return SHOWN[value]
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,92 @@
+"""How commands find their broker: the options of all that speak to one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fairlead.errors import BadInput
+
+if TYPE_CHECKING:
+    from fairlead.model import Instant
+    from fairlead.network.addresses import Tls
+    from fairlead.network.sync import Client
+
+__all__ = ["add_connection_options", "connected", "now", "seconds", "tls_of"]
+
+
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say where the broker is, and how it is spoken to."""
+    options = parser.add_argument_group("the broker")
+    options.add_argument(
+        "-b",
+        "--broker",
+        metavar="URL",
+        default=os.environ.get("FAIRLEAD_BROKER") or "127.0.0.1:7400",
+        help="where it is (default: $FAIRLEAD_BROKER, or 127.0.0.1:7400)",
+    )
+    options.add_argument(
+        "--patience",
+        metavar="D",
+        type=seconds,
+        default=5.0,
+        help="how long to go on without a broker that cannot be reached, as 10s (default: 5s)",
+    )
+    options.add_argument("--authority", metavar="FILE", help="TLS: whose certificates are trusted")
+    options.add_argument("--certificate", metavar="FILE", help="TLS: the certificate to show")
+    options.add_argument("--key", metavar="FILE", help="TLS: its key")
+
+
+def seconds(given: str) -> float:
+    """A duration such as 10s, or a number of seconds."""
+    from fairlead.correlation.patterns.durations import duration_of
+    from fairlead.errors import FairleadError
+
+    try:
+        return float(given)
+    except ValueError:
+        pass
+    try:
+        return duration_of(given) / 1e6
+    except FairleadError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def tls_of(arguments: argparse.Namespace) -> Tls | None:
+    """With which certificates the broker is spoken to."""
+    from fairlead.network.addresses import Tls
+
+    given = (arguments.certificate, arguments.key, arguments.authority)
+    if bool(arguments.certificate) != bool(arguments.key):
+        raise BadInput("a certificate is shown with its key", hint="--certificate FILE --key FILE")
+    return Tls(*given) if any(given) else None
+
+
+def now() -> Instant:
+    """The time that it is."""
+    from fairlead.model import Instant
+
+    return Instant(time.time_ns() // 1_000)
+
+
+def connected(
+    arguments: argparse.Namespace,
+    name: str | None = None,
+    *,
+    policy: str = "",
+    clock: Callable[[], Instant] | None = None,
+) -> Client:
+    """A client of the broker that the options name; it connects when it is entered."""
+    from fairlead.network import sync
+
+    return sync.connect(
+        arguments.broker,
+        name=name,
+        policy=policy,
+        tls=tls_of(arguments),
+        patience=arguments.patience,
+        clock=clock,
+    )

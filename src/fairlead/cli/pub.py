@@ -1,0 +1,168 @@
+"""`fairlead pub`: publish events, from the command line, files or standard input."""
+
+from __future__ import annotations
+
+import argparse
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead.cli.connecting import add_connection_options, connected, now
+from fairlead.cli.inputs import opened
+from fairlead.cli.terminal import Progress, complain, emit_json, note
+from fairlead.errors import BadInput, BrokerRefused, ValueRefused
+
+if TYPE_CHECKING:
+    from fairlead.ingest import Rejection
+    from fairlead.model import Notification
+    from fairlead.network.sync import Client
+
+__all__ = ["configure"]
+
+UNDER_WAY: Final = 2_000
+"""How many events may wait for their acknowledgement."""
+SHOWN: Final = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Publish events, and wait until the broker has them in its log. An event is given as name=value …, where a"
+        " value is JSON or else a string, or as a JSON object; without one, JSON lines are read from --events, or"
+        " from standard input."
+    )
+    parser.epilog = (
+        "Example: fairlead pub symbol=IBM price=168.5. "
+        "Exit code: 0 when all is published, 3 when some of it was rejected or refused."
+    )
+    parser.add_argument("event", metavar="EVENT", nargs="*", help="name=value …, or JSON objects")
+    parser.add_argument(
+        "--events",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="JSON lines, each a flat record or a CloudEvents 1.0 event; - is standard input (may be repeated)",
+    )
+    parser.add_argument("--producer", metavar="NAME", help="who publishes what names no producer itself")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="best effort: not logged, nothing is waited for"
+    )
+    parser.add_argument("--stamp", action="store_true", help="what has no time gets that of publishing")
+    parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")
+    parser.add_argument(
+        "--json", action="store_true", help='JSON lines {"producer", "id"} of what is published'
+    )
+    add_connection_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fairlead.ingest import Rejection
+
+    if arguments.event and arguments.events:
+        raise BadInput("an event on the command line, and files of events", hint="leave out one of both")
+    events = _given(arguments) if arguments.event else _read(arguments)
+    progress = Progress("events")
+    with connected(arguments, arguments.producer, clock=now if arguments.stamp else None) as client:
+        publisher = _Publisher(client, arguments)
+        try:
+            for where, event in events:
+                if isinstance(event, Rejection):
+                    publisher.reject(where, event.reason)
+                else:
+                    publisher.put(where, event)
+                progress.at(publisher.published)
+            publisher.finish()
+        finally:
+            progress.done()
+            publisher.summarise()
+    return 3 if publisher.rejected else 0
+
+
+class _Publisher:
+    """Publishes event by event, many of them under way at a time, and counts what became of them."""
+
+    def __init__(self, client: Client, arguments: argparse.Namespace) -> None:
+        self._client, self._arguments = client, arguments
+        self._under_way: deque[tuple[str, Future[Notification]]] = deque()
+        self.published = self.rejected = 0
+
+    def put(self, where: str, event: Notification) -> None:
+        if self._arguments.no_wait:
+            try:
+                self._tell(self._client.send(event))
+            except ValueRefused as error:
+                self.reject(where, str(error))
+            return
+        self._under_way.append((where, self._client.publishing(event)))
+        while len(self._under_way) > UNDER_WAY or (self._under_way and self._under_way[0][1].done()):
+            self._settle()
+
+    def finish(self) -> None:
+        """Wait until all is acknowledged."""
+        while self._under_way:
+            self._settle()
+
+    def _settle(self) -> None:
+        where, publishing = self._under_way.popleft()
+        try:
+            self._tell(publishing.result())
+        except (BrokerRefused, ValueRefused) as error:
+            self.reject(where, str(error))
+
+    def _tell(self, published: Notification) -> None:
+        self.published += 1
+        if self._arguments.json:
+            emit_json({"producer": published.producer, "id": published.id})
+
+    def reject(self, where: str, reason: str) -> None:
+        """It is not published."""
+        self.rejected += 1
+        if self.rejected <= SHOWN:
+            complain(f"{where}: rejected: {reason}")
+
+    def summarise(self) -> None:
+        if self.rejected > SHOWN:
+            complain(f"… and {self.rejected - SHOWN:,} more")
+        how = "sent" if self._arguments.no_wait else "published"
+        note(f"{self.published:,} {how}, {self.rejected:,} rejected")
+
+
+# -- events --------------------------------------------------------------------------------------------------
+
+
+def _read(arguments: argparse.Namespace) -> Iterator[tuple[str, Notification | Rejection]]:
+    """The events of files, each with where it stands."""
+    from fairlead.ingest.jsonlines import read
+
+    for path in arguments.events or ["-"]:
+        with opened(path) as stream:
+            for number, event in read(stream, path, lift=arguments.lift):
+                yield f"{path}:{number}", event
+
+
+def _given(arguments: argparse.Namespace) -> list[tuple[str, Notification | Rejection]]:
+    """The events of the command line: objects, or one of names and values."""
+    from fairlead.ingest.records import read
+    from fairlead.model.encoding import format_json
+
+    texts: list[str] = arguments.event
+    if not any(text.lstrip().startswith("{") for text in texts):
+        texts = [format_json(dict(map(_named, texts)))]
+    return [
+        (f"event {number}", read(text, source="the command line", lift=arguments.lift))
+        for number, text in enumerate(texts, start=1)
+    ]
+
+
+def _named(text: str) -> tuple[str, Any]:
+    from fairlead.model.encoding import parse_json
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise BadInput(f"neither name=value nor a JSON object: {text!r}", hint="as in symbol=IBM price=168.5")
+    try:
+        return name, parse_json(value)
+    except ValueRefused:
+        return name, value

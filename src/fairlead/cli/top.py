@@ -1,0 +1,165 @@
+"""`fairlead top`: what the brokers of a network are doing, live."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from fairlead.cli.connecting import add_connection_options, seconds, tls_of
+from fairlead.cli.terminal import emit_json, say
+from fairlead.errors import BadInput
+
+if TYPE_CHECKING:
+    from fairlead.network.survey import Seen, Survey
+
+__all__ = ["configure"]
+
+Row: TypeAlias = tuple[str, ...]
+
+RATES: Final = ("published", "received", "delivered", "relayed", "dropped")
+"""The counters whose growth is shown, per second."""
+BROKERS: Final = ("broker", *(f"{name}/s" for name in RATES), "clients", "subscriptions", "queued", "log")
+QUEUES: Final = ("broker", "queue", "state", "behind", "under way")
+UNITS: Final = (" ", "k", "M", "G", "T")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Show what a broker, or with --all its whole network, is doing: rates, subscriptions, links and durable"
+        " subscribers with what waits for them. Ctrl-C ends it."
+    )
+    parser.epilog = "Example: fairlead top --all --every 2s"
+    parser.add_argument(
+        "--all", action="store_true", help="all brokers that it is linked with, over others, too"
+    )
+    parser.add_argument("--once", action="store_true", help="show it once; rates are those of one interval")
+    parser.add_argument("--json", action="store_true", help="what the brokers say, once, as one JSON object")
+    parser.add_argument("--every", metavar="D", type=seconds, default=1.0, help="the interval (default: 1s)")
+    add_connection_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.every <= 0:
+        raise BadInput("an interval is longer than nothing", hint="--every 2s")
+    if arguments.json:
+        emit_json(_look(arguments).to_json())
+        return 0
+    before, asked = _look(arguments), time.monotonic()
+    with _screen(arguments.once) as show:
+        while True:
+            time.sleep(arguments.every)
+            after, elapsed_s, asked = _look(arguments), time.monotonic() - asked, time.monotonic()
+            show(_brokers(before, after, elapsed_s), _queues(after))
+            if arguments.once:
+                return 0
+            before = after
+
+
+def _look(arguments: argparse.Namespace) -> Survey:
+    from fairlead.network.survey import survey
+
+    return survey(arguments.broker, tls=tls_of(arguments), patience=arguments.patience, whole=arguments.all)
+
+
+# -- figures -------------------------------------------------------------------------------------------------
+
+
+def _brokers(before: Survey, after: Survey, elapsed_s: float) -> list[Row]:
+    return [_broker(before.brokers.get(name), seen, elapsed_s) for name, seen in after.brokers.items()]
+
+
+def _broker(before: Seen | None, after: Seen, elapsed_s: float) -> Row:
+    status = after.status
+    if status is None:
+        return (after.name, after.problem)
+    earlier = before.status["counters"] if before is not None and before.status is not None else {}
+    counters = status["counters"]
+    # A broker that was started again has counted from the beginning.
+    rates = [max(counters[name] - earlier.get(name, 0), 0) / elapsed_s if earlier else 0 for name in RATES]
+    log = "-" if status["log"] is None else f"{_short(status['log']['bytes'])}B"
+    figures = [status["clients"] - 1, status["subscriptions"], status["queued"]]
+    return (after.name, *(f"{rate:,.0f}" for rate in rates), *(f"{each:,}" for each in figures), log)
+
+
+def _queues(survey: Survey) -> list[Row]:
+    """What waits for neighbours and for durable subscribers."""
+    return [
+        (name, f"{kind} {to}", _state(queue), f"{queue['behind']:,}", f"{queue['unconfirmed']:,}")
+        for name, seen in survey.brokers.items()
+        if seen.status is not None
+        for kind, queues in (("link to", seen.status["links"]), ("durable", seen.status["durables"]))
+        for to, queue in queues.items()
+    ]
+
+
+def _state(queue: dict[str, Any]) -> str:
+    return "connected" if queue["connected"] else "away"
+
+
+def _short(number: float) -> str:
+    for unit in UNITS[:-1]:
+        if number < 1_000:
+            return f"{number:.0f} {unit}".replace("  ", " ")
+        number /= 1_000
+    return f"{number:,.0f} {UNITS[-1]}"
+
+
+# -- the screen ----------------------------------------------------------------------------------------------
+
+Show: TypeAlias = Callable[[list[Row], list[Row]], None]
+
+
+@contextlib.contextmanager
+def _screen(once: bool) -> Iterator[Show]:
+    """How it is shown: in place where a terminal and rich are there, otherwise one below the other."""
+    if once or not sys.stdout.isatty():
+        yield _print
+        return
+    try:
+        from rich.console import Group
+        from rich.live import Live
+        from rich.table import Table
+    except ImportError:
+        yield _print
+        return
+
+    def table(head: Row, rows: list[Row], texts: int) -> Table:
+        made = Table(box=None, header_style="bold")
+        for at, name in enumerate(head):
+            made.add_column(name, justify="left" if at < texts else "right")
+        for row in rows:
+            made.add_row(*row)
+        return made
+
+    with Live(screen=True, auto_refresh=False) as live:
+
+        def show(brokers: list[Row], queues: list[Row]) -> None:
+            live.update(Group(table(BROKERS, brokers, 1), "", table(QUEUES, queues, 3)), refresh=True)
+
+        yield show
+
+
+def _print(brokers: list[Row], queues: list[Row]) -> None:
+    for line in [*_lines(BROKERS, brokers, 1), *(["", *_lines(QUEUES, queues, 3)] if queues else [])]:
+        say(line)
+    sys.stdout.flush()
+
+
+def _lines(head: Row, rows: list[Row], texts: int) -> Iterator[str]:
+    """A table as text: the first columns from the left, the others from the right."""
+    whole = [row for row in (head, *rows) if len(row) == len(head)]
+    widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
+    for row in (head, *rows):
+        if len(row) < len(head):  # a broker that could not be asked, and why
+            yield "  ".join(row)
+            continue
+        cells = zip(row, widths, strict=True)
+        yield "  ".join(
+            cell.ljust(width) if at < texts else cell.rjust(width) for at, (cell, width) in enumerate(cells)
+        ).rstrip()

@@ -1,0 +1,56 @@
+"""Where brokers are, and with which certificates they are spoken to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from fairlead.errors import NetworkError
+
+__all__ = ["PORT", "Address", "Tls"]
+
+PORT: Final = 7400
+PLAIN, SECURE = SCHEMES = ("fairlead", "fairleads")
+"""How addresses begin: without encryption, and with."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens, or is called."""
+
+    host: str
+    port: int
+    secure: bool = False
+
+    @classmethod
+    def parse(cls, given: str) -> Address:
+        """`fairlead://host:7400`, `fairleads://host` with TLS, or just `host:7400`, `:7400`, `host`."""
+        parts = urlsplit(given if "://" in given else f"{PLAIN}://{given}")
+        if parts.scheme not in SCHEMES:
+            raise NetworkError(
+                f"{given}: not the address of a broker",
+                hint="write fairlead://host:7400, or fairleads:// for TLS",
+            )
+        try:
+            port = parts.port
+        except ValueError:
+            port = -1
+        if port == -1 or parts.path.strip("/") or parts.query:
+            raise NetworkError(f"{given}: not the address of a broker", hint="write fairlead://host:7400")
+        return cls(parts.hostname or "127.0.0.1", PORT if port is None else port, parts.scheme == SECURE)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{SECURE if self.secure else PLAIN}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """With which certificates a broker, or a client, speaks."""
+
+    certificate: str | None = None
+    key: str | None = None
+    authority: str | None = None
+    """Whose certificates are trusted; the system's authorities if none is given."""
+    mutual: bool = False
+    """Whether whoever connects has to show a certificate, too."""

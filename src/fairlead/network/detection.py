@@ -1,0 +1,203 @@
+"""Patterns and fair subscriptions over the network, detected where they are asked.
+
+    async with client.detect("A followed by B within 1 hour", lateness="5s") as composites:
+        async for composite in composites:
+            ...
+
+Law: for the same events, with a disorder within the allowed lateness, what is found is what an ordered bus finds.
+
+One subscription, to whatever one of the atoms matches, brings the events. They are held until the newest is
+`lateness` ahead, leave in the one total order, and go through the kernel of all runtimes (`correlation.standing`).
+That order is also the one that fair subscriptions are about: it is the same for every client, as arrival is not.
+
+Where the client has a clock, time passes while nothing comes, so that what is absent is found without another
+event; `advance` lets it pass by hand. A detection sees what is published while it stands, and with `since` what
+was published before: so it gets its state back after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Final, Self
+
+from fairlead.correlation import fair, patterns
+from fairlead.correlation.patterns.building import Expression
+from fairlead.correlation.patterns.durations import duration_of
+from fairlead.correlation.standing import Question, Standing
+from fairlead.delivery import Arrival, OrderedQueue
+from fairlead.errors import SubscriptionEnded, SubscriptionRefused
+from fairlead.filters.filter import Or
+from fairlead.matching import engine_named
+from fairlead.model import Instant, Notification
+from fairlead.network.client import Client, Closed
+
+__all__ = ["Detection", "question_of"]
+
+log: Final = logging.getLogger(__name__)
+
+TICK_S: Final = 0.25
+"""How often the clock is looked at while nothing comes."""
+
+
+def question_of(
+    given: str | patterns.Pattern | Expression | fair.Subscription, choice: fair.Choice | None = None
+) -> Question:
+    """What is asked: a pattern, as text or built, or a fair subscription with a choice."""
+    if isinstance(given, fair.Subscription):
+        return Question(given, choice or fair.Choice.FIRST_RECEIVED)
+    if choice is not None:
+        raise SubscriptionRefused(
+            "a pattern says itself what it takes", hint="`choice` goes with a fair subscription"
+        )
+    if isinstance(given, str):
+        return Question(patterns.parse(given))
+    if not isinstance(given, patterns.Pattern | Expression):
+        raise SubscriptionRefused(f"no pattern: {given!r}", hint="text, a Pattern, or event(…).then(…)")
+    return Question(given.pattern if isinstance(given, Expression) else given)
+
+
+class Detection:
+    """What a pattern, or a fair subscription, finds in what is published: iterate over it, or wait for `get()`."""
+
+    def __init__(
+        self,
+        client: Client,
+        question: Question,
+        lateness: int | str = 0,
+        since: Instant | str | int | None = None,
+        *,
+        publish: bool = False,
+    ) -> None:
+        self._client, self._question, self._publish = client, question, publish
+        self._lateness_us = duration_of(lateness)
+        self._queue = OrderedQueue(self._lateness_us)
+        self._standing = Standing(lambda: engine_named("columnar"))
+        self._standing.add("", question)
+        self._subscription = client.subscribe(Or.of(dict.fromkeys(question.filters)), since=since)
+        self._found: deque[Notification] = deque()
+        self._ended = False
+
+    @property
+    def pattern(self) -> patterns.Pattern | fair.Subscription:
+        """What is asked."""
+        return self._question.about
+
+    @property
+    def late(self) -> int:
+        """How many events came too late to be looked at."""
+        return self._queue.counts[Arrival.LATE.value]
+
+    @property
+    def held(self) -> int:
+        """How many events wait for time to pass."""
+        return len(self._queue)
+
+    @property
+    def dropped(self) -> int:
+        """How many events the broker has left out, because this client was slow."""
+        return self._subscription.dropped
+
+    async def __aenter__(self) -> Self:
+        await self.installed()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def installed(self) -> None:
+        """Return when every broker that has to know of it does."""
+        await self._subscription.installed()
+
+    def __aiter__(self) -> AsyncIterator[Notification]:
+        return self._notifications()
+
+    async def _notifications(self) -> AsyncIterator[Notification]:
+        while True:
+            try:
+                found = await self.get()
+            except SubscriptionEnded:
+                return
+            yield found
+
+    async def get(self) -> Notification:
+        """The next composite event, or relation; SubscriptionEnded where there is none any more."""
+        while not self._found:
+            if self._ended:
+                raise SubscriptionEnded("the detection is over")
+            await self._look()
+        found = self._found[0]
+        if self._publish:
+            await self._client.publish(found)
+        return self._found.popleft()
+
+    def advance(self, to: Instant | None = None) -> None:
+        """Let time pass: nothing that happened before `to` is still to come.
+
+        Without `to`, up to what the client's clock says, less the allowed lateness.
+        """
+        if to is None:
+            clock = self._client._clock
+            if clock is None:
+                raise ValueError(
+                    "to when? the client has no clock: advance(Instant(…)), or connect(…, clock=…)"
+                )
+            to = Instant(clock().microseconds - self._lateness_us)
+        self._take_waiting()
+        self._queue.punctuate(to.microseconds)
+        self._release()
+        self._subscription._arrived.set()  # somebody may wait
+
+    async def finish(self) -> None:
+        """Nothing more comes: decide what is open with what has come so far. Iterating ends with it."""
+        if not self._ended:
+            self._take_waiting()
+            self._queue.close()
+            self._release()
+            await self.close()
+
+    async def close(self) -> None:
+        """Take the subscription back; what has been found can still be read."""
+        self._ended = True
+        await self._subscription.close()
+
+    async def _look(self) -> None:
+        """Wait for events, or for time to pass, and find what they complete."""
+        await self.installed()
+        arrived = self._subscription._arrived
+        clocked = self._client._clock is not None and self._question.is_pattern
+        try:
+            async with asyncio.timeout(TICK_S if clocked else None):
+                await arrived.wait()
+        except TimeoutError:
+            self.advance()
+            return
+        arrived.clear()
+        self._take_waiting()
+        self._release()
+        ended = self._subscription._ended
+        if isinstance(ended, Closed):
+            self._ended = True
+        elif ended is not None and not self._found:
+            arrived.set()
+            raise ended
+
+    def _take_waiting(self) -> None:
+        for delivery in self._subscription.take_waiting():
+            self._queue.add(delivery.notification)
+
+    def _release(self) -> None:
+        released = self._queue.release()
+        if self._question.is_pattern:
+            answers = self._standing.advance(released, self._queue.watermark)
+        else:
+            answers = [each for key, event in released for each in self._standing.relations(event, key)]
+        self._found.extend(answer.notification for answer in answers)
+        self._queue.take_late()
+        for failure in self._standing.take_failures():
+            log.warning("a filter failed on the event %s: %s", failure.notification.id, failure.error)

@@ -1,0 +1,374 @@
+"""What a broker remembers over restarts: its log is the one place, and reading it again gives the state back.
+
+Three kinds of records: publications of its clients, arrivals from its neighbours, and changes of its state.
+Changes are gathered now and then: the whole state is written once more, between `Whole` and `Sealed`, so that
+what came before is not needed any longer. If the power fails in between, the changes before it still count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.errors import DamagedLog, LogFull
+from fairlead.log import Disk, Log, Reader
+from fairlead.log import Record as LogRecord
+
+__all__ = [
+    "ARRIVAL",
+    "PUBLICATION",
+    "STATE",
+    "Arrival",
+    "DurableSubscription",
+    "Ledger",
+    "Linked",
+    "State",
+    "Subscribed",
+    "Told",
+    "Unlinked",
+    "Unsubscribed",
+    "notification_in",
+]
+
+PUBLICATION, ARRIVAL, STATE = 1, 2, 3
+STATE_CURSOR: Final = "state"
+IDENTITY_FILE: Final = "identity"
+GATHERED_MIN: Final = 1_000
+"""Fewer changes than this are not worth being gathered."""
+REMEMBERED: Final = 100_000
+"""How many of the latest records are looked at for publications that may come again."""
+
+_ARRIVED: Final = struct.Struct("<QH")
+
+Heard: TypeAlias = tuple[str, str]
+
+
+class Subscribed(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber asks for this, from the record at `since` on."""
+
+    durable: str
+    id: str
+    filter: str
+    since: int
+
+
+class Unsubscribed(Struct, frozen=True, array_like=True, tag=True):
+    """It does not any longer; without an id, the subscriber is gone."""
+
+    durable: str
+    id: str
+
+
+class Told(Struct, frozen=True, array_like=True, tag=True):
+    """A neighbour has asked for more, or less."""
+
+    neighbour: str
+    added: list[Heard]
+    removed: list[Heard]
+    advertisements: bool
+
+
+class Linked(Struct, frozen=True, array_like=True, tag=True):
+    """A broker is a neighbour; `url` is where it is called, if this side calls."""
+
+    neighbour: str
+    url: str
+    log: str = ""
+    received: int = 0
+
+
+class Unlinked(Struct, frozen=True, array_like=True, tag=True):
+    """It is not any longer."""
+
+    neighbour: str
+
+
+class Whole(Struct, frozen=True, array_like=True, tag=True):
+    """What follows up to `Sealed` is the whole state."""
+
+
+class Sealed(Struct, frozen=True, array_like=True, tag=True):
+    """It is."""
+
+
+Change: TypeAlias = Subscribed | Unsubscribed | Told | Linked | Unlinked | Whole | Sealed
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Change)
+
+
+class Arrival(NamedTuple):
+    """A notification that a neighbour relayed, and where it stands in that one's log, counted from 1."""
+
+    neighbour: str
+    place: int
+    packed: bytes
+
+
+class DurableSubscription(NamedTuple):
+    """One subscription of a durable subscriber: its filter's text, and the first record it is about."""
+
+    filter: str
+    since: int
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """What is remembered of a neighbour."""
+
+    url: str = ""
+    log: str = ""
+    """Which log `received` is about."""
+    received: int = 0
+    """The last place of its log of which something arrived."""
+    safe: int = 0
+    """The last one of those that are safe here: so far it need not be sent again."""
+    subscriptions: dict[Heard, None] = field(default_factory=dict)
+    advertisements: dict[Heard, None] = field(default_factory=dict)
+
+    def told(self, *, advertisements: bool) -> dict[Heard, None]:
+        """What it asks for, or advertises."""
+        return self.advertisements if advertisements else self.subscriptions
+
+
+@dataclass(slots=True)
+class State:
+    """What a broker remembers."""
+
+    durables: dict[str, dict[str, DurableSubscription]] = field(default_factory=dict)
+    neighbours: dict[str, Neighbour] = field(default_factory=dict)
+
+    def apply(self, change: Change) -> None:
+        """Take one change in."""
+        match change:
+            case Subscribed(durable, id, filter, since):
+                self.durables.setdefault(durable, {})[id] = DurableSubscription(filter, since)
+            case Unsubscribed(durable, ""):
+                self.durables.pop(durable, None)
+            case Unsubscribed(durable, id):
+                self.durables.get(durable, {}).pop(id, None)
+            case Told(name, added, removed, advertisements):
+                told = self.neighbours.setdefault(name, Neighbour()).told(advertisements=advertisements)
+                for heard in removed:
+                    told.pop(heard, None)
+                told.update(dict.fromkeys(added))
+            case Linked(name, url, log, received):
+                neighbour = self.neighbours.setdefault(name, Neighbour())
+                if neighbour.log != log:
+                    neighbour.received = neighbour.safe = 0
+                neighbour.url, neighbour.log = url, log
+                neighbour.received = max(neighbour.received, received)
+            case Unlinked(name):
+                self.neighbours.pop(name, None)
+
+    def changes(self) -> Iterator[Change]:
+        """Changes that make this state of an empty one."""
+        for durable, subscriptions in self.durables.items():
+            for id, (filter, since) in subscriptions.items():
+                yield Subscribed(durable, id, filter, since)
+        for name, neighbour in self.neighbours.items():
+            yield Linked(name, neighbour.url, neighbour.log, neighbour.received)
+            for advertisements in (False, True):
+                for heard in neighbour.told(advertisements=advertisements):
+                    yield Told(name, [heard], [], advertisements)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.changes())
+
+
+class Ledger:
+    """The log of a broker, and the state that is in it. Offsets are the log's."""
+
+    def __init__(self, directory: str | os.PathLike[str], disk: Disk | None = None, **options: int) -> None:
+        self.directory, self.disk = os.fspath(directory), disk
+        self.log = Log(self.directory, disk=disk, **options)
+        self.identity = self._identity()
+        self.state = State()
+        self.publications: list[bytes] = []
+        """After opening: the latest publications, packed; whoever publishes one of them again is told so."""
+        self.content = 0
+        """The end of what has been appended; beyond it there are at most changes of cursors."""
+        self._changes = 0
+        """How many have been noted since they were gathered."""
+        self._unsafe: deque[tuple[int, Change]] = deque()
+        """Those that are not known to be safe."""
+        try:
+            self._recover()
+        except BaseException:
+            self.log.close()
+            raise
+        self.content = self.log.end
+        self._needed = min(self.log.cursors.values())
+        """The first record that some cursor needs that is safe."""
+        for neighbour in self.state.neighbours.values():
+            neighbour.safe = neighbour.received
+
+    def publications_of(self, packed: list[bytes], now: int) -> range:
+        """Append publications of a client, all or none."""
+        return self._append([(PUBLICATION, each) for each in packed], now)
+
+    def arrivals(self, neighbour: str, arrived: list[tuple[bytes, int]], now: int) -> range:
+        """Append what a neighbour relayed, notifications with their places in its log; all or none."""
+        name = neighbour.encode()
+        records = [(ARRIVAL, _ARRIVED.pack(place, len(name)) + name + packed) for packed, place in arrived]
+        offsets = self._append(records, now)
+        self.state.neighbours[neighbour].received = arrived[-1][1]
+        return offsets
+
+    def note(self, change: Change, now: int) -> int:
+        """Append a change, and let it take effect."""
+        offset = self._append([(STATE, _encoder.encode(change))], now).start
+        self.state.apply(change)
+        self._changes += 1
+        self._unsafe.append((offset, change))
+        return offset
+
+    def synced(self, synced: int) -> None:
+        """All below this offset is safe."""
+        while self._unsafe and self._unsafe[0][0] < synced:
+            self._unsafe.popleft()
+
+    def take_back(self, now: int) -> int:
+        """After LogFull: forget what has not been written; but changes have taken effect, and wait for room.
+
+        The offset returned is the first that is not in the log.
+        """
+        end = self.content = self.log.take_back()
+        self.synced(end)
+        again = [_before(end, change) for _, change in self._unsafe]
+        for change in again:
+            self.state.apply(change)
+        offsets = self._append([(STATE, _encoder.encode(each)) for each in again], now)
+        self._unsafe = deque(zip(offsets, again, strict=True))
+        return end
+
+    def _append(self, records: list[tuple[int, bytes]], now: int) -> range:
+        offsets = self.log.append_many(records, now)
+        self.content = offsets.stop
+        return offsets
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether gathering would make what has to be read on opening much shorter."""
+        return self._changes >= GATHERED_MIN and self._changes >= 2 * len(self.state)
+
+    def gather(self, now: int) -> None:
+        """Write the whole state anew; what is before it need not be kept for it."""
+        whole = [Whole(), *self.state.changes(), Sealed()]
+        offsets = self._append([(STATE, _encoder.encode(each)) for each in whole], now)
+        self.log.sync()  # the cursor must not be safe before what it points at
+        self.log.cursors[STATE_CURSOR] = offsets.start
+        self._changes = 0
+
+    def retain(self, now: int, *, seconds: float | None = None, max_bytes: int | None = None) -> int:
+        """Let go of what is old or too much and needed by nobody; the first offset that is still there."""
+        others = [offset for name, offset in self.log.cursors.items() if name != STATE_CURSOR]
+        if self.log.cursors[STATE_CURSOR] < min(others, default=self.log.end) - GATHERED_MIN:
+            with contextlib.suppress(LogFull):
+                self.gather(now)
+        needed = min(self.log.cursors.values())
+        try:
+            self.log.sync()
+        except LogFull:  # the cursors that are safe are older ones, and what they point at has to stay
+            needed = min(needed, self._needed)
+        else:
+            self._needed = needed
+        since = None if seconds is None else now - round(seconds * 1e6)
+        return self.log.retain(since=since, max_bytes=max_bytes, keep_from=needed)
+
+    def reader(self, offset: int, *kinds: int) -> Reader:
+        """A reader of what is safe, from an offset on."""
+        return Reader(self.directory, offset, kinds=kinds or None, places=self.log.places, disk=self.disk)
+
+    def close(self) -> None:
+        """Make all safe, and let others open the log."""
+        self.log.close()
+
+    def _recover(self) -> None:
+        if STATE_CURSOR not in self.log.cursors:
+            self.log.cursors[STATE_CURSOR] = self.log.first
+        begin = self.log.cursors[STATE_CURSOR]
+        latest = max(self.log.first, self.log.end - REMEMBERED)
+        pending: State | None = None
+        with self._all(min(begin, latest)) as reader:
+            for record in reader:
+                if record.kind == PUBLICATION and record.offset >= latest:
+                    self.publications.append(record.payload)
+                elif record.offset < begin:
+                    continue
+                elif record.kind == ARRIVAL:
+                    arrival = parse_arrival(record)
+                    neighbour = self.state.neighbours.get(arrival.neighbour)
+                    if neighbour is not None:
+                        neighbour.received = arrival.place
+                elif record.kind == STATE:
+                    self._changes += 1
+                    match change := parse_change(record):
+                        case Whole():
+                            pending = State()
+                        case Sealed():
+                            if pending is not None:
+                                self.state = pending
+                            pending, self._changes = None, 0
+                        case _:
+                            # To both: if it never comes to `Sealed`, what is noted after it counts all the same.
+                            self.state.apply(change)
+                            if pending is not None:
+                                pending.apply(change)
+
+    def _all(self, offset: int) -> Reader:
+        # What was written and not synced when the process was killed is in the log like all else.
+        self.log.sync()
+        return Reader(self.directory, offset, until=self.log.end, places=self.log.places, disk=self.disk)
+
+    def _identity(self) -> str:
+        """What tells this log from another one that is put in its place."""
+        if self.disk is not None:
+            return uuid.uuid5(uuid.NAMESPACE_URL, self.directory).hex
+        path = Path(self.directory, IDENTITY_FILE)
+        if not path.exists():
+            fresh = path.with_suffix(".new")
+            fresh.write_text(uuid.uuid4().hex, encoding="ascii")
+            with fresh.open("rb") as file:
+                os.fsync(file.fileno())
+            fresh.rename(path)
+            Disk().sync_directory(self.directory)
+        return path.read_text(encoding="ascii").strip()
+
+
+def _before(end: int, change: Change) -> Change:
+    """The change, as it is where the log ends here: what comes next comes after it."""
+    if isinstance(change, Subscribed) and change.since > end:
+        return msgspec.structs.replace(change, since=end)
+    return change
+
+
+def parse_change(record: LogRecord) -> Change:
+    """The change in a record."""
+    try:
+        change: Change = _decoder.decode(record.payload)
+    except msgspec.DecodeError as error:
+        raise DamagedLog(f"the record {record.offset} is no change of a broker's state: {error}") from None
+    return change
+
+
+def parse_arrival(record: LogRecord) -> Arrival:
+    """The notification in a record, and from where it came."""
+    place, length = _ARRIVED.unpack_from(record.payload)
+    start = _ARRIVED.size
+    return Arrival(record.payload[start : start + length].decode(), place, record.payload[start + length :])
+
+
+def notification_in(record: LogRecord) -> bytes:
+    """The packed notification in a record that has one."""
+    return record.payload if record.kind == PUBLICATION else parse_arrival(record).packed

@@ -1,0 +1,80 @@
+"""What one destination still has to get from the log, in the log's order: a neighbour, or a durable subscriber.
+
+An outbox that has caught up is live: it is handed notifications as they are dispatched. One that has not (its
+destination is away, or slow) is at an offset of the log, and reads on from there when there is room. So what waits
+for a destination takes no memory, however long it waits.
+
+The law: all records below `cursor` have been confirmed, or do not concern the destination.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.log import Reader
+
+__all__ = ["WINDOW", "Outbox"]
+
+WINDOW: Final = 4_096
+"""How many notifications may be under way to a destination without having been confirmed."""
+
+
+class Outbox:
+    """One destination's place in the log. `looked` is the first offset that it has not been asked about."""
+
+    __slots__ = ("_reader", "live", "looked", "unconfirmed", "window")
+
+    def __init__(self, cursor: int, window: int = WINDOW) -> None:
+        self.looked = cursor
+        self.window = window
+        self.live = False
+        self.unconfirmed: dict[int, None] = {}
+        self._reader: Reader | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may be sent."""
+        return len(self.unconfirmed) < self.window
+
+    def cursor(self, dispatched: int) -> int:
+        """From where it would go on if all were interrupted now; `dispatched` is the first offset that is not."""
+        if self.unconfirmed:
+            return next(iter(self.unconfirmed))
+        return dispatched if self.live else self.looked
+
+    def fall_behind(self, offset: int) -> None:
+        """It could not take the record at this offset, and will read on from there."""
+        self.live = False
+        self.looked = offset
+
+    def detach(self, dispatched: int) -> None:
+        """The destination is away: what it has not confirmed is sent again when it is back."""
+        self.fall_behind(self.cursor(dispatched))
+        self.unconfirmed.clear()
+        self.close()
+
+    def confirm(self, offset: int) -> bool:
+        """One is dealt with; whether it was under way."""
+        return self.unconfirmed.pop(offset, self) is None
+
+    def confirm_through(self, offset: int) -> None:
+        """All up to this one are dealt with."""
+        for each in list(self.unconfirmed):
+            if each > offset:
+                break
+            del self.unconfirmed[each]
+        if not self.live:
+            self.looked = max(self.looked, offset + 1)
+
+    def reader(self, opened: Reader | None = None) -> Reader | None:
+        """The reader that it reads on with; it is kept open, unless another one is given."""
+        if opened is not None:
+            self.close()
+            self._reader = opened
+        return self._reader
+
+    def close(self) -> None:
+        """Let go of the reader."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

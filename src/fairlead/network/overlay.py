@@ -1,0 +1,214 @@
+"""The file of a whole network on one machine: which brokers there are, and which are linked.
+
+    links = [["hub", "east"], ["hub", "west"]]
+
+    [brokers]
+    hub = 7400
+    east = 7401
+    west = 0          # a port is chosen when the network starts
+
+The links make a tree: between any two brokers there is one way, so that what is published comes once. Of two
+neighbours, the one that is farther from the first broker of the file calls the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from fairlead.configuration import Format, Key, Reading, Wrong, all_of, count, expected, flag, read_toml, text
+from fairlead.errors import NetworkError
+from fairlead.network.settings import (
+    BROKER_FILE,
+    COMMON,
+    Address,
+    BrokerSettings,
+    common_settings,
+    under,
+)
+from fairlead.overlay import Topology
+
+__all__ = ["OVERLAY_FILE", "Overlay", "free_ports", "overlay_from", "read_overlay"]
+
+Link: TypeAlias = tuple[str, str]
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A broker's name is also that of its log's directory."""
+
+
+def _pairs(given: Any) -> tuple[Link, ...]:
+    if not isinstance(given, list):
+        raise expected('a list of pairs, such as [["hub", "east"]]', given)
+    for each in given:
+        if not isinstance(each, list) or len(each) != 2 or not all(isinstance(end, str) for end in each):
+            raise expected("a pair of brokers' names", each)
+    return tuple((a, b) for a, b in given)
+
+
+_port: Final = count(0, 65_535)
+
+OVERLAY_FILE: Final[Format] = {
+    "": {
+        "host": Key(text, "where all of them listen", "127.0.0.1"),
+        "data": Key(text, "the directory that holds a directory for each broker's log", "fairlead-data"),
+        "memory": Key(flag, "they keep no logs, and nothing is durable", False),
+        "links": Key(_pairs, "which brokers are neighbours: pairs of names", ()),
+    },
+    "brokers": {
+        "port": Key(_port, "where it listens; 0: one is chosen", 0),
+        "http": Key(_port, "where it serves HTTP", None, "nowhere"),
+    },
+    **{name: BROKER_FILE[name] for name in COMMON},
+}
+"""`topology.toml`. `[brokers]` has a line `name = port` for each broker, or `name = { port = …, http = … }`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Brokers that make a tree; ports that are 0 are chosen when they are run."""
+
+    brokers: tuple[BrokerSettings, ...]
+    topology: Topology
+
+    def broker(self, name: str, ports: Mapping[str, int] | None = None) -> BrokerSettings:
+        """How one of them is run, where ports have been chosen: with whom it is linked, and whom it calls."""
+        known = {each.name: each for each in self.brokers}
+        if name not in known:
+            raise NetworkError(f"there is no broker {name!r}", hint=f"there are {', '.join(known)}")
+        chosen = {
+            each.name: each.listen._replace(port=(ports or {}).get(each.name, each.listen.port))
+            for each in self.brokers
+        }
+        called = self.topology.spanning_tree(self.topology.brokers[0])[name]
+        if called is not None and not chosen[called].port:
+            raise NetworkError(
+                f"where {called!r} listens is not known: its port is chosen when the network starts",
+                hint="give it a port in the file",
+            )
+        return replace(
+            known[name],
+            listen=chosen[name],
+            links=() if called is None else (str(chosen[called]),),
+            neighbours=self.topology.neighbours(name),
+        )
+
+
+def free_ports(overlay: Overlay) -> dict[str, int]:
+    """A free port for each broker that has none. (Held all at once, so that they are different ones.)"""
+    with contextlib.ExitStack() as held:
+        ports = {}
+        for broker in overlay.brokers:
+            if not broker.listen.port:
+                family = socket.AF_INET6 if ":" in broker.listen.host else socket.AF_INET
+                probe = held.enter_context(socket.socket(family))
+                try:
+                    probe.bind((broker.listen.host, 0))
+                except OSError as error:
+                    raise NetworkError(f"cannot listen at {broker.listen.host}: {error.strerror}") from None
+                ports[broker.name] = probe.getsockname()[1]
+        return ports
+
+
+# -- the file --------------------------------------------------------------------------------------------------
+
+
+def read_overlay(path: str | Path) -> Overlay:
+    """What the file of a network says; NetworkError names all that is wrong."""
+    given = read_toml(path, NetworkError, "see docs/network.md for the file's form")
+    return overlay_from(given, str(path), Path(path).parent)
+
+
+def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None = None) -> Overlay:
+    """What the tables of such a file say; paths are relative to `directory`."""
+    reading = Reading(OVERLAY_FILE)
+    top = reading.top(given)
+    common = common_settings(reading, given, directory)
+    tables = _brokers(reading, given.get("brokers"))
+    if top["memory"] and "data" in given:
+        reading.wrong("", "memory", "brokers without logs have no directory for them: leave out one of both")
+    if "" not in reading.unsound and tables:
+        for problem in _not_a_tree(list(tables), top["links"]):
+            reading.wrong("", "links", problem)
+    if reading.problems:
+        raise all_of(reading.problems, source, NetworkError)
+    data = under(directory, top["data"])
+    brokers = tuple(
+        replace(
+            common,
+            name=name,
+            listen=Address(top["host"], table["port"], "tls" in given),
+            data=None if top["memory"] else str(Path(str(data)) / name),
+            http=None if table["http"] is None else Address(top["host"], table["http"]),
+        )
+        for name, table in tables.items()
+    )
+    return Overlay(brokers, Topology.explicit(top["links"], tables))
+
+
+def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(given, Mapping) or not given:
+        problem = "the table is missing: a line `name = port` for each broker"
+        reading.wrong("brokers", "[brokers]", problem if given is None else "there are no brokers in it")
+        return {}
+    tables = {}
+    for name, each in given.items():
+        if not NAME.fullmatch(name):
+            reading.wrong("brokers", f"[brokers] {name!r}", "letters, digits, '.', '-' and '_' make a name")
+        if isinstance(each, Mapping):
+            tables[name] = reading.table("brokers", each, f"[brokers] {name}:")
+            continue
+        tables[name] = reading.table("brokers", {})
+        try:
+            tables[name]["port"] = _port(each)
+        except Wrong as wrong:
+            reading.wrong("brokers", f"[brokers] {name}", str(wrong))
+    taken = Counter(port for table in tables.values() for port in table.values() if port)
+    for port, times in taken.items():
+        if times > 1:
+            names = [name for name, table in tables.items() if port in table.values()]
+            reading.wrong("brokers", "[brokers]", f"{' and '.join(names)} cannot both listen at port {port}")
+    return tables
+
+
+def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:
+    """What is wrong with the links, each in a sentence: nothing where they make a tree of the brokers."""
+    problems = []
+    pieces: dict[str, dict[str, list[str]]] = {name: {name: [name]} for name in brokers}
+    for a, b in links:
+        unknown = [name for name in (a, b) if name not in pieces]
+        if unknown:
+            problems += [f"{a} - {b}: there is no broker {name!r}" for name in dict.fromkeys(unknown)]
+        elif a == b:
+            problems.append(f"{a} - {b}: a broker is not linked to itself")
+        elif b in pieces[a]:
+            problems.append(f"they make a circle: {' - '.join([*_way(pieces[a], a, b), a])}")
+        else:
+            joined = {**pieces[a], **pieces[b]}
+            joined[a], joined[b] = [*joined[a], b], [*joined[b], a]
+            for name in joined:
+                pieces[name] = joined
+    if not problems and len(pieces[brokers[0]]) < len(brokers):
+        apart = [name for name in brokers if name not in pieces[brokers[0]]]
+        problems.append(f"the network is in pieces: no way leads from {brokers[0]} to {', '.join(apart)}")
+    return problems
+
+
+def _way(piece: Mapping[str, Sequence[str]], a: str, b: str) -> list[str]:
+    """The brokers on the way from a to b, in a tree in which each is listed with its neighbours."""
+    before = {a: a}
+    ahead = [a]
+    for each in ahead:
+        for neighbour in piece[each]:
+            if neighbour not in before:
+                before[neighbour] = each
+                ahead.append(neighbour)
+    way = [b]
+    while way[-1] != a:
+        way.append(before[way[-1]])
+    return way[::-1]

@@ -1,0 +1,59 @@
+"""A broker as a process: it runs until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+from fairlead.network.server import Server, run
+from fairlead.network.settings import BrokerSettings
+
+__all__ = ["Beside", "serve"]
+
+T = TypeVar("T")
+Beside: TypeAlias = Callable[[Server], contextlib.AbstractAsyncContextManager[T]]
+"""What runs beside a broker, on its loop: entered when it has been started, left before it stops."""
+
+
+def serve(
+    settings: BrokerSettings,
+    ready: Callable[[Server, T | None], None],
+    *,
+    beside: Beside[T] | None = None,
+    lifeline: bool = False,
+) -> None:
+    """Run a broker until SIGINT or SIGTERM, and with a lifeline until standard input ends.
+
+    `ready` is called when it listens, with what runs beside it. A lifeline is for whoever starts brokers as its
+    children: they end with it, however it ends.
+    """
+    stop = asyncio.Event()
+    started: list[Server] = []
+
+    def begun(server: Server) -> None:
+        # Before anybody is told that it runs: from then on it may be told to stop.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            server.loop.add_signal_handler(number, stop.set)
+        if lifeline:
+            threading.Thread(target=_hold, args=(server.loop, stop), daemon=True).start()
+        started.append(server)
+
+    async def stopped() -> None:
+        [server] = started
+        async with contextlib.AsyncExitStack() as stack:
+            ready(server, None if beside is None else await stack.enter_async_context(beside(server)))
+            await stop.wait()
+
+    run(settings, begun, stopped)
+
+
+def _hold(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    while os.read(0, 4_096):
+        pass
+    with contextlib.suppress(RuntimeError):  # the loop is closed: the broker has stopped already
+        loop.call_soon_threadsafe(stop.set)

@@ -1,0 +1,415 @@
+"""Sockets, timers and the disk: drives a node.
+
+One event loop does everything but syncing the log, which a thread does: while the disk is busy, more comes in,
+and the next sync makes all of it safe at once (group commit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
+
+from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
+from fairlead.network import wire
+from fairlead.network.contexts import client_context, server_context
+from fairlead.network.ledger import Ledger
+from fairlead.network.node import Node
+from fairlead.network.sessions import Session
+from fairlead.network.settings import Address, BrokerSettings
+
+__all__ = ["Server", "run"]
+
+log: Final = logging.getLogger(__name__)
+
+HELLO_S: Final = 10.0
+"""How long a new connection may take to say who it is."""
+SILENT_S: Final = 15.0
+"""After so long without a word from a neighbour its connection counts as dead; it is asked at a third of that."""
+HOUSEKEEPING_S: Final = 0.25
+ROOM_S: Final = 0.1
+"""How long after the disk was full it is tried again."""
+SAVE_S: Final = 1.0
+RETAIN_S: Final = 10.0
+BACKOFF_S: Final = (0.05, 5.0)
+EVERYWHERE: Final = ("0.0.0.0", "::")
+
+
+def micros() -> int:
+    """Now, in microseconds since 1970."""
+    return time.time_ns() // 1_000
+
+
+class Connection(asyncio.Protocol):
+    """One socket, on either side."""
+
+    def __init__(self, server: Server, url: str = "") -> None:
+        self.server, self.url = server, url
+        self.session: Session | None = None
+        self.heard = server.loop.time()
+        self.closed: asyncio.Future[None] = server.loop.create_future()
+        self.reason = ""
+        self._frames = wire.Frames(server.node.limits.frame_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    # -- what the node asks of its peer --
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def buffered(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """End it without waiting for what was written."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- what the loop says --
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = made = cast(asyncio.Transport, transport)  # uvloop's are no subclasses
+        made.set_write_buffer_limits(high=self.server.node.limits.buffer_bytes // 2)
+        self.server.connections.add(self)
+        self._deadline = self.server.loop.call_later(HELLO_S, self._too_late)
+        if self.url:
+            self.write(wire.control(self.server.node.hello(self.server.node.calls.get(self.url, ""))))
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = self.server.loop.time()
+        frames = self._frames.feed(data)
+        if self.session is None:
+            try:
+                first = next(frames, None)
+                if first is None:
+                    return
+                self.session = self._introduced(*first)
+            except FairleadError as error:
+                self._bye(str(error))
+                return
+            if self.session is None:
+                return
+            if self._deadline is not None:
+                self._deadline.cancel()
+        self.server.node.receive(self.session, frames, micros())
+        self.server.schedule()
+
+    def _introduced(self, kind: int, payload: bytes) -> Session | None:
+        if kind != wire.CONTROL:
+            raise ProtocolError("a connection begins with Hello")
+        node = self.server.node
+        match wire.parse_control(payload):
+            case wire.Hello() as hello if not self.url:
+                return node.greet(self, replace(hello, url=self._seen_from_here(hello.url)))
+            case wire.Welcome() as welcome if self.url:
+                return node.welcomed(self, self.url, welcome, micros())
+            case wire.Bye(reason):
+                self.reason = reason
+                self.close()
+                return None
+            case _:
+                raise ProtocolError("a connection begins with Hello")
+
+    def _seen_from_here(self, url: str) -> str:
+        """Where a broker that called can be called: one that listens everywhere does so where it called from."""
+        if not url or self._transport is None:
+            return url
+        address = Address.parse(url)
+        if address.host not in EVERYWHERE:
+            return url
+        return str(address._replace(host=self._transport.get_extra_info("peername")[0]))
+
+    def _too_late(self) -> None:
+        self._bye("nobody said hello")
+
+    def _bye(self, reason: str) -> None:
+        self.reason = reason
+        self.write(wire.control(wire.Bye(reason)))
+        self.close()
+
+    def resume_writing(self) -> None:
+        if self.session is not None and not self.session.ended:
+            self.server.node.drained(self.session)
+            self.server.schedule()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server.connections.discard(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self.session is not None:
+            self.server.node.lost(self.session)
+            self.server.schedule()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+class Server:
+    """A running broker. `start` and `stop` it on an event loop; `port` is where it listens."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self.connections: set[Connection] = set()
+        self.node: Node
+        self.loop: asyncio.AbstractEventLoop
+        self.failure: asyncio.Future[FairleadError]
+        """Done when the broker cannot go on, and why."""
+        self._listening: asyncio.Server | None = None
+        self._scheduled = False
+        self._full = False
+        self._syncing: asyncio.Future[int] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._stopped = False
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        assert self._listening is not None
+        port: int = self._listening.sockets[0].getsockname()[1]
+        return port
+
+    @property
+    def url(self) -> str:
+        """Where it can be called."""
+        return str(self.settings.listen._replace(port=self.port))
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether new connections are taken."""
+        return self._listening is not None and self._listening.is_serving()
+
+    async def start(self) -> None:
+        """Open the log, listen, and call the neighbours; NetworkError if that cannot be."""
+        self.loop = asyncio.get_running_loop()
+        self.failure = self.loop.create_future()
+        settings = self.settings
+        context = None if settings.tls is None else server_context(settings.tls)
+        ledger = None if settings.data is None else Ledger(settings.data)
+        try:
+            self.node = Node(settings.broker(), ledger, settings.limits, life=uuid.uuid4().hex, now=micros())
+            self._listening = await self.loop.create_server(
+                lambda: Connection(self),
+                settings.listen.host,
+                settings.listen.port,
+                ssl=context,
+                backlog=1_024,
+            )
+        except OSError as error:
+            if ledger is not None:
+                ledger.close()
+            if isinstance(error, FairleadError):
+                raise
+            raise NetworkError(f"cannot listen at {settings.listen}: {error.strerror or error}") from None
+        self.node.url = self.url
+        if settings.neighbours is not None:
+            self.node.keep_links(settings.neighbours, micros())
+        for url in settings.links:
+            self.node.calls.setdefault(url, "")
+        self.node.on_calls = self._dial_all
+        self._dial_all()
+        self._begin(self._housekeeping())
+
+    async def stop(self) -> None:
+        """Say goodbye, make all safe, and close."""
+        self._stopped = True
+        for task in [*self._dialling.values(), *self._tasks]:
+            task.cancel()
+        if self._listening is not None:
+            self._listening.close()
+        if self._syncing is not None:
+            with contextlib.suppress(FairleadError):
+                await self._syncing
+        connections = list(self.connections)
+        with contextlib.suppress(FairleadError):
+            self.node.close(micros())
+        for connection in connections:
+            connection.close()
+        if connections:
+            await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
+        for connection in list(self.connections):
+            connection.abort()
+
+    # -- the node's work ---------------------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """Send what is to be sent, and sync what has to be, once this round of reading is over."""
+        if not self._scheduled and not self._stopped:
+            self._scheduled = True
+            self.loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        self._scheduled = False
+        if self._stopped:
+            return
+        self.node.flush()
+        if self.node.dirty:
+            self.schedule()
+        if self.node.wants_sync and self._syncing is None and self.node.ledger is not None and not self._full:
+            self._syncing = self.loop.run_in_executor(None, self.node.ledger.log.sync)
+            self._syncing.add_done_callback(self._synced)
+
+    def _synced(self, done: asyncio.Future[int]) -> None:
+        self._syncing = None
+        error = done.exception()
+        if error is None:
+            self.node.synced(done.result())
+        elif isinstance(error, LogFull):
+            log.error("%s", error)
+            self.node.log_is_full(error, micros())
+            self._full = True
+            self.loop.call_later(ROOM_S, self._look_for_room)
+        else:
+            self._fail(error)
+            return
+        self.schedule()
+
+    def _look_for_room(self) -> None:
+        self._full = False
+        self.schedule()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failure.done():
+            wrapped = (
+                error if isinstance(error, FairleadError) else LogFailed(f"the log cannot go on: {error}")
+            )
+            self.failure.set_result(wrapped)
+
+    async def _housekeeping(self) -> None:
+        saved = retained = self.loop.time()
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            now = self.loop.time()
+            self.node.tick(micros())
+            for connection in list(self.connections):
+                self._look_after(connection, now)
+            ledger = self.node.ledger
+            if ledger is not None and now - saved >= SAVE_S and self._syncing is None:
+                saved = now
+                try:
+                    self.node.save(micros())
+                    if ledger.log.cursors.changed and not self.node.wants_sync:
+                        self._syncing = self.loop.run_in_executor(None, ledger.log.sync)
+                        self._syncing.add_done_callback(self._synced)
+                    if now - retained >= RETAIN_S:
+                        retained = now
+                        self._retain(ledger)
+                except LogFull as error:
+                    log.error("%s", error)
+            self.schedule()
+
+    def _retain(self, ledger: Ledger) -> None:
+        settings = self.settings
+        if settings.keep_seconds is not None or settings.keep_bytes is not None:
+            ledger.retain(micros(), seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
+
+    def _look_after(self, connection: Connection, now: float) -> None:
+        silent = now - connection.heard
+        session = connection.session
+        if session is None or session.ended:
+            return
+        if connection.url or type(session).__name__ == "LinkSession":
+            if silent > SILENT_S:
+                log.warning("no word from %s for %.0f s", session.name, silent)
+                connection.abort()
+            elif silent > SILENT_S / 3:
+                session.tell(wire.Ping())
+
+    # -- links -------------------------------------------------------------------------------------------------
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _dial_all(self) -> None:
+        for url in self.node.calls:
+            if url not in self._dialling:
+                self._dialling[url] = self._begin(self._dial(url))
+        for url in list(self._dialling):
+            if url not in self.node.calls:
+                self._dialling.pop(url).cancel()
+
+    async def _dial(self, url: str) -> None:
+        """Call a broker, again and again, and stay connected."""
+        least, most = BACKOFF_S
+        wait = least
+        while True:
+            name = self.node.calls.get(url, "")
+            link = self.node.links.get(name)
+            if link is not None and link.session is not None:
+                await asyncio.sleep(least)  # it has called
+                continue
+            try:
+                address = Address.parse(url)
+                context = client_context(self.settings.tls) if address.secure else None
+                _, connection = await self.loop.create_connection(
+                    lambda: Connection(self, url), address.host, address.port, ssl=context
+                )
+                await connection.closed
+                if connection.session is not None:
+                    wait = least
+                elif connection.reason:
+                    log.warning("%s: %s", url, connection.reason)
+            except (OSError, FairleadError) as error:
+                log.debug("%s cannot be reached: %s", url, error)
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+            wait = min(2 * wait, most)
+
+
+def run(
+    settings: BrokerSettings, ready: Callable[[Server], None], stopped: Callable[[], Coroutine[Any, Any, Any]]
+) -> None:
+    """Run a broker until `stopped` returns; `ready` is called when it listens."""
+
+    async def main() -> None:
+        server = Server(settings)
+        await server.start()
+        try:
+            ready(server)
+            stop = asyncio.ensure_future(stopped())
+            await asyncio.wait([stop, server.failure], return_when=asyncio.FIRST_COMPLETED)
+            if server.failure.done():
+                stop.cancel()
+                await asyncio.wait([stop])
+                raise server.failure.result()
+            stop.result()
+        finally:
+            await server.stop()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(main())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

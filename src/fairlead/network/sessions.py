@@ -1,0 +1,298 @@
+"""Connections that have introduced themselves, and the destinations behind them.
+
+A session is a connection; it ends. A destination (`Durable`, `Link`) is whom notifications are for; it has a
+session while it is connected, and an outbox always.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from fairlead.filters.filter import Filter
+from fairlead.model import Notification
+from fairlead.network import wire
+from fairlead.network.outbox import Outbox
+from fairlead.network.settings import DISCONNECT, DROP
+
+if TYPE_CHECKING:
+    from fairlead.network.node import Node
+
+__all__ = [
+    "NO_OFFSET",
+    "ClientSession",
+    "Counters",
+    "Durable",
+    "Link",
+    "LinkSession",
+    "Peer",
+    "Session",
+    "Stop",
+]
+
+NO_OFFSET: Final = -1
+"""Of a notification that is in no log."""
+HEADS_MAX: Final = 256
+
+
+class Peer(Protocol):
+    """The other end of a connection, as the one who drives the node sees it."""
+
+    def write(self, data: bytes) -> None:
+        """Send, some time."""
+
+    def buffered(self) -> int:
+        """How many bytes have been written and not sent."""
+
+    def close(self) -> None:
+        """End the connection when what was written has been sent."""
+
+    def pause(self) -> None:
+        """Read nothing more from it, for now."""
+
+    def resume(self) -> None:
+        """Read from it again."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a node has done, since it was started."""
+
+    published: int = 0
+    delivered: int = 0
+    relayed: int = 0
+    received: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    dropped: int = 0
+    rejected: int = 0
+
+
+# -- sessions ------------------------------------------------------------------------------------------------
+
+
+class Session:
+    """One connection that has introduced itself."""
+
+    def __init__(self, node: Node, peer: Peer, name: str) -> None:
+        self.node, self.peer, self.name = node, peer, name
+        self.out: list[bytes] = []
+        self.waiting = 0
+        """Bytes that are on their way out, roughly: exact after each flush."""
+        self.numbered = 0
+        """The last number that is to be answered when the log is safe."""
+        self.answered = 0
+        self.starved = False
+        """Whether something could not be sent because it was full."""
+        self.ended = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing should be sent for now."""
+        if self.waiting <= self.node.limits.buffer_bytes:
+            return False
+        self.flush()
+        self.starved = self.waiting > self.node.limits.buffer_bytes
+        return self.starved
+
+    def flush(self) -> None:
+        """Hand out what is to be sent."""
+        if self.out and not self.ended:
+            self.peer.write(b"".join(self.out))
+            self.out.clear()
+            self.waiting = self.peer.buffered()
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame with the next flush."""
+        if not self.out:
+            self.node.dirty.append(self)
+        self.out.append(frame)
+        self.waiting += len(frame)
+
+    def tell(self, message: wire.Control) -> None:
+        """Send a message with the next flush."""
+        self.send(wire.control(message))
+
+    def stored(self) -> None:
+        """All up to `numbered` is safe."""
+        raise NotImplementedError
+
+    def end(self, reason: str) -> None:
+        """Say goodbye."""
+        if not self.ended:
+            self.tell(wire.Bye(reason))
+            self.node.lost(self)
+
+
+class ClientSession(Session):
+    """A connected client."""
+
+    def __init__(self, node: Node, peer: Peer, name: str, policy: str) -> None:
+        super().__init__(node, peer, name)
+        self.policy = policy or DROP
+        self.client = f"c:{name}"
+        """What the broker calls it."""
+        self.durables: dict[str, Durable] = {}
+        self.listens: dict[str, tuple[Filter, bool]] = {}
+        self.backlog: deque[bytes] = deque()
+        self.dropped = 0
+
+    def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:
+        """Deliver to a subscription that is not durable."""
+        self.node.counters.delivered += 1
+        size = len(packed)
+        head = stop.heads.get(size) or stop.head_of(size)
+        if self.backlog or self.is_full:
+            self._keep_back(head + packed)
+            return
+        if not self.out:
+            self.node.dirty.append(self)
+        self.out += (head, packed)
+        self.waiting += size
+
+    def _keep_back(self, frame: bytes) -> None:
+        """The client is slow."""
+        if self.ended:
+            return
+        self.starved = True
+        self.backlog.append(frame)
+        if len(self.backlog) <= self.node.limits.queue:
+            return
+        if self.policy == DROP:
+            self.backlog.popleft()
+            self.dropped += 1
+            self.node.counters.dropped += 1
+        elif self.policy == DISCONNECT:
+            self.backlog.clear()
+            self.end(f"too slow: more than {self.node.limits.queue:,} notifications were waiting")
+        else:
+            self.node.block(self)
+
+    def drained(self) -> None:
+        """There is room again."""
+        while self.backlog and not self.is_full:
+            if self.dropped:
+                # What is missing is missing before what comes now.
+                self.tell(wire.Dropped(self.dropped))
+                self.dropped = 0
+            self.send(self.backlog.popleft())
+        if not self.backlog:
+            self.node.unblock(self)
+
+    def stored(self) -> None:
+        if self.numbered > self.answered:
+            self.answered = self.numbered
+            self.send(wire.stored(self.numbered))
+
+
+class LinkSession(Session):
+    """A connection to a neighbour. `opened` says whether this side called."""
+
+    def __init__(self, node: Node, peer: Peer, name: str, life: str, *, opened: bool, url: str = "") -> None:
+        super().__init__(node, peer, name)
+        self.life, self.opened, self.url = life, opened, url
+
+    def stored(self) -> None:
+        if self.numbered > self.answered:
+            self.answered = self.numbered
+            self.tell(wire.Received(self.numbered))
+
+
+# -- destinations --------------------------------------------------------------------------------------------
+
+
+class Durable(Outbox):
+    """A durable subscriber, whether or not a client is there for it."""
+
+    __slots__ = ("client", "ends", "name", "node", "session", "subscriptions")
+
+    def __init__(self, node: Node, name: str, cursor: int, *, ends: bool = False) -> None:
+        super().__init__(cursor, node.limits.window)
+        self.node, self.name = node, name
+        self.client = f"d:{name}"
+        self.ends = ends
+        """Whether it ends with its session: so one can subscribe to the past without being durable."""
+        self.session: ClientSession | None = None
+        self.subscriptions: dict[str, tuple[Filter, int]] = {}
+
+    def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:
+        """Deliver what is dispatched now."""
+        session = self.session
+        if not self.live or session is None:
+            return
+        if offset != NO_OFFSET:
+            if not self.has_room or session.is_full:
+                self.fall_behind(offset)
+                return
+            self.unconfirmed[offset] = None
+        self.node.counters.delivered += 1
+        session.send(wire.deliver(offset + 1, stop.ids, packed))
+
+    def take_back(self, end: int) -> None:
+        """The log ends before what it was thought to: what comes next is for this subscriber all the same."""
+        self.looked = min(self.looked, end)
+        for id, (filter, since) in self.subscriptions.items():
+            self.subscriptions[id] = (filter, min(since, end))
+
+    def head_for(self, notification: Notification, offset: int) -> bytes | None:
+        """How a record is delivered; None if it does not concern this subscriber."""
+        ids = tuple(
+            sorted(
+                id
+                for id, (filter, since) in self.subscriptions.items()
+                if offset >= since and filter.matches(notification)
+            )
+        )
+        return wire.deliver_head(ids) if ids else None
+
+
+class Stop:
+    """A destination on a notification's way, and for which of its subscriptions the notification is."""
+
+    __slots__ = ("heads", "ids", "target")
+
+    def __init__(self, target: ClientSession | Durable, ids: bytes) -> None:
+        self.target, self.ids = target, ids
+        self.heads: dict[int, bytes] = {}
+        """What stands before a best-effort delivery's notification, by the length of that."""
+
+    def head_of(self, size: int) -> bytes:
+        """What stands before a notification of this length."""
+        if len(self.heads) >= HEADS_MAX:
+            self.heads.clear()
+        head = self.heads[size] = wire.deliver_before(self.ids, size)
+        return head
+
+
+class Link(Outbox):
+    """What a neighbour has to get. It is `ready` when it has said what it asks for on this connection."""
+
+    __slots__ = ("introduced", "name", "node", "probe", "ready", "session")
+
+    def __init__(self, node: Node, name: str, cursor: int) -> None:
+        super().__init__(cursor, node.limits.link_window)
+        self.node, self.name = node, name
+        self.session: LinkSession | None = None
+        self.ready = self.introduced = False
+        self.probe: tuple[str, int] | None = None
+        """The fence that tells whether it closes a circle, while that is not known."""
+
+    def relay(self, offset: int, packed: bytes) -> None:
+        """Relay what is dispatched now."""
+        session = self.session
+        if session is None or not self.ready or not self.live:
+            if offset == NO_OFFSET:
+                self.node.counters.dropped += 1
+            return
+        if offset == NO_OFFSET:
+            if session.is_full:
+                self.node.counters.dropped += 1
+                return
+        elif not self.has_room or session.is_full:
+            self.fall_behind(offset)
+            return
+        else:
+            self.unconfirmed[offset] = None
+        self.node.counters.relayed += 1
+        session.send(wire.relay(offset + 1, packed))

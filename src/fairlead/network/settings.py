@@ -1,0 +1,239 @@
+"""What a broker is run with, and the file that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead.broker import Broker, Settings
+from fairlead.configuration import (
+    Format,
+    Key,
+    Reading,
+    Wrong,
+    all_of,
+    count,
+    expected,
+    flag,
+    one_of,
+    read_toml,
+    text,
+    texts,
+)
+from fairlead.correlation.patterns.durations import duration_of
+from fairlead.errors import FairleadError, NetworkError
+from fairlead.network.addresses import PORT, Address, Tls
+from fairlead.network.outbox import WINDOW
+from fairlead.network.wire import FRAME_MAX
+from fairlead.routing import STRATEGIES
+
+__all__ = [
+    "BLOCK",
+    "BROKER_FILE",
+    "COMMON",
+    "DISCONNECT",
+    "DROP",
+    "POLICIES",
+    "PORT",
+    "Address",
+    "BrokerSettings",
+    "Limits",
+    "Tls",
+    "common_settings",
+    "read_settings",
+    "settings_from",
+    "under",
+]
+
+BLOCK, DROP, DISCONNECT = POLICIES = ("block", "drop", "disconnect")
+"""What happens when a client is slow: nobody may publish, the oldest are left out and counted, it has to go."""
+HERE: Final = Address("127.0.0.1", PORT)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a broker takes on."""
+
+    clients: int = 20_000
+    frame_bytes: int = FRAME_MAX
+    buffer_bytes: int = 1 << 20
+    queue: int = 10_000
+    window: int = WINDOW
+    link_window: int = 4 * WINDOW
+    texts: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """All that a broker is run with."""
+
+    name: str = "broker"
+    listen: Address = HERE
+    data: str | None = "fairlead-data"
+    """The directory of its log; None: it keeps none."""
+    links: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] | None = None
+    """Whom it is linked to, where all links are known: others it was linked to before are forgotten."""
+    algorithm: str = "covering"
+    imperfection: float = 0.1
+    advertisements: str | None = None
+    keep_seconds: float | None = None
+    keep_bytes: int | None = None
+    limits: Limits = Limits()
+    tls: Tls | None = None
+    http: Address | None = None
+
+    def broker(self) -> Broker:
+        """The state machine, as it is set here."""
+        strategy = STRATEGIES[self.algorithm](self.imperfection)
+        advertisements = (
+            None if self.advertisements is None else STRATEGIES[self.advertisements](self.imperfection)
+        )
+        return Broker(self.name, Settings(strategy, advertisements))
+
+
+# -- the file --------------------------------------------------------------------------------------------------
+
+
+def _address(given: Any) -> Address:
+    try:
+        return Address.parse(text(given))
+    except FairleadError as error:
+        raise Wrong(str(error)) from None
+
+
+def _addresses(given: Any) -> tuple[str, ...]:
+    return tuple(str(_address(each)) for each in texts(given))
+
+
+def _seconds(given: Any) -> float:
+    try:
+        return duration_of(given) / 1e6
+    except (FairleadError, TypeError) as error:
+        raise Wrong(str(error)) from None
+
+
+def _share(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise expected("a number from 0 to 1", given)
+    if not 0 <= given <= 1:
+        raise Wrong(f"a number from 0 to 1 was expected, not {given}")
+    return float(given)
+
+
+BYTES_MAX: Final = 1 << 50
+
+BROKER_FILE: Final[Format] = {
+    "": {
+        "name": Key(text, "what the broker is called; no two of a network have one name", "broker"),
+        "listen": Key(_address, "where it listens", HERE, f"127.0.0.1:{PORT}"),
+        "data": Key(text, "the directory of its log", "fairlead-data"),
+        "memory": Key(flag, "it keeps no log, and nothing is durable", False),
+        "links": Key(_addresses, "the brokers it calls, and stays linked to", ()),
+    },
+    "routing": {
+        "algorithm": Key(one_of(*STRATEGIES), "how subscriptions travel between brokers", "covering"),
+        "imperfection": Key(_share, "how much more than asked for imperfect merging may let in", 0.1),
+        "advertisements": Key(
+            one_of(*STRATEGIES), "how advertisements travel; if it is set, who publishes has to advertise"
+        ),
+    },
+    "retention": {
+        "time": Key(
+            _seconds, "how long records are kept, at least, for those who ask for the past", None, "for ever"
+        ),
+        "bytes": Key(
+            count(1 << 20, BYTES_MAX), "how large the log may grow before old records go", None, "no limit"
+        ),
+    },
+    "limits": {
+        "clients": Key(count(1, 1_000_000), "how many clients may be connected", 20_000),
+        "frame_bytes": Key(count(1 << 10, 1 << 24), "the longest frame that is taken", FRAME_MAX),
+        "buffer_bytes": Key(
+            count(1 << 12, 1 << 30),
+            "how much may be under way to one connection before it counts as slow",
+            1 << 20,
+        ),
+        "queue": Key(
+            count(1, 10_000_000), "how many notifications wait for a slow client, beyond that", 10_000
+        ),
+        "window": Key(
+            count(1, 1_000_000), "how many may be under way to a durable subscriber, not accepted", WINDOW
+        ),
+        "link_window": Key(
+            count(1, 1_000_000), "how many may be under way to a neighbour, not safe there", 4 * WINDOW
+        ),
+        "texts": Key(
+            count(1, 10_000_000), "how many filters' texts are remembered as they were read", 100_000
+        ),
+    },
+    "tls": {
+        "certificate": Key(text, "the file with the broker's certificate, and those that vouch for it"),
+        "key": Key(text, "the file with its key"),
+        "authority": Key(text, "the file with the certificates that are trusted", None, "the system's"),
+        "mutual": Key(flag, "whoever connects has to show a certificate, too", False),
+    },
+    "http": {
+        "listen": Key(_address, "where HTTP is served", None, "nowhere"),
+    },
+}
+"""`broker.toml`. Every key may be left out."""
+COMMON: Final = ("routing", "retention", "limits", "tls")
+"""The tables that brokers can have in common."""
+
+
+def settings_from(given: Mapping[str, Any], source: str, directory: Path | None = None) -> BrokerSettings:
+    """What the tables of a broker's file say; NetworkError names all that is wrong.
+
+    Paths are relative to `directory`.
+    """
+    reading = Reading(BROKER_FILE)
+    top = reading.top(given)
+    common = common_settings(reading, given, directory)
+    http = reading.table("http", given.get("http", {}))["listen"]
+    if top["memory"] and "data" in given:
+        reading.wrong("", "memory", "a broker without a log has no directory for it: leave out one of both")
+    if reading.problems:
+        raise all_of(reading.problems, source, NetworkError)
+    return replace(
+        common,
+        name=top["name"],
+        listen=top["listen"]._replace(secure="tls" in given),
+        data=None if top["memory"] else under(directory, top["data"]),
+        links=top["links"],
+        http=http,
+    )
+
+
+def common_settings(reading: Reading, given: Mapping[str, Any], directory: Path | None) -> BrokerSettings:
+    """What brokers can have in common: the tables routing, retention, limits and tls."""
+    table = {name: reading.table(name, given.get(name, {})) for name in COMMON}
+    tls = table["tls"]
+    if "tls" in given and not (tls["certificate"] and tls["key"]) and "tls" not in reading.unsound:
+        reading.wrong("tls", "[tls]", "certificate and key are both needed")
+    files = {key: under(directory, tls[key]) for key in ("certificate", "key", "authority")}
+    for key, file in files.items():
+        if file is not None and not Path(file).is_file():
+            reading.wrong("tls", f"[tls] {key}", f"there is no file {file}")
+    return BrokerSettings(
+        algorithm=table["routing"]["algorithm"],
+        imperfection=table["routing"]["imperfection"],
+        advertisements=table["routing"]["advertisements"],
+        keep_seconds=table["retention"]["time"],
+        keep_bytes=table["retention"]["bytes"],
+        limits=Limits(**table["limits"]),
+        tls=Tls(**files, mutual=tls["mutual"]) if "tls" in given else None,
+    )
+
+
+def under(directory: Path | None, path: str | None) -> str | None:
+    """A path that stands in a file, from that file's directory."""
+    return path if path is None or directory is None else str(directory / path)
+
+
+def read_settings(path: str | Path) -> BrokerSettings:
+    """What a broker's file says."""
+    given = read_toml(path, NetworkError, "see docs/network.md for the file's form")
+    return settings_from(given, str(path), Path(path).parent)

@@ -1,0 +1,140 @@
+"""A look at a network of brokers: starting at one, from neighbour to neighbour, each asked how it is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from fairlead.errors import FairleadError
+from fairlead.network.addresses import Tls
+from fairlead.network.client import connect
+
+__all__ = ["Seen", "Survey", "survey"]
+
+Link: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A broker, and how it is; or why that cannot be said."""
+
+    name: str
+    url: str
+    status: dict[str, Any] | None = None
+    tables: dict[str, Any] | None = None
+    problem: str = ""
+
+    def link(self, neighbour: str) -> dict[str, Any]:
+        """How its link to a neighbour is, as far as it can tell."""
+        found: dict[str, Any] = {} if self.status is None else self.status["links"].get(neighbour, {})
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The brokers that were found, by name, the one that was asked first in front."""
+
+    brokers: dict[str, Seen]
+
+    @property
+    def first(self) -> str:
+        """The broker where it started."""
+        return next(iter(self.brokers))
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Who is linked with whom, each once."""
+        found: dict[frozenset[str], Link] = {}
+        for name, seen in self.brokers.items():
+            for neighbour in sorted(() if seen.status is None else seen.status["links"]):
+                if neighbour in self.brokers:
+                    found.setdefault(frozenset((name, neighbour)), (name, neighbour))
+        return tuple(found.values())
+
+    def children(self) -> dict[str, list[str]]:
+        """Who is below whom, in the tree that begins with the first."""
+        found: dict[str, list[str]] = {name: [] for name in self.brokers}
+        ahead = [self.first]
+        placed = {self.first}
+        for name in ahead:
+            neighbours = (b if a == name else a for a, b in self.links if name in (a, b))
+            found[name] = [each for each in neighbours if each not in placed]
+            placed.update(found[name])
+            ahead += found[name]
+        return found
+
+    def beside(self) -> tuple[Link, ...]:
+        """The links that are not in that tree: they close circles."""
+        within = {frozenset((name, each)) for name, below in self.children().items() for each in below}
+        return tuple(link for link in self.links if frozenset(link) not in within)
+
+    def is_up(self, a: str, b: str) -> bool:
+        """Whether two neighbours are connected, as far as those who answered can tell."""
+        told = [link["connected"] for link in (self.brokers[a].link(b), self.brokers[b].link(a)) if link]
+        return bool(told) and all(told)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all brokers answer, and all links are up and make a tree."""
+        return (
+            all(seen.status is not None for seen in self.brokers.values())
+            and all(self.is_up(*link) for link in self.links)
+            and not self.beside()
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """What was found, for programs."""
+        return {
+            "brokers": {
+                name: {
+                    "url": seen.url,
+                    **({"problem": seen.problem} if seen.status is None else {"status": seen.status}),
+                    **({} if seen.tables is None else {"tables": seen.tables}),
+                }
+                for name, seen in self.brokers.items()
+            },
+            "links": self.links,
+        }
+
+
+def survey(
+    url: str, *, whole: bool = True, tables: bool = False, tls: Tls | None = None, patience: float = 5.0
+) -> Survey:
+    """Ask the broker at this address and, for the whole network, its neighbours, theirs, and so on.
+
+    If the first one cannot be asked, that is an error; of the others it is noted.
+    """
+    return asyncio.run(_survey(url, whole, tables, tls, patience))
+
+
+async def _survey(url: str, whole: bool, tables: bool, tls: Tls | None, patience: float) -> Survey:
+    first = await _asked(url, tables, tls, patience)
+    found = {first.name: first}
+    ahead = _unknown(first, found) if whole else {}
+    while ahead:
+        answers = await asyncio.gather(*(_reached(*each, tables, tls, patience) for each in ahead.items()))
+        found |= dict(zip(ahead, answers, strict=True))
+        ahead = {name: url for seen in answers for name, url in _unknown(seen, found).items()}
+    return Survey(found)
+
+
+def _unknown(seen: Seen, found: dict[str, Seen]) -> dict[str, str]:
+    links = {} if seen.status is None else seen.status["links"]
+    return {name: link["url"] for name, link in sorted(links.items()) if name not in found}
+
+
+async def _reached(name: str, url: str, tables: bool, tls: Tls | None, patience: float) -> Seen:
+    if not url:
+        return Seen(name, url, problem="where it listens is not known")
+    try:
+        seen = await _asked(url, tables, tls, patience)
+    except FairleadError as error:
+        return Seen(name, url, problem=str(error))
+    return seen if seen.name == name else Seen(name, url, problem=f"{seen.name!r} answers at {url}")
+
+
+async def _asked(url: str, tables: bool, tls: Tls | None, patience: float) -> Seen:
+    async with connect(url, tls=tls, patience=patience) as client:
+        status = await client.status()
+        return Seen(status["broker"], str(client.address), status, await client.tables() if tables else None)

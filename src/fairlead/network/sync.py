@@ -1,0 +1,430 @@
+"""The client for code without an event loop: the same names, and every call waits.
+
+    with sync.connect("fairlead://localhost:7400", name="desk") as client:
+        client.publish({"symbol": "IBM", "price": 101.5})
+        with client.subscribe("price > 100", durable="desk") as quotes:
+            for notification in quotes:
+                ...
+
+It is the asynchronous client, on a loop in a thread of its own, and promises what that one promises. Several
+threads may use it. A notification is dealt with when the next one is asked for; with `delivery()`, when it is
+accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from fairlead.errors import ConnectionEnded, SubscriptionEnded
+from fairlead.filters.filter import Filter
+from fairlead.model import Instant, Notification
+from fairlead.network import client as asynchronous
+from fairlead.network.addresses import Tls
+from fairlead.network.client import Clock, Closed, Publishable
+
+if TYPE_CHECKING:
+    from fairlead.correlation import fair, patterns
+    from fairlead.correlation.patterns.building import Expression
+    from fairlead.network import detection
+
+__all__ = ["Client", "Delivery", "Detection", "Subscription", "connect"]
+
+T = TypeVar("T")
+
+
+def connect(
+    url: str = "fairlead://127.0.0.1:7400",
+    *,
+    name: str | None = None,
+    policy: str = "",
+    tls: Tls | None = None,
+    patience: float | None = 30.0,
+    clock: Clock | None = None,
+) -> Client:
+    """A client of the broker at this address, as `fairlead.connect` has it; it connects when it is entered."""
+    return Client(
+        asynchronous.connect(url, name=name, policy=policy, tls=tls, patience=patience, clock=clock)
+    )
+
+
+class Client:
+    """A client of one broker. Use it in a `with` block."""
+
+    def __init__(self, client: asynchronous.Client) -> None:
+        self._client = client
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """The producer of what it publishes."""
+        return self._client.name
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker it is connected to."""
+        return self._client.broker
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Connect; ConnectionEnded if there is no broker, BrokerRefused if it says no."""
+        if self._loop is not None:
+            return
+        self._loop = asyncio.new_event_loop()
+        # A daemon: a program that ends without closing it is not held up.
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="fairlead-client", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._client.open())
+        except BaseException:
+            self._stop()
+            raise
+
+    def close(self) -> None:
+        """Wait until all that was published is safe, and go."""
+        if self._loop is not None:
+            try:
+                self._wait(self._client.close())
+            finally:
+                self._stop()
+
+    def _stop(self) -> None:
+        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    # -- what users ask ------------------------------------------------------------------------------------------
+
+    def publish(self, given: Publishable) -> Notification:
+        """Publish, and return when the notification is safe in the broker's log, with its id and producer."""
+        return self._wait(self._client.publish(given))
+
+    def publishing(self, given: Publishable) -> Future[Notification]:
+        """Publish without waiting: the result is there when the notification is safe in the broker's log.
+
+        Many at a time are published in the order of these calls, and become safe together.
+        """
+        return self._begin(self._client.publish(given))
+
+    def send(self, given: Publishable) -> Notification:
+        """Publish without an answer: it is not logged, and may be lost with a connection or a broker."""
+        return self._wait(self._client.send(given))
+
+    def subscribe(
+        self,
+        filter: str | Filter,
+        *,
+        durable: str = "",
+        since: Instant | str | int | None = None,
+        id: str | None = None,
+    ) -> Subscription:
+        """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows."""
+
+        async def subscribe() -> asynchronous.Subscription:
+            made = self._client.subscribe(filter, durable=durable, since=since, id=id)
+            await made.installed()
+            return made
+
+        return Subscription(self, self._wait(subscribe()))
+
+    def detect(
+        self,
+        pattern: str | patterns.Pattern | Expression | fair.Subscription,
+        *,
+        lateness: int | str = 0,
+        since: Instant | str | int | None = None,
+        choice: fair.Choice | None = None,
+        publish: bool = False,
+    ) -> Detection:
+        """Subscribe to what a pattern, or a fair subscription, finds, as the asynchronous client does."""
+
+        async def detect() -> detection.Detection:
+            made = self._client.detect(
+                pattern, lateness=lateness, since=since, choice=choice, publish=publish
+            )
+            await made.installed()
+            return made
+
+        return Detection(self, self._wait(detect()))
+
+    def forget(self, durable: str) -> None:
+        """End a durable subscriber: what it has not taken is not kept for it any longer."""
+        self._wait(self._client.forget(durable))
+
+    def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
+        """Say what will be published; the id is for `unadvertise`."""
+        return self._wait(self._client.advertise(filter, id=id))
+
+    def unadvertise(self, id: str) -> None:
+        """Take an advertisement back."""
+        self._wait(self._client.unadvertise(id))
+
+    def listening(self, filter: str | Filter, tell: Callable[[bool], object]) -> str:
+        """Have `tell` called, in the client's thread, with whether anyone listens: now, and when it changes."""
+        return self._wait(self._client.listening(filter, tell))
+
+    def unlisten(self, id: str) -> None:
+        """Be told no longer."""
+        self._wait(self._client.unlisten(id))
+
+    def anyone_listens(self, filter: str | Filter) -> bool:
+        """Whether anyone, but this client, listens to what a filter matches."""
+        return self._wait(self._client.anyone_listens(filter))
+
+    def status(self) -> dict[str, Any]:
+        """How the broker is, in figures."""
+        return self._wait(self._client.status())
+
+    def tables(self) -> dict[str, Any]:
+        """The broker's routing tables."""
+        return self._wait(self._client.tables())
+
+    def link(self, url: str) -> None:
+        """Have the broker call another one, and stay linked to it."""
+        self._wait(self._client.link(url))
+
+    def unlink(self, neighbour: str) -> None:
+        """Have the broker end a link."""
+        self._wait(self._client.unlink(neighbour))
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if self._loop is None:
+            work.close()
+            raise ConnectionEnded("the client is not open", hint="use it in a `with` block")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        begun = self._begin(work)
+        try:
+            return begun.result()
+        except BaseException:  # interrupted: the work is, too
+            begun.cancel()
+            raise
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    finally:
+        loop.close()
+
+
+class Delivery:
+    """A notification as it was delivered, with the ids of the subscriptions that match."""
+
+    __slots__ = ("_client", "_delivery")
+
+    def __init__(self, client: Client, delivery: asynchronous.Delivery) -> None:
+        self._client, self._delivery = client, delivery
+
+    @property
+    def notification(self) -> Notification:
+        """What was published."""
+        return self._delivery.notification
+
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """The ids of the subscriptions that match."""
+        return self._delivery.subscriptions
+
+    def accept(self) -> None:
+        """It is dealt with, and will not come again."""
+        self._client._wait(self._delivery.accept())
+
+    def reject(self, *, again: bool = False) -> None:
+        """It is not dealt with: it comes again, after others, or is done with all the same."""
+        self._client._wait(self._delivery.reject(again=again))
+
+
+class _Reading:
+    """What is read one by one, by at most one thread at a time. Nothing is lost where waiting is given up."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._next: Future[Any] | None = None
+
+    def _take(self, ask: Callable[[], Coroutine[Any, Any, T]], timeout: float | None) -> T:
+        # What was asked for before, when somebody did not want to wait any longer, is what comes next.
+        if self._next is None:
+            self._next = self._client._begin(ask())
+        asked: Future[T] = self._next
+        try:
+            found = asked.result(timeout)
+        except TimeoutError:
+            if not asked.done():
+                raise TimeoutError(f"no notification within {timeout} s") from None
+            found = asked.result()
+        except Closed as error:
+            self._next = None
+            raise SubscriptionEnded(str(error)) from None
+        except Exception:
+            self._next = None
+            raise
+        self._next = None
+        return found
+
+
+class Subscription(_Reading):
+    """What one filter matches: iterate over it, or wait for `get()`.
+
+    Leaving it as a context, or `close()`, takes it back; a durable one stays at the broker until `client.forget`.
+    The last notification is dealt with then, unless an error was raised: who failed on it gets it again.
+    """
+
+    def __init__(self, client: Client, subscription: asynchronous.Subscription) -> None:
+        super().__init__(client)
+        self._subscription = subscription
+        self._last: Delivery | None = None
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._subscription.id
+
+    @property
+    def filter(self) -> Filter:
+        """What it asks for."""
+        return self._subscription.filter
+
+    @property
+    def durable(self) -> str:
+        """The name of the durable subscriber; empty if there is none."""
+        return self._subscription.durable
+
+    @property
+    def dropped(self) -> int:
+        """How many deliveries the broker has left out, because this client was slow."""
+        return self._subscription.dropped
+
+    def get(self, timeout: float | None = None) -> Notification:
+        """The next notification; waits for it, at most `timeout` seconds, then TimeoutError.
+
+        The one before is dealt with by asking. SubscriptionEnded where the subscription is closed.
+        """
+        self._settle()
+        self._last = self.delivery(timeout)
+        return self._last.notification
+
+    def delivery(self, timeout: float | None = None) -> Delivery:
+        """The next delivery, to be accepted or rejected."""
+        return Delivery(self._client, self._take(self._subscription.delivery, timeout))
+
+    def deliveries(self) -> Iterator[Delivery]:
+        """The deliveries, each to be accepted or rejected, until the subscription is closed."""
+        while True:
+            try:
+                delivery = self.delivery()
+            except SubscriptionEnded:
+                return
+            yield delivery
+
+    def __iter__(self) -> Iterator[Notification]:
+        while True:
+            try:
+                notification = self.get()
+            except SubscriptionEnded:
+                return
+            yield notification
+
+    def close(self) -> None:
+        """Take it back; a durable one is only let go of, and goes on at the broker."""
+        self._settle()
+        self._client._wait(self._subscription.close())
+
+    def _settle(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.accept()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._last = None
+        self.close()
+
+
+class Detection(_Reading):
+    """What a pattern, or a fair subscription, finds in what is published: iterate over it, or wait for `get()`."""
+
+    def __init__(self, client: Client, made: detection.Detection) -> None:
+        super().__init__(client)
+        self._detection = made
+
+    @property
+    def pattern(self) -> patterns.Pattern | fair.Subscription:
+        """What is asked."""
+        return self._detection.pattern
+
+    @property
+    def late(self) -> int:
+        """How many events came too late to be looked at."""
+        return self._detection.late
+
+    @property
+    def dropped(self) -> int:
+        """How many events the broker has left out, because this client was slow."""
+        return self._detection.dropped
+
+    def get(self, timeout: float | None = None) -> Notification:
+        """The next composite event, or relation; waits for it, at most `timeout` seconds, then TimeoutError.
+
+        SubscriptionEnded where there is none any more.
+        """
+        return self._take(self._detection.get, timeout)
+
+    def __iter__(self) -> Iterator[Notification]:
+        while True:
+            try:
+                found = self.get()
+            except SubscriptionEnded:
+                return
+            yield found
+
+    def advance(self, to: Instant | None = None) -> None:
+        """Let time pass: nothing that happened before `to` is still to come."""
+
+        async def advance() -> None:
+            self._detection.advance(to)
+
+        self._client._wait(advance())
+
+    def finish(self) -> None:
+        """Nothing more comes: decide what is open with what has come so far. Iterating ends with it."""
+        self._client._wait(self._detection.finish())
+
+    def close(self) -> None:
+        """Take the subscription back; what has been found can still be read."""
+        self._client._wait(self._detection.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

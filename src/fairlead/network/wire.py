@@ -1,0 +1,457 @@
+"""The bytes between brokers and clients: frames, each with a length and a kind.
+
+    u32     length of what follows, from 1 to the limit that the receiver has set
+    u8      kind
+    ...     by kind
+
+Integers are little-endian. The kinds that carry notifications have a layout of their own, so that a broker
+can pass on the packed notification (`model.packed`) as it came:
+
+    1  publish   u64 number (0: no answer is wanted), the notification
+    2  deliver   u64 place (0: best effort), u16 length, a MessagePack array of the subscriptions' ids, the
+                 notification
+    3  relay     u64 place (0: best effort), the notification
+    4  stored    u64 number: all publications of this connection up to it are safe, but those refused before
+
+A place is where the notification stands in the sender's log, counted from 1. Kind 0 is everything else: a
+MessagePack array with the name of a message first. A connection begins with Hello, which names the version of
+the protocol, and is answered by Welcome or Bye; after that either side may send what is its to send.
+
+What is not a frame of this version closes the connection, with a Bye that says why: `ProtocolError`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.errors import ProtocolError
+
+__all__ = [
+    "CONTROL",
+    "DELIVER",
+    "FRAME_MAX",
+    "PUBLISH",
+    "RELAY",
+    "STORED",
+    "VERSION",
+    "Accept",
+    "Advertise",
+    "Ask",
+    "Bye",
+    "Control",
+    "Done",
+    "Dropped",
+    "Fence",
+    "Fenced",
+    "Frames",
+    "Heard",
+    "Hello",
+    "Link",
+    "Listen",
+    "Listening",
+    "Ping",
+    "Pong",
+    "Received",
+    "Refused",
+    "Reject",
+    "Release",
+    "Subscribe",
+    "Table",
+    "Tell",
+    "Told",
+    "Unadvertise",
+    "Unlink",
+    "Unsubscribe",
+    "Welcome",
+    "control",
+    "deliver",
+    "deliver_before",
+    "deliver_head",
+    "parse_control",
+    "parse_deliver",
+    "parse_numbered",
+    "publish",
+    "relay",
+    "stored",
+]
+
+VERSION: Final = 1
+FRAME_MAX: Final = 1 << 20
+"""The longest frame that is taken if nothing else is said."""
+
+CONTROL, PUBLISH, DELIVER, RELAY, STORED = range(5)
+KINDS: Final = 5
+
+_HEAD: Final = struct.Struct("<IB")
+_NUMBERED: Final = struct.Struct("<IBQ")
+_DELIVERED: Final = struct.Struct("<IBQH")
+_NUMBER: Final = struct.Struct("<Q")
+_NUMBER_AND_LENGTH: Final = struct.Struct("<QH")
+
+
+class _Message(Struct, frozen=True, array_like=True, tag=True):
+    pass
+
+
+# -- either side -----------------------------------------------------------------------------------------------
+
+
+class Hello(_Message, frozen=True):
+    """Who opens the connection: a client or a broker, by its name.
+
+    A broker also says which life of it this is, which log it keeps, and how much it has of the other's."""
+
+    version: int
+    role: str
+    name: str = ""
+    policy: str = ""
+    """What happens when this client is slow to take what is not durable: block, drop or disconnect."""
+    life: str = ""
+    log: str = ""
+    others_log: str = ""
+    received: int = 0
+    url: str = ""
+    """Where a broker can be called."""
+
+
+class Welcome(_Message, frozen=True):
+    """The answer to Hello: who is there, and how the other is called here."""
+
+    version: int
+    broker: str
+    name: str
+    life: str = ""
+    log: str = ""
+    others_log: str = ""
+    received: int = 0
+    frame_max: int = FRAME_MAX
+    """The longest frame that is taken."""
+
+
+class Bye(_Message, frozen=True):
+    """The connection ends, and why; nothing follows."""
+
+    reason: str
+
+
+class Ping(_Message, frozen=True):
+    """Are you there?"""
+
+
+class Pong(_Message, frozen=True):
+    """Yes."""
+
+
+# -- from clients ----------------------------------------------------------------------------------------------
+
+
+class Subscribe(_Message, frozen=True):
+    """Subscribe under an id; with `durable` for the subscriber of that name, who stays when the client leaves."""
+
+    number: int
+    id: str
+    filter: str
+    durable: str = ""
+    since: int | None = None
+    """Begin with what was published at this time, in microseconds, as far as the log goes back."""
+
+
+class Unsubscribe(_Message, frozen=True):
+    """Take a subscription back; without an id, the whole durable subscriber."""
+
+    number: int
+    id: str
+    durable: str = ""
+
+
+class Release(_Message, frozen=True):
+    """Let go of a durable subscriber: what has not been accepted comes again to whoever subscribes next."""
+
+    number: int
+    durable: str
+
+
+class Advertise(_Message, frozen=True):
+    """Say what will be published."""
+
+    number: int
+    id: str
+    filter: str
+
+
+class Unadvertise(_Message, frozen=True):
+    """Take an advertisement back."""
+
+    number: int
+    id: str
+
+
+class Accept(_Message, frozen=True):
+    """The deliveries of these places to a durable subscriber are dealt with."""
+
+    durable: str
+    places: list[int]
+
+
+class Reject(_Message, frozen=True):
+    """A delivery is not dealt with: it comes once more, or it is done with."""
+
+    durable: str
+    place: int
+    again: bool = False
+
+
+class Listen(_Message, frozen=True):
+    """Tell me whether anyone listens to what this filter matches, and when that changes; no filter: no more."""
+
+    number: int
+    id: str
+    filter: str = ""
+
+
+class Ask(_Message, frozen=True):
+    """A question about the broker itself: `status` or `tables`."""
+
+    number: int
+    what: str
+
+
+class Link(_Message, frozen=True):
+    """Connect to another broker, and stay connected."""
+
+    number: int
+    url: str
+
+
+class Unlink(_Message, frozen=True):
+    """End the link to a neighbour."""
+
+    number: int
+    neighbour: str
+
+
+# -- to clients ------------------------------------------------------------------------------------------------
+
+
+class Done(_Message, frozen=True):
+    """What was asked under this number has been done."""
+
+    number: int
+
+
+class Refused(_Message, frozen=True):
+    """What was asked, or published, under this number has no effect, and why.
+
+    Without a number: this client is not the durable subscriber of that name any longer."""
+
+    number: int
+    reason: str
+    durable: str = ""
+
+
+class Told(_Message, frozen=True):
+    """The answer to a question."""
+
+    number: int
+    answer: Any
+
+
+class Dropped(_Message, frozen=True):
+    """So many deliveries have been left out, because this client was slow."""
+
+    count: int
+
+
+class Listening(_Message, frozen=True):
+    """Whether anyone listens, from now on."""
+
+    id: str
+    anyone: bool
+
+
+# -- between brokers -------------------------------------------------------------------------------------------
+
+Heard: TypeAlias = list[str]
+"""An interest: the filter's text and its owner."""
+
+
+class Table(_Message, frozen=True):
+    """All that the sender asks of the receiver, in place of what it said before (book 4.6.4)."""
+
+    subscriptions: list[Heard]
+    advertisements: list[Heard]
+
+
+class Tell(_Message, frozen=True):
+    """admin(S, U): what changes in what the sender asks."""
+
+    added: list[Heard]
+    removed: list[Heard]
+    advertisements: bool = False
+
+
+class Received(_Message, frozen=True):
+    """All that was relayed up to this place of the receiver's log is safe in the sender's."""
+
+    place: int
+
+
+class Fence(_Message, frozen=True):
+    """Answer with Fenced, when all that came before this is known to whoever has to know it.
+
+    `patient`: to those as well that cannot be reached now."""
+
+    origin: str
+    number: int
+    patient: bool = True
+
+
+class Fenced(_Message, frozen=True):
+    """The answer."""
+
+    origin: str
+    number: int
+
+
+Control: TypeAlias = (
+    Hello
+    | Welcome
+    | Bye
+    | Ping
+    | Pong
+    | Subscribe
+    | Unsubscribe
+    | Release
+    | Advertise
+    | Unadvertise
+    | Accept
+    | Reject
+    | Listen
+    | Ask
+    | Link
+    | Unlink
+    | Done
+    | Refused
+    | Told
+    | Dropped
+    | Listening
+    | Table
+    | Tell
+    | Received
+    | Fence
+    | Fenced
+)
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Control)
+
+
+# -- frames ----------------------------------------------------------------------------------------------------
+
+
+def control(message: Control) -> bytes:
+    """The frame of a message."""
+    payload = _encoder.encode(message)
+    return _HEAD.pack(len(payload) + 1, CONTROL) + payload
+
+
+def publish(number: int, packed: bytes) -> bytes:
+    """The frame of a publication."""
+    return _NUMBERED.pack(len(packed) + 9, PUBLISH, number) + packed
+
+
+def relay(place: int, packed: bytes) -> bytes:
+    """The frame of a notification from broker to broker."""
+    return _NUMBERED.pack(len(packed) + 9, RELAY, place) + packed
+
+
+def stored(number: int) -> bytes:
+    """The frame that acknowledges publications."""
+    return _NUMBERED.pack(9, STORED, number)
+
+
+def deliver_head(subscriptions: tuple[str, ...]) -> bytes:
+    """The subscriptions' ids as they stand in the frame of a delivery."""
+    return _encoder.encode(subscriptions)
+
+
+def deliver_before(head: bytes, size: int) -> bytes:
+    """What stands before the notification of this size in the frame of a best-effort delivery."""
+    return _DELIVERED.pack(len(head) + size + 11, DELIVER, 0, len(head)) + head
+
+
+def deliver(place: int, head: bytes, packed: bytes) -> bytes:
+    """The frame of a delivery."""
+    return b"".join((_DELIVERED.pack(len(head) + len(packed) + 11, DELIVER, place, len(head)), head, packed))
+
+
+def parse_control(payload: bytes) -> Control:
+    """The message of a frame of kind 0."""
+    try:
+        message: Control = _decoder.decode(payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"not a message of this protocol: {error}") from None
+    return message
+
+
+def parse_numbered(payload: bytes) -> tuple[int, bytes]:
+    """Number and rest of a publication, a relayed notification or an acknowledgement."""
+    if len(payload) < 8:
+        raise ProtocolError("a frame that ends before its number does")
+    return _NUMBER.unpack_from(payload)[0], payload[8:]
+
+
+def parse_deliver(payload: bytes) -> tuple[int, list[str], bytes]:
+    """Place, subscriptions and notification of a delivery."""
+    if len(payload) < 10:
+        raise ProtocolError("a delivery that ends before its head does")
+    place, length = _NUMBER_AND_LENGTH.unpack_from(payload)
+    try:
+        subscriptions = msgspec.msgpack.decode(payload[10 : 10 + length], type=list[str])
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"a delivery without its subscriptions: {error}") from None
+    return place, subscriptions, payload[10 + length :]
+
+
+class Frames:
+    """Cuts what comes in, however it was split, into frames (kind, payload)."""
+
+    def __init__(self, limit: int = FRAME_MAX) -> None:
+        self._limit = limit
+        self._rest = b""
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes of an unfinished frame are held."""
+        return len(self._rest)
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:
+        """The frames that this chunk completes; ProtocolError at the first that is none."""
+        raw = self._rest + chunk if self._rest else chunk
+        position, end, limit = 0, len(raw), self._limit
+        unpack = _HEAD.unpack_from
+        try:
+            while end - position >= 5:
+                length, kind = unpack(raw, position)
+                if not 0 < length <= limit or kind >= KINDS:
+                    raise ProtocolError(_why_not(length, kind, limit))
+                stop = position + 4 + length
+                if stop > end:
+                    break
+                start, position = position + 5, stop
+                yield kind, raw[start:stop]
+        finally:
+            self._rest = raw[position:]
+
+
+def _why_not(length: int, kind: int, limit: int) -> str:
+    if not length:
+        return "a frame without content"
+    if length > limit:
+        return f"a frame of {length:,} bytes; at most {limit:,} are taken"
+    return f"a frame of the unknown kind {kind}"

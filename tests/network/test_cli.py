@@ -1,0 +1,475 @@
+"""What people type: brokers and networks are run and checked, events go in and come out, the network is drawn."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from fairlead.cli import main
+from fairlead.network import drawing, sync
+from fairlead.network.survey import Seen, Survey
+
+PATIENCE_S = 30.0
+
+
+class Shell:
+    """Commands that are run in this process: the exit code and the lines of both streams."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+        self.err = ""
+
+    def __call__(self, *arguments: str, given: str = "") -> tuple[int, list[str]]:
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        code = main(arguments)
+        shown = self._capsys.readouterr()
+        self.err = shown.err
+        return code, shown.out.splitlines()
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(capsys, monkeypatch)
+
+
+# -- pub and sub ---------------------------------------------------------------------------------------------
+
+
+def test_an_event_is_given_by_names_and_values_or_as_json(brokers: Any, shell: Shell) -> None:
+    url = brokers.start().url
+    with sync.connect(url) as client, client.subscribe("true") as everything:
+        assert shell("pub", "-b", url, "symbol=IBM", "price=168.5", 'tags=["a"]', "code=007") == (0, [])
+        assert shell.err == "1 published, 0 rejected\n"
+        first = everything.get(PATIENCE_S)
+        assert [first.get(name) for name in ("symbol", "price", "code")] == ["IBM", 168.5, "007"]
+        assert shell("pub", "-b", url, '{"x": 1}', '{"x": 2}', "--producer", "desk", "--no-wait") == (0, [])
+        assert "2 sent, 0 rejected" in shell.err
+        seen = [everything.get(PATIENCE_S) for _ in range(2)]
+        assert [(each.producer, each.get("x")) for each in seen] == [("desk", 1), ("desk", 2)]
+        assert shell("pub", "-b", url, "x=1", "--stamp") == (0, [])
+        assert everything.get(PATIENCE_S).time is not None
+
+
+def test_lines_are_published_and_those_that_cannot_be_read_are_named(
+    brokers: Any, shell: Shell, tmp_path: Path
+) -> None:
+    url = brokers.start().url
+    lines = '{"id": "1", "producer": "p"}\n{"id":\n\n{"id": "2"}\n'
+    code, shown = shell("pub", "-b", url, "--producer", "desk", "--json", given=lines)
+    assert (code, [json.loads(line) for line in shown]) == (
+        3,
+        [{"producer": "p", "id": "1"}, {"producer": "desk", "id": "2"}],
+    )
+    assert "fairlead: -:2: rejected: not JSON" in shell.err
+    assert "2 published, 1 rejected" in shell.err
+    (tmp_path / "events.jsonl").write_text('{"id": "3"}\n', encoding="utf-8")
+    assert shell("pub", "-b", url, "--events", str(tmp_path / "events.jsonl"))[0] == 0
+
+
+def test_what_the_broker_refuses_is_rejected_and_the_rest_is_published(brokers: Any, shell: Shell) -> None:
+    url = brokers.start().url
+    long = json.dumps({"x": "y" * 2_000_000})
+    for wait in ([], ["--no-wait"]):
+        code, _ = shell("pub", "-b", url, *wait, given=f'{long}\n{{"x": 1}}\n')
+        assert (code, "-:1: rejected: a frame of" in shell.err) == (3, True)
+        assert re.search(r"1 (published|sent), 1 rejected", shell.err)
+
+
+def test_only_the_first_rejections_are_shown(brokers: Any, shell: Shell) -> None:
+    assert shell("pub", "-b", brokers.start().url, given="x\n" * 8)[0] == 3
+    assert "fairlead: … and 3 more" in shell.err
+
+
+def test_what_is_delivered_is_printed_and_accepted(brokers: Any, shell: Shell, tmp_path: Path) -> None:
+    url = brokers.start("b", tmp_path).url
+    durable = ("sub", "-b", url, "--filter", "x > 0", "--durable", "desk", "--timeout", "0")
+    assert shell(*durable) == (1, [])
+    assert shell.err == "subscribed at b: x > 0, durable as desk\n"
+    assert shell("pub", "-b", url, "--producer", "p", given='{"id":"1","x":1}\n{"id":"2","x":2}\n')[0] == 0
+    assert shell(*durable[:-2], "-n", "1") == (0, ["p/1  x=1"])
+    assert shell(*durable[:-2], "-n", "1", "--json") == (0, ['{"id":"2","producer":"p","x":2}'])
+    assert shell(*durable) == (1, [])
+    assert shell("sub", "-b", url, "--since", "1h", "-n", "2")[1] == ["p/1  x=1", "p/2  x=2"]
+    assert shell("sub", "-b", url, "--since", "1970-01-01T00:00:00Z", "-n", "1")[1] == ["p/1  x=1"]
+    assert shell("sub", "-b", url, "--forget", "desk") == (0, [])
+    assert shell.err == "desk is forgotten at b\n"
+    assert shell("sub", "-b", url, "--forget", "desk")[0] == 2
+    assert "no durable subscription 'desk'" in shell.err
+
+
+def test_composite_events_are_printed(brokers: Any, shell: Shell, tmp_path: Path) -> None:
+    url = brokers.start("b", tmp_path).url
+    lines = [{"type": name, "id": name, "time": at} for at, name in enumerate("ABC", start=1)]
+    assert shell("pub", "-b", url, given="\n".join(map(json.dumps, lines)))[0] == 0
+    code, [line] = shell(
+        "sub",
+        "-b",
+        url,
+        "--pattern",
+        "A followed by B",
+        "--since",
+        "1h",
+        "-n",
+        "1",
+        "--timeout",
+        "5",
+        "--clock",
+    )
+    assert code == 0
+    assert line.startswith("patterns/")
+    assert 'type="composite"' in line
+    assert "detecting at b: A followed by B" in shell.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("pub", "price"), "neither name=value nor a JSON object: 'price'"),
+        (("pub", "x=1", "--events", "f"), "leave out one of both"),
+        (("pub", "x=1", "-b", "http://x"), "http://x: not the address of a broker"),
+        (("pub", "x=1", "-b", "127.0.0.1:1", "--patience", "0"), "cannot be reached: Connection refused"),
+        (("pub", "x=1", "--key", "k"), "a certificate is shown with its key"),
+        (("sub", "--patience", "soon"), "argument --patience"),
+        (("sub", "-n", "0"), "one or more, not 0"),
+        (("sub", "--pattern", "A followed by B", "--durable", "d"), "--since goes with it"),
+        (("topology", "-b", "127.0.0.1:1", "--patience", "0"), "cannot be reached: Connection refused"),
+        (("top", "--every", "0"), "an interval is longer than nothing"),
+        (("broker", "run", "-c", "a", "--network", "b"), "leave out one of both"),
+        (("broker", "run", "--network", "b"), "which broker of the network?"),
+        (("network", "up", "nothing.toml"), "nothing.toml: cannot be read"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+def test_what_cannot_be_is_bad_input(arguments: tuple[str, ...], complaint: str, shell: Shell) -> None:
+    assert shell(*arguments) == (2, [])
+    assert complaint in shell.err
+
+
+def test_a_filter_or_a_time_that_cannot_be_read_is_bad_input(brokers: Any, shell: Shell) -> None:
+    url = brokers.start().url
+    assert shell("sub", "-b", url, "--filter", "x >") == (2, [])
+    assert "fairlead: --filter: line 1, column 4" in shell.err
+    assert shell("sub", "-b", url, "--since", "soon") == (2, [])
+    assert "--since: neither a time nor a duration: 'soon'" in shell.err
+    assert shell("sub", "-b", url, "--since", "1h", "--timeout", "0") == (2, [])
+    assert "keeps no log" in shell.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("broker",),
+        ("broker", "run"),
+        ("broker", "check"),
+        ("network",),
+        ("network", "up"),
+        ("network", "check"),
+    ]
+    + [(name,) for name in ("pub", "sub", "top", "topology")],
+    ids=" ".join,
+)
+def test_every_command_has_help_with_an_example(command: tuple[str, ...], shell: Shell) -> None:
+    code, shown = shell(*command, "--help")
+    assert (code, "Example: fairlead" in " ".join(" ".join(shown).split())) == (0, True)
+
+
+# -- top and topology ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three(brokers: Any, tmp_path: Path, until: Callable[[Callable[[], object]], None]) -> Iterator[list[str]]:
+    """A hub with two brokers that are linked with it: where they are."""
+    hub = brokers.start("hub", tmp_path)
+    others = [brokers.start(name, tmp_path, links=(hub.url,)) for name in ("east", "west")]
+    with sync.connect(hub.url) as client:
+        until(lambda: sum(link["ready"] for link in client.status()["links"].values()) == 2)
+    return [hub.url, *(each.url for each in others)]
+
+
+def test_the_network_is_drawn_from_any_of_its_brokers(three: list[str], shell: Shell) -> None:
+    hub, east, west = three
+    with sync.connect(west, name="w") as client, client.subscribe("x > 1"):
+        assert shell("topology", "-b", hub) == (
+            0,
+            [
+                f"hub  {hub}  0 clients, 0 subscriptions",
+                f"├─ east  {east}  0 clients, 0 subscriptions",
+                f"└─ west  {west}  1 client, 1 subscription",
+            ],
+        )
+        assert shell("topology", "-b", east, "--tables") == (
+            0,
+            [
+                f"east  {east}  0 clients, 0 subscriptions",
+                "│  x > 1 -> hub",
+                f"└─ hub  {hub}  0 clients, 0 subscriptions",
+                "   │  x > 1 -> west",
+                f"   └─ west  {west}  1 client, 1 subscription",
+                "         x > 1 -> client w",
+            ],
+        )
+        code, shown = shell("topology", "-b", hub, "--dot", "--tables")
+        assert (code, shown[0], shown[-1]) == (0, "graph network {", "}")
+        assert '  "hub" -- "east" [style=solid];' in shown
+        assert f'  "west" [label="west\\n{west}\\n1 client, 1 subscription\\nx > 1 -> client w"];' in shown
+        code, shown = shell("topology", "-b", hub, "--svg", "--tables")
+        texts = [
+            each.text for each in ET.fromstring("\n".join(shown)).iter("{http://www.w3.org/2000/svg}text")
+        ]
+        assert {"hub", "east", "west", "x > 1 -> client w"} <= set(texts)
+        code, [line] = shell("topology", "-b", west, "--json", "--tables")
+        found = json.loads(line)
+        assert [*found["brokers"]] == ["west", "hub", "east"]
+        assert found["links"] == [["west", "hub"], ["hub", "east"]]
+        assert found["brokers"]["hub"]["tables"]["subscriptions"] == [["x > 1", "west"]]
+
+
+def test_what_cannot_be_asked_is_said_and_the_answer_is_no(
+    three: list[str], brokers: Any, shell: Shell, until: Callable[[Callable[[], object]], None]
+) -> None:
+    hub = three[0]
+    brokers.stop(brokers._running[-1])
+    with sync.connect(hub) as client:
+        until(lambda: not client.status()["links"]["west"]["connected"])
+    code, shown = shell("topology", "-b", hub, "--patience", "0")
+    assert code == 1
+    assert re.fullmatch(
+        "└─ west  (.* cannot be reached.*|where it listens is not known)  \\(the link is down\\)", shown[-1]
+    )
+    for form in ("--dot", "--svg"):
+        assert shell("topology", "-b", hub, "--patience", "0", form)[0] == 1
+
+
+def test_a_circle_is_named() -> None:
+    def seen(name: str, *neighbours: str) -> Seen:
+        link = {"connected": True, "behind": 0}
+        status = {"clients": 1, "subscriptions": 0, "links": dict.fromkeys(neighbours, link)}
+        return Seen(name, f"{name}:1", status)
+
+    found = Survey(
+        {each.name: each for each in (seen("a", "b", "c"), seen("b", "a", "c"), seen("c", "a", "b"))}
+    )
+    assert not found.is_whole
+    assert drawing.text(found, plain=True).splitlines() == [
+        "a  a:1  0 clients, 0 subscriptions",
+        "|- b  b:1  0 clients, 0 subscriptions",
+        "`- c  c:1  0 clients, 0 subscriptions",
+        "b - c closes a circle: end one of its links",
+    ]
+    assert '  "b" -- "c" [style=solid, color=red];' in drawing.dot(found)
+    assert 'class="link circle"' in drawing.svg(found)
+
+
+def test_what_brokers_do_is_shown_once_or_as_json(three: list[str], shell: Shell) -> None:
+    hub, east, _ = three
+    with sync.connect(east) as client, client.subscribe("x > 1", durable="d"):
+        code, shown = shell("top", "-b", east, "--once", "--every", "0.01")
+        assert code == 0
+        assert shown[0].split()[:2] == ["broker", "published/s"]
+        assert shown[1].split()[0] == "east"
+        assert [line.split() for line in shown[-2:]] == [
+            ["east", "link", "to", "hub", "connected", "0", "0"],
+            ["east", "durable", "d", "connected", "0", "0"],
+        ]
+        code, shown = shell("top", "-b", hub, "--all", "--once", "--every", "0.01")
+        assert [line.split()[0] for line in shown[1:4]] == ["hub", "east", "west"]
+        code, [line] = shell("top", "-b", hub, "--json")
+        assert json.loads(line)["brokers"]["hub"]["status"]["links"]["east"]["url"] == east
+
+
+def test_rates_are_what_the_counters_have_grown_by() -> None:
+    from fairlead.cli.top import _broker, _short
+
+    def seen(published: int) -> Seen:
+        counters = dict.fromkeys(("published", "received", "delivered", "relayed", "dropped"), published)
+        figures = {"clients": 3, "subscriptions": 1_000, "queued": 0, "log": {"bytes": 1_234_567}}
+        return Seen("b", "", {"counters": counters, **figures})
+
+    assert _broker(seen(100), seen(2_100), 2.0)[:3] == ("b", "1,000", "1,000")
+    assert _broker(seen(100), seen(2_100), 2.0)[-4:] == ("2", "1,000", "0", "1 MB")
+    assert _broker(None, seen(100), 2.0)[1] == "0"
+    assert _broker(seen(100), seen(1), 2.0)[1] == "0"
+    assert [_short(number) for number in (7, 12_000, 5e15)] == ["7 ", "12 k", "5,000 T"]
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+BROKER = """
+name = "hub"
+listen = "127.0.0.1:0"
+links = ["127.0.0.1:7401"]
+[retention]
+time = "7d"
+"""
+
+
+def test_what_holds_for_a_broker_is_printed(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text(BROKER, encoding="utf-8")
+    code, shown = shell("broker", "check", str(path))
+    assert code == 0
+    assert [line.split() for line in shown[:3]] == [
+        ["name", "hub"],
+        ["listen", "fairlead://127.0.0.1:0"],
+        ["data", str(tmp_path / "fairlead-data")],
+    ]
+    assert "time           604800.0" in shown
+    code, [line] = shell("broker", "check", str(path), "--json")
+    assert json.loads(line)[""]["links"] == ["fairlead://127.0.0.1:7401"]
+    path.write_text('nmae = "x"\n[routing]\nalgorithm = "best"\n[tls]\nkey = "k"\n', encoding="utf-8")
+    assert shell("broker", "check", str(path)) == (2, [])
+    assert "4 problems" in shell.err
+
+
+TOPOLOGY = 'data = "{data}"\nlinks = [["hub", "east"]]\n[brokers]\nhub = 0\neast = 0\n'
+
+
+def test_a_network_is_checked_and_drawn(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "topology.toml"
+    path.write_text(TOPOLOGY.replace("hub = 0", "hub = 7400"), encoding="utf-8")
+    assert shell("network", "check", str(path)) == (
+        0,
+        ["hub  fairlead://127.0.0.1:7400", "└─ east  127.0.0.1, a port that is chosen"],
+    )
+    _, [line] = shell("network", "check", str(path), "--json")
+    assert json.loads(line)["links"] == [["hub", "east"]]
+    path.write_text("[brokers]\na = 1\nb = 2\n", encoding="utf-8")
+    assert shell("network", "check", str(path)) == (2, [])
+    assert "the network is in pieces: no way leads from a to b" in shell.err
+
+
+# -- processes -----------------------------------------------------------------------------------------------
+
+
+class Process:
+    """A command in a process of its own, whose lines are waited for with a deadline."""
+
+    def __init__(self, *arguments: str, cwd: Path) -> None:
+        self.started = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "fairlead", *arguments],
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._lines: Queue[str] = Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.started.stdout is not None
+        for line in self.started.stdout:
+            self._lines.put(line.rstrip())
+        self._lines.put("")
+
+    def line(self) -> str:
+        return self._lines.get(timeout=PATIENCE_S)
+
+    def ends(self, signal_number: int | None = None) -> int:
+        if signal_number is not None:
+            self.started.send_signal(signal_number)
+        return self.started.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        self.started.kill()
+        self.started.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        for stream in (self.started.stdin, self.started.stdout):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    running: list[Process] = []
+
+    def start(*arguments: str) -> Process:
+        running.append(Process(*arguments, cwd=tmp_path))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.close()
+
+
+def test_a_broker_says_where_it_listens_and_ends_cleanly_when_told(
+    process: Callable[..., Process], tmp_path: Path
+) -> None:
+    """Three at once: starting Python is what takes time."""
+    options = ("broker", "run", "--listen", "127.0.0.1:0", "--name")
+    kept = process(*options, "kept")
+    forgetful = process(*options, "forgetful", "--memory")
+    held = process(*options, "held", "--data", "d", "--stdin")
+    pattern = r"(\w+) listens at (fairlead://127.0.0.1:\d+), (.*)"
+    said = [re.fullmatch(pattern, each.line()) for each in (kept, forgetful, held)]
+    assert [each and each[3] for each in said] == ["log in fairlead-data", "without a log", "log in d"]
+    assert said[0] is not None
+    with sync.connect(said[0][2]) as client:
+        client.publish({"x": 1})
+        assert kept.ends(signal.SIGTERM) == 0
+    assert forgetful.ends(signal.SIGINT) == 0
+    assert held.started.stdin is not None
+    held.started.stdin.close()
+    assert held.ends() == 0
+    assert [each.line() for each in (kept, forgetful, held)] == ["", "", ""]
+    assert (tmp_path / "fairlead-data").is_dir()
+
+
+def test_a_network_goes_on_without_a_broker_that_died_and_ends_with_an_interrupt(
+    process: Callable[..., Process], tmp_path: Path, until: Callable[[Callable[[], object]], None]
+) -> None:
+    (tmp_path / "topology.toml").write_text(TOPOLOGY.format(data="logs"), encoding="utf-8")
+    network = process("network", "up", "topology.toml")
+    said = [re.fullmatch(r"(\w+) listens at (.*), log in logs/(\w+)", network.line()) for _ in range(2)]
+    assert [each and (each[1], each[3]) for each in said] == [("hub", "hub"), ("east", "east")]
+    hub, east = (each[2] for each in said if each)
+    with (
+        sync.connect(hub) as publisher,
+        sync.connect(east) as subscriber,
+        subscriber.subscribe("x = 1") as ones,
+    ):
+        publisher.publish({"x": 1})
+        assert ones.get(PATIENCE_S).get("x") == 1
+    os.kill(child_of(network.started.pid, "east"), signal.SIGKILL)
+    assert network.line() == "fairlead: the broker 'east' was killed by signal 9; 1 left"
+    with sync.connect(hub) as publisher:
+        publisher.publish({"x": 2})
+        until(lambda: not publisher.status()["links"]["east"]["connected"])
+    assert network.ends(signal.SIGINT) == 0
+
+
+def test_a_network_of_which_one_broker_cannot_be_started_is_not_started(
+    process: Callable[..., Process], brokers: Any, tmp_path: Path
+) -> None:
+    taken = brokers.start().port
+    (tmp_path / "topology.toml").write_text(
+        TOPOLOGY.format(data="logs").replace("hub = 0", f"hub = {taken}"), encoding="utf-8"
+    )
+    network = process("network", "up", "topology.toml")
+    assert network.ends() == 2
+    shown = [*iter(network.line, "")]
+    assert shown[0].startswith(f"fairlead: cannot listen at fairlead://127.0.0.1:{taken}")
+    assert shown[-1] == "fairlead: the broker 'hub' could not be started: it ended with exit code 2"
+
+
+def child_of(parent: int, name: str) -> int:
+    """The process of a broker that another process has started."""
+    shown = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True, check=True
+    )
+    [line] = [line for line in shown.stdout.splitlines() if f"--name {name}" in line]
+    return int(line.split()[0])

@@ -1,0 +1,124 @@
+"""Whatever was noted before a sync is remembered after it, whenever the power fails; gathering changes nothing."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.errors import DamagedLog
+from fairlead.log import MemoryDisk
+from fairlead.network import ledger as ledgers
+from fairlead.network.ledger import (
+    STATE,
+    Change,
+    Ledger,
+    Linked,
+    State,
+    Subscribed,
+    Told,
+    Unlinked,
+    Unsubscribed,
+)
+
+names = st.sampled_from(["a", "b"])
+heard = st.lists(st.tuples(st.sampled_from(["x = 1", "y > 2"]), st.sampled_from(["", "me"])), max_size=2)
+changes = st.one_of(
+    st.builds(Subscribed, names, names, st.sampled_from(["x = 1", "y > 2"]), st.integers(0, 9)),
+    st.builds(Unsubscribed, names, st.sampled_from(["", "a", "b"])),
+    st.builds(Told, names, heard, heard, st.booleans()),
+    st.builds(Linked, names, st.sampled_from(["", "fairlead://h:1"]), st.sampled_from(["", "l1", "l2"])),
+    st.builds(Unlinked, names),
+)
+
+
+def state_of(ledger: Ledger) -> object:
+    return (ledger.state.durables, ledger.state.neighbours)
+
+
+@given(st.lists(changes, max_size=12))
+def test_a_state_is_what_its_changes_make_again(given: list[Change]) -> None:
+    state, again = State(), State()
+    for change in given:
+        state.apply(change)
+    for change in state.changes():
+        again.apply(change)
+    assert again.durables == {name: held for name, held in state.durables.items() if held}
+    assert again.neighbours == state.neighbours
+    assert len(state) == len(list(state.changes()))
+
+
+@given(
+    st.lists(st.tuples(changes, st.sampled_from(["", "", "sync", "gather"])), max_size=12),
+    st.integers(0, 999),
+)
+def test_after_a_power_failure_the_state_is_one_that_was_or_a_later_one(
+    steps: list[tuple[Change, str]], seed: int
+) -> None:
+    disk = MemoryDisk()
+    ledger = Ledger("d", disk)
+    plain = State()
+    safe, states = 0, [repr((plain.durables, plain.neighbours))]
+    for change, then in steps:
+        ledger.note(change, 0)
+        plain.apply(change)
+        states.append(repr((plain.durables, plain.neighbours)))
+        if then:
+            ledger.gather(0) if then == "gather" else ledger.log.sync()
+            ledger.log.sync()
+            safe = len(states) - 1
+    disk.lose_power(Random(seed))
+    with_power = Ledger("d", disk)
+    assert without_empty(repr(state_of(with_power))) in list(map(without_empty, states[safe:]))
+    with_power.close()
+
+
+def without_empty(text: str) -> str:
+    """A durable subscriber without subscriptions is none: gathering forgets it."""
+    for name in "ab":
+        for end in (", ", ""):
+            text = text.replace(f"'{name}': {{}}{end}", "")
+    return text.replace(", }", "}")
+
+
+def test_what_arrived_last_from_a_neighbour_is_remembered_with_it() -> None:
+    disk = MemoryDisk()
+    ledger = Ledger("d", disk)
+    ledger.note(Linked("n", "", "their log"), 0)
+    ledger.arrivals("n", [(b"one", 4), (b"two", 9)], 0)
+    ledger.publications_of([b"own"], 0)
+    ledger.close()
+    again = Ledger("d", disk)
+    assert again.state.neighbours["n"].received == 9
+    assert again.publications == [b"own"]
+    again.note(Linked("n", "", "another log"), 0)
+    assert again.state.neighbours["n"].received == 0
+    again.close()
+
+
+def test_gathering_lets_the_log_forget_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "GATHERED_MIN", 10)
+    disk = MemoryDisk()
+    ledger = Ledger("d", disk, segment_bytes=500)
+    for number in range(60):
+        ledger.note(Subscribed("d", "s", f"x = {number}", 0), 0)
+        ledger.log.sync()
+    assert ledger.is_scattered
+    assert ledger.retain(0, max_bytes=1) > 50
+    ledger.close()
+    again = Ledger("d", disk)
+    assert again.state.durables == {"d": {"s": ("x = 59", 0)}}
+    assert not again.is_scattered
+    again.close()
+
+
+def test_a_record_that_is_no_change_is_damage() -> None:
+    disk = MemoryDisk()
+    ledger = Ledger("d", disk)
+    ledger.log.append(STATE, b"nonsense", 0)
+    ledger.close()
+    with pytest.raises(DamagedLog, match="record 1 is no change"):
+        Ledger("d", disk)
+    Ledger("e", disk).close()

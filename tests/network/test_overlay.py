@@ -1,0 +1,136 @@
+"""The file of a network is checked whole, and gives every broker what it is run with."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.errors import NetworkError
+from fairlead.network.overlay import Overlay, free_ports, overlay_from, read_overlay
+from fairlead.network.settings import Address
+
+GOOD = """
+host = "127.0.0.1"
+data = "logs"
+links = [["hub", "east"], ["hub", "west"], ["far", "west"]]
+
+[brokers]
+hub = 7400
+east = 7401
+west = { port = 7402, http = 8402 }
+far = 0
+
+[routing]
+algorithm = "simple"
+"""
+
+
+def overlay(text: str) -> Overlay:
+    return overlay_from(tomllib.loads(text), "topology.toml")
+
+
+def test_every_broker_calls_the_one_that_is_nearer_to_the_first() -> None:
+    network = overlay(GOOD)
+    brokers = {each.name: network.broker(each.name, {"far": 9999}) for each in network.brokers}
+    assert {name: each.links for name, each in brokers.items()} == {
+        "hub": (),
+        "east": ("fairlead://127.0.0.1:7400",),
+        "west": ("fairlead://127.0.0.1:7400",),
+        "far": ("fairlead://127.0.0.1:7402",),
+    }
+    assert {name: each.neighbours for name, each in brokers.items()} == {
+        "hub": ("east", "west"),
+        "east": ("hub",),
+        "west": ("hub", "far"),
+        "far": ("west",),
+    }
+    assert [each.listen.port for each in brokers.values()] == [7400, 7401, 7402, 9999]
+    assert brokers["west"].http == Address("127.0.0.1", 8402)
+    assert brokers["far"].data == "logs/far"
+    assert {each.algorithm for each in brokers.values()} == {"simple"}
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "topology.toml").write_text(GOOD, encoding="utf-8")
+    assert read_overlay(tmp_path / "topology.toml").broker("hub").data == str(tmp_path / "logs" / "hub")
+
+
+def test_where_a_broker_with_a_chosen_port_is_has_to_be_told() -> None:
+    network = overlay("[brokers]\na = 0\nb = 0\n".replace("[b", 'links = [["a", "b"]]\n[b'))
+    with pytest.raises(NetworkError, match="where 'a' listens is not known"):
+        network.broker("b")
+    ports = free_ports(network)
+    assert len(set(ports.values())) == 2
+    assert network.broker("b", ports).links == (f"fairlead://127.0.0.1:{ports['a']}",)
+    with pytest.raises(NetworkError, match="there is no broker 'c'"):
+        network.broker("c")
+
+
+WRONG = {
+    "no brokers": ("", "[brokers]: the table is missing"),
+    "empty": ("[brokers]", "[brokers]: there are no brokers in it"),
+    "a name": ('[brokers]\n"a/b" = 1', "[brokers] 'a/b': letters, digits"),
+    "a port": ("[brokers]\na = 70000", "[brokers] a: a whole number from 0 to 65,535"),
+    "a key": ("[brokers]\na = { prot = 1 }", "[brokers] a: prot: no such key; did you mean 'port'?"),
+    "one port": (
+        'links = [["a", "b"]]\n[brokers]\na = 1\nb = 1',
+        "[brokers]: a and b cannot both listen at port 1",
+    ),
+    "no list": ('links = "a"\n[brokers]\na = 1', "links: a list of pairs"),
+    "no pair": ('links = [["a"]]\n[brokers]\na = 1', "links: a pair of brokers' names was expected"),
+    "unknown": ('links = [["a", "x"]]\n[brokers]\na = 1', "links: a - x: there is no broker 'x'"),
+    "itself": ('links = [["a", "a"]]\n[brokers]\na = 1', "links: a - a: a broker is not linked to itself"),
+    "pieces": (
+        'links = [["b", "c"]]\n[brokers]\na = 1\nb = 2\nc = 3',
+        "links: the network is in pieces: no way leads from a to b, c",
+    ),
+    "a circle": (
+        'links = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "b"]]\n[brokers]\na = 1\nb = 2\nc = 3\nd = 4',
+        "links: they make a circle: d - c - b - d",
+    ),
+    "twice": (
+        'links = [["a", "b"], ["b", "a"]]\n[brokers]\na = 1\nb = 2',
+        "links: they make a circle: b - a - b",
+    ),
+    "both": ('memory = true\ndata = "x"\n[brokers]\na = 1', "memory: brokers without logs have no directory"),
+    "common": ('[brokers]\na = 1\n[routing]\nalgorithm = "best"', "[routing] algorithm: "),
+}
+
+
+@pytest.mark.parametrize(("text", "complaint"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_named_with_its_place(text: str, complaint: str) -> None:
+    with pytest.raises(NetworkError) as caught:
+        overlay(text)
+    assert f"topology.toml: {complaint}" in str(caught.value)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(NetworkError) as caught:
+        overlay('links = [["a", "x"], ["a", "a"]]\n[brokers]\na = 1\nb = -1\n[limits]\nqueue = 0')
+    assert "topology.toml: 4 problems" in str(caught.value)
+
+
+NAMES = "abcde"
+
+
+@given(st.integers(1, 5), st.lists(st.sampled_from(list(combinations(NAMES, 2))), max_size=6))
+def test_a_network_is_taken_if_and_only_if_its_links_make_a_tree(
+    size: int, links: list[tuple[str, str]]
+) -> None:
+    names = NAMES[:size]
+    given: dict[str, Any] = {"brokers": dict.fromkeys(names, 0), "links": [list(each) for each in links]}
+    reached = {names[0]}
+    for _ in names:
+        reached |= {each for link in links if reached & set(link) for each in link}
+    is_tree = reached == set(names) and len(links) == size - 1
+    if is_tree:
+        assert len(overlay_from(given, "t").brokers) == size
+    else:
+        with pytest.raises(NetworkError):
+            overlay_from(given, "t")

@@ -1,0 +1,103 @@
+"""However bytes are cut on their way, the same frames come out; what is no frame is refused with its reason."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.errors import ProtocolError
+from fairlead.network import wire
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+numbers = st.integers(0, 2**64 - 1)
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> tuple[int, bytes]:
+    """A frame, and what it should be read as."""
+    kind = draw(st.integers(0, 4))
+    body = draw(st.binary(max_size=50))
+    match kind:
+        case wire.CONTROL:
+            frame = wire.control(
+                wire.Subscribe(draw(st.integers(0, 99)), draw(texts), draw(texts), draw(texts))
+            )
+        case wire.PUBLISH:
+            frame = wire.publish(draw(numbers), body)
+        case wire.DELIVER:
+            frame = wire.deliver(
+                draw(numbers), wire.deliver_head(tuple(draw(st.lists(texts, max_size=3)))), body
+            )
+        case wire.RELAY:
+            frame = wire.relay(draw(numbers), body)
+        case _:
+            frame = wire.stored(draw(numbers))
+    return kind, frame
+
+
+@given(st.lists(frames(), max_size=8), st.lists(st.integers(0, 400), max_size=10))
+def test_frames_come_out_as_they_went_in_however_they_are_cut(
+    sent: list[tuple[int, bytes]], cuts: list[int]
+) -> None:
+    raw = b"".join(frame for _, frame in sent)
+    places = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    reader = wire.Frames()
+    came = [frame for start, stop in pairwise(places) for frame in reader.feed(raw[start:stop])]
+    assert came == [(kind, frame[5:]) for kind, frame in sent]
+    assert reader.waiting == 0
+
+
+@given(numbers, st.lists(texts, max_size=4), st.binary(max_size=50))
+def test_a_delivery_is_read_as_it_was_written(place: int, ids: list[str], packed: bytes) -> None:
+    head = wire.deliver_head(tuple(ids))
+    [(kind, payload)] = wire.Frames().feed(wire.deliver(place, head, packed))
+    assert (kind, *wire.parse_deliver(payload)) == (wire.DELIVER, place, ids, packed)
+    assert wire.deliver_before(head, len(packed)) + packed == wire.deliver(0, head, packed)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        wire.Hello(1, "broker", "b", life="x", log="l", others_log="m", received=7),
+        wire.Table([["price > 1", "me"]], []),
+        wire.Tell([["a = 1", ""]], [["b = 2", "x"]], True),
+        wire.Told(3, {"a": [1, 2.5, None]}),
+        wire.Accept("d", [1, 2, 3]),
+        wire.Subscribe(1, "s", "a = 1", "d", None),
+        wire.Fence("b/1", 4, False),
+    ],
+)
+def test_a_message_is_read_as_it_was_written(message: wire.Control) -> None:
+    [(kind, payload)] = wire.Frames().feed(wire.control(message))
+    assert (kind, wire.parse_control(payload)) == (wire.CONTROL, message)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"\0\0\0\0\0", "without content"),
+        (b"\xff\xff\xff\x7f\0", "at most 1,048,576"),
+        (b"GET / HTTP/1.1\r\n", "at most"),
+        (b"\5\0\0\0\x63....", "unknown kind 99"),
+    ],
+)
+def test_what_is_no_frame_is_refused_with_its_reason(raw: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        list(wire.Frames().feed(raw))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_message_or_a_protocol_error(raw: bytes) -> None:
+    for read in (wire.parse_control, wire.parse_numbered, wire.parse_deliver):
+        with contextlib.suppress(ProtocolError):
+            read(raw)
+
+
+def test_a_message_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="not a message"):
+        wire.parse_control(msgspec.msgpack.encode(["Shout", 1]))
