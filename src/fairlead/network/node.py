@@ -59,6 +59,8 @@ __all__ = ["Node"]
 log: Final = logging.getLogger(__name__)
 
 READ_AT_ONCE: Final = 256
+NAME_MAX: Final = 500
+"""The longest name of a client, a broker or a durable subscriber: the log keeps a place under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,8 @@ class Node:
             raise ProtocolError(
                 f"version {hello.version} of the protocol is not spoken here; version {wire.VERSION} is"
             )
+        if len(hello.name.encode()) > NAME_MAX:
+            raise ProtocolError(f"a name has at most {NAME_MAX} bytes")
         if hello.role == "client":
             return self._greet_client(peer, hello)
         if hello.role == "broker":
@@ -427,12 +431,19 @@ class Node:
                     taken.append((None, packed, last))
                     continue
                 last = place or last
-                way = self._way_of(packed, name)
+                parts = unpack_plain(packed)
+                if parts is not None and is_plain(parts[2]):
+                    way = self._ways(name).of(parts[2], self._plain_way, packed, name)
+                else:
+                    way = self._plain_way(packed, name)
                 if place or taken or self._pending:
                     taken.append((way, packed, place))
-                else:
-                    self.counters.received += 1
-                    self._dispatch(NO_OFFSET, way, packed)
+                    continue
+                self.counters.received += 1
+                for link in way.links:
+                    link.relay(NO_OFFSET, packed)
+                for stop in way.stops:
+                    stop.target.deliver(NO_OFFSET, stop, packed)
             elif kind == wire.CONTROL:
                 self._commit(session, taken, now)
                 self._told(session, wire.parse_control(payload), now)
@@ -808,9 +819,11 @@ class Node:
         self._tables_changed = True
 
     def _subscribe(self, session: ClientSession, message: wire.Subscribe, now: int) -> None:
+        name = message.durable
+        if len(name.encode()) > NAME_MAX:
+            raise ValueRefused(f"the name of a durable subscriber has at most {NAME_MAX} bytes")
         filter = self._filter(message.filter)
         self._names.add(filter)
-        name = message.durable
         if not name and message.since is None:
             self._call(calls.Subscribe(session.client, message.id, filter), now)
             self._fence(session, message.number, patient=False)
@@ -1003,17 +1016,17 @@ class Node:
                 log.error("the link from %s to %s would close a circle, and is ended", self.name, link.name)
                 self._unlink(link.name, now)
 
-    def _replace(self, name: str, heard: list[list[str]], now: int, *, advertisements: bool) -> None:
+    def _replace(self, name: str, heard: list[Heard], now: int, *, advertisements: bool) -> None:
         """What a neighbour asks for, as a whole, in place of what it asked for before."""
-        whole = dict.fromkeys((text, owner) for text, owner in heard)
+        whole = dict.fromkeys(heard)
         # The table counts, not what was told: where filters cover others, it has dropped some of that.
         table = self.broker.advertisements if advertisements else self.broker.subscriptions
         initial = () if advertisements else self.broker.settings.strategy.initial()
         known = dict.fromkeys(
             (render(each.filter), each.owner) for each in table.of(name) if each not in initial
         )
-        added = [list(each) for each in whole if each not in known]
-        removed = [list(each) for each in known if each not in whole]
+        added = [each for each in whole if each not in known]
+        removed = [each for each in known if each not in whole]
         told = self.state.neighbours[name].told(advertisements=advertisements)
         dropped = [each for each in told if each not in whole and each not in known]
         if added or removed or dropped:
@@ -1022,8 +1035,8 @@ class Node:
     def _heard(
         self,
         name: str,
-        added: list[list[str]],
-        removed: list[list[str]],
+        added: list[Heard],
+        removed: list[Heard],
         now: int,
         *,
         advertisements: bool,
@@ -1036,7 +1049,7 @@ class Node:
             less = tuple(self._interest(each) for each in removed)
         except FairleadError as error:
             raise ProtocolError(f"a filter that cannot be read here: {error}") from None
-        self._note(Told(name, _pairs(added), [*_pairs(removed), *dropped], advertisements), now)
+        self._note(Told(name, added, [*removed, *dropped], advertisements), now)
         self._carry(self.broker.handle(calls.Admin(name, more, less, advertisements), now))
         self._change_tables()
 
@@ -1178,9 +1191,5 @@ class Node:
             self.ledger.close()
 
 
-def _heard(interest: Interest) -> list[str]:
-    return [render(interest.filter), interest.owner]
-
-
-def _pairs(heard: list[list[str]]) -> list[Heard]:
-    return [(text, owner) for text, owner in heard]
+def _heard(interest: Interest) -> Heard:
+    return render(interest.filter), interest.owner

@@ -221,7 +221,11 @@ class Durable(Outbox):
         session = self.session
         if not self.live or session is None:
             return
-        if offset != NO_OFFSET:
+        if offset == NO_OFFSET:
+            if session.is_full:
+                self.node.counters.dropped += 1
+                return
+        else:
             if not self.has_room or session.is_full:
                 self.fall_behind(offset)
                 return
@@ -279,20 +283,34 @@ class Link(Outbox):
         """The fence that tells whether it closes a circle, while that is not known."""
 
     def relay(self, offset: int, packed: bytes) -> None:
-        """Relay what is dispatched now."""
+        """Relay what is dispatched now. What is in no log is lost if it cannot go now."""
         session = self.session
+        is_logged = offset != NO_OFFSET
         if session is None or not self.ready or not self.live:
-            if offset == NO_OFFSET:
+            self.node.counters.dropped += not is_logged
+        elif session.is_full or (is_logged and not self.has_room):
+            if is_logged:
+                self.fall_behind(offset)
+            else:
                 self.node.counters.dropped += 1
-            return
-        if offset == NO_OFFSET:
-            if session.is_full:
-                self.node.counters.dropped += 1
-                return
-        elif not self.has_room or session.is_full:
-            self.fall_behind(offset)
-            return
         else:
-            self.unconfirmed[offset] = None
-        self.node.counters.relayed += 1
-        session.send(wire.relay(offset + 1, packed))
+            if is_logged:
+                self.unconfirmed[offset] = None
+            self.node.counters.relayed += 1
+            size = len(packed)
+            head = wire.relay_before(offset + 1, size) if is_logged else HEADS.get(size) or _head_of(size)
+            if not session.out:
+                self.node.dirty.append(session)
+            session.out += (head, packed)
+            session.waiting += size
+
+
+HEADS: Final[dict[int, bytes]] = {}
+"""What stands before a relayed notification that is in no log, by its length."""
+
+
+def _head_of(size: int) -> bytes:
+    if len(HEADS) >= HEADS_MAX:
+        HEADS.clear()
+    head = HEADS[size] = wire.relay_before(0, size)
+    return head

@@ -8,7 +8,7 @@ Integers are little-endian. The kinds that carry notifications have a layout of 
 can pass on the packed notification (`model.packed`) as it came:
 
     1  publish   u64 number (0: no answer is wanted), the notification
-    2  deliver   u64 place (0: best effort), u16 length, a MessagePack array of the subscriptions' ids, the
+    2  deliver   u64 place (0: best effort), u32 length, a MessagePack array of the subscriptions' ids, the
                  notification
     3  relay     u64 place (0: best effort), the notification
     4  stored    u64 number: all publications of this connection up to it are safe, but those refused before
@@ -77,6 +77,7 @@ __all__ = [
     "parse_numbered",
     "publish",
     "relay",
+    "relay_before",
     "stored",
 ]
 
@@ -89,9 +90,9 @@ KINDS: Final = 5
 
 _HEAD: Final = struct.Struct("<IB")
 _NUMBERED: Final = struct.Struct("<IBQ")
-_DELIVERED: Final = struct.Struct("<IBQH")
+_DELIVERED: Final = struct.Struct("<IBQI")
 _NUMBER: Final = struct.Struct("<Q")
-_NUMBER_AND_LENGTH: Final = struct.Struct("<QH")
+_NUMBER_AND_LENGTH: Final = struct.Struct("<QI")
 
 
 class _Message(Struct, frozen=True, array_like=True, tag=True):
@@ -276,7 +277,7 @@ class Listening(_Message, frozen=True):
 
 # -- between brokers -------------------------------------------------------------------------------------------
 
-Heard: TypeAlias = list[str]
+Heard: TypeAlias = tuple[str, str]
 """An interest: the filter's text and its owner."""
 
 
@@ -365,9 +366,14 @@ def publish(number: int, packed: bytes) -> bytes:
     return _NUMBERED.pack(len(packed) + 9, PUBLISH, number) + packed
 
 
+def relay_before(place: int, size: int) -> bytes:
+    """What stands before the notification of this size in the frame of one from broker to broker."""
+    return _NUMBERED.pack(size + 9, RELAY, place)
+
+
 def relay(place: int, packed: bytes) -> bytes:
     """The frame of a notification from broker to broker."""
-    return _NUMBERED.pack(len(packed) + 9, RELAY, place) + packed
+    return relay_before(place, len(packed)) + packed
 
 
 def stored(number: int) -> bytes:
@@ -382,12 +388,12 @@ def deliver_head(subscriptions: tuple[str, ...]) -> bytes:
 
 def deliver_before(head: bytes, size: int) -> bytes:
     """What stands before the notification of this size in the frame of a best-effort delivery."""
-    return _DELIVERED.pack(len(head) + size + 11, DELIVER, 0, len(head)) + head
+    return _DELIVERED.pack(len(head) + size + 13, DELIVER, 0, len(head)) + head
 
 
 def deliver(place: int, head: bytes, packed: bytes) -> bytes:
     """The frame of a delivery."""
-    return b"".join((_DELIVERED.pack(len(head) + len(packed) + 11, DELIVER, place, len(head)), head, packed))
+    return b"".join((_DELIVERED.pack(len(head) + len(packed) + 13, DELIVER, place, len(head)), head, packed))
 
 
 def parse_control(payload: bytes) -> Control:
@@ -408,14 +414,14 @@ def parse_numbered(payload: bytes) -> tuple[int, bytes]:
 
 def parse_deliver(payload: bytes) -> tuple[int, list[str], bytes]:
     """Place, subscriptions and notification of a delivery."""
-    if len(payload) < 10:
+    if len(payload) < 12:
         raise ProtocolError("a delivery that ends before its head does")
     place, length = _NUMBER_AND_LENGTH.unpack_from(payload)
     try:
-        subscriptions = msgspec.msgpack.decode(payload[10 : 10 + length], type=list[str])
+        subscriptions = msgspec.msgpack.decode(payload[12 : 12 + length], type=list[str])
     except msgspec.DecodeError as error:
         raise ProtocolError(f"a delivery without its subscriptions: {error}") from None
-    return place, subscriptions, payload[10 + length :]
+    return place, subscriptions, payload[12 + length :]
 
 
 class Frames:

@@ -1,0 +1,221 @@
+"""A client of the broker in its own process: what would be the other end of a socket, without the socket.
+
+The broker treats it like any client: it is counted, it may be too slow, and what waits for it is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
+from fairlead.model import Notification
+from fairlead.model.order import identity_of
+from fairlead.model.packed import pack
+from fairlead.network import wire
+from fairlead.network.server import Server, micros
+from fairlead.network.sessions import Durable, Session
+
+__all__ = ["Arrival", "Desk", "Dropped"]
+
+HEAD: Final = 5
+"""The bytes of a frame before its payload; between objects of one process only the payload is handed on."""
+ANY_LENGTH: Final = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A notification that was delivered, packed, and its place in the broker's log; 0: best effort."""
+
+    place: int
+    packed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """So many were left out here, because they were not taken in time."""
+
+    count: int
+
+
+Arrived: TypeAlias = Arrival | Dropped
+
+
+class Desk:
+    """One client session of a running broker. ProtocolError if the broker takes no more clients."""
+
+    def __init__(self, server: Server, policy: str = "") -> None:
+        self._server = server
+        self._frames = wire.Frames(ANY_LENGTH)
+        self._numbers = 0
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._unstored: dict[int, asyncio.Future[Any]] = {}
+        self._arrived: deque[Arrived] = deque()
+        self._waiting = 0
+        self._is_behind = False
+        self._news = asyncio.Event()
+        self._may_publish = asyncio.Event()
+        self._may_publish.set()
+        self.ended: str | None = None
+        """Why it is over, once it is."""
+        high = server.node.limits.buffer_bytes // 2
+        self._high, self._low = high, high // 4
+        self.session: Session = server.node.greet(self, wire.Hello(wire.VERSION, "client", "", policy))
+        server.schedule()
+
+    # -- what the node asks of its peer ------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        for kind, payload in self._frames.feed(data):
+            if kind == wire.DELIVER:
+                place, _, packed = wire.parse_deliver(payload)
+                self._put(Arrival(place, packed))
+            elif kind == wire.STORED:
+                self._stored(wire.parse_numbered(payload)[0])
+            else:
+                self._told(wire.parse_control(payload))
+
+    def buffered(self) -> int:
+        return self._waiting
+
+    def close(self) -> None:
+        self._end("the broker has ended the session")
+
+    def pause(self) -> None:
+        self._may_publish.clear()
+
+    def resume(self) -> None:
+        self._may_publish.set()
+
+    def _told(self, message: wire.Control) -> None:
+        match message:
+            case wire.Done(number):
+                self._answer(number, None)
+            case wire.Told(number, answer):
+                self._answer(number, answer)
+            case wire.Refused(0, reason) | wire.Bye(reason):
+                self._end(reason)
+            case wire.Refused(number, reason):
+                self._answer(number, BrokerRefused(reason))
+            case wire.Dropped(count):
+                self._put(Dropped(count))
+            case _:
+                pass
+
+    def _put(self, arrived: Arrived) -> None:
+        self._arrived.append(arrived)
+        self._waiting += _size(arrived)
+        self._is_behind = self._is_behind or self._waiting > self._high
+        self._news.set()
+
+    def _stored(self, number: int) -> None:
+        for each in [each for each in self._unstored if each <= number]:
+            self._answer(each, None)
+
+    def _answer(self, number: int, answer: Any) -> None:
+        future = self._answers.pop(number, None) or self._unstored.pop(number, None)
+        if future is None or future.done():
+            return
+        if isinstance(answer, FairleadError):
+            future.set_exception(answer)
+            future.exception()  # whoever awaits it is told; if nobody does, nothing is said
+        else:
+            future.set_result(answer)
+
+    def _end(self, reason: str) -> None:
+        if self.ended is None:
+            self.ended = reason
+            self._may_publish.set()
+            self._news.set()
+            for number in [*self._answers, *self._unstored]:
+                self._answer(number, ConnectionEnded(reason))
+
+    # -- what the gateway asks ---------------------------------------------------------------------------------
+
+    def begin(self, make: Callable[[int], wire.Control]) -> asyncio.Future[Any]:
+        """Ask the broker, at once; the answer comes later."""
+        number, answer = self._numbered(self._answers)
+        self.tell(make(number))
+        return answer
+
+    async def ask(self, make: Callable[[int], wire.Control]) -> Any:
+        """What the broker answers; BrokerRefused is its reason why not."""
+        return await self.begin(make)
+
+    def tell(self, message: wire.Control) -> None:
+        """Tell the broker something that has no answer."""
+        self._hand_over([(wire.CONTROL, wire.control(message)[HEAD:])])
+
+    async def publish(self, notifications: Sequence[Notification]) -> list[bool]:
+        """Publish all of them, and return when they are safe in the log: which had been published before.
+
+        They are handed over at once, so the log takes all or none. BrokerRefused says why none.
+        """
+        await self._may_publish.wait()
+        known: set[tuple[str, str]] = set()
+        repeated, answers, frames = [], [], []
+        for notification in notifications:
+            identity = identity_of(notification)
+            repeated.append(identity in known or self._server.node.broker.knows(notification))
+            known.add(identity)
+            number, answer = self._numbered(self._unstored)
+            answers.append(answer)
+            frames.append((wire.PUBLISH, wire.publish(number, pack(notification))[HEAD:]))
+        if answers:
+            self._hand_over(frames)
+            await asyncio.wait(answers)
+        for answer in answers:
+            answer.result()
+        return repeated
+
+    def durable(self, name: str) -> Durable | None:
+        """The broker's own view of the durable subscriber that this client is."""
+        found = self._server.node.durables.get(name)
+        return found if found is not None and found.session is self.session else None
+
+    async def arrivals(self, room: int) -> list[Arrived]:
+        """What has arrived, up to so many bytes but at least one; ConnectionEnded when nothing more will."""
+        while not self._arrived:
+            self._check()
+            self._news.clear()
+            await self._news.wait()
+        taken: list[Arrived] = []
+        while self._arrived and room > 0:
+            taken.append(self._arrived.popleft())
+            size = _size(taken[-1])
+            room -= size
+            self._waiting -= size
+        if self._is_behind and self._waiting <= self._low:
+            self._is_behind = False
+            if not self.session.ended:
+                self._server.node.drained(self.session)
+                self._server.schedule()
+        return taken
+
+    def leave(self) -> None:
+        """End the session."""
+        self._end("the client has left")
+        self._server.node.lost(self.session)
+        self._server.schedule()
+
+    def _numbered(self, where: dict[int, asyncio.Future[Any]]) -> tuple[int, asyncio.Future[Any]]:
+        self._check()
+        self._numbers += 1
+        answer = where[self._numbers] = asyncio.get_running_loop().create_future()
+        return self._numbers, answer
+
+    def _hand_over(self, frames: Iterable[tuple[int, bytes]]) -> None:
+        if self.ended is None:
+            self._server.node.receive(self.session, frames, micros())
+            self._server.schedule()
+
+    def _check(self) -> None:
+        if self.ended is not None:
+            raise ConnectionEnded(self.ended)
+
+
+def _size(arrived: Arrived) -> int:
+    return len(arrived.packed) if isinstance(arrived, Arrival) else 0

@@ -1,0 +1,196 @@
+"""What one stream has asked for, and what comes of it: the same for server-sent events and for WebSockets.
+
+A stream follows the broker's log unless it asks otherwise, so every event has a place there, and whoever comes
+back with the last place it saw goes on after it; a reader that is slow reads on from its place, and nothing is
+dropped. With a `policy` it is best effort instead: what waits is bounded, and the policy says what happens beyond
+that.
+
+A place is only one in its own log, so it goes out with the log's name: `17-5f0c9a41`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from fairlead.console.cloudevents import text_of
+from fairlead.console.desk import Arrival, Desk
+from fairlead.console.problems import Problem
+from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
+from fairlead.filters.language import parse
+from fairlead.model import Instant
+from fairlead.model.packed import unpack
+from fairlead.network import wire
+from fairlead.network.server import Server
+from fairlead.network.settings import POLICIES
+
+__all__ = ["CHUNK_BYTES", "Event", "Feed", "Told", "Wanted", "place_in"]
+
+CHUNK_BYTES: Final = 1 << 16
+"""How much is sent at a time."""
+SUBSCRIPTION: Final = "http"
+PARAMETERS: Final = ("filter", "durable", "since", "after", "policy")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a stream asks for."""
+
+    filter: str
+    durable: str = ""
+    since: int | None = None
+    after: str = ""
+    """The id of the last event that the client has seen."""
+    policy: str = ""
+
+    @classmethod
+    def of(cls, query: Sequence[tuple[str, str]], last_event_id: str = "") -> Wanted:
+        """What a query asks for; Problem says what is wrong with it."""
+        given = dict(query)
+        for name, _ in query:
+            if name not in PARAMETERS:
+                raise Problem(400, f"no parameter {name!r}; there are {', '.join(PARAMETERS)}")
+        if len(given) < len(query):
+            raise Problem(
+                400, "a parameter is given twice; to ask for either of two things, write one or the other"
+            )
+        if "filter" not in given:
+            raise Problem(400, "a filter is needed; 'true' asks for everything")
+        try:
+            parse(given["filter"])
+            since = _microseconds(given["since"]) if "since" in given else None
+        except FairleadError as error:
+            raise Problem.of(400, error) from None
+        policy, durable = given.get("policy", ""), given.get("durable", "")
+        if policy and policy not in POLICIES:
+            raise Problem(400, f"no policy {policy!r}; there are {', '.join(POLICIES)}")
+        after = last_event_id or given.get("after", "")
+        if policy and (durable or since is not None or after):
+            raise Problem(
+                400, "a policy is for best effort: leave out durable, since and after, or leave it out"
+            )
+        return cls(given["filter"], durable, since, after, policy)
+
+
+def _microseconds(text: str) -> int:
+    return int(text) if re.fullmatch(r"\d{1,18}", text) else Instant.parse(text).microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A CloudEvent that goes out, as JSON; `id` is empty and the place 0 where it is in no log."""
+
+    id: str
+    place: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something else that the client is told: `dropped`, `gap` or `bye`."""
+
+    what: str
+    content: dict[str, Any]
+
+
+Outgoing: TypeAlias = Event | Told
+
+
+class Feed:
+    """One stream of a desk."""
+
+    def __init__(self, server: Server, desk: Desk, wanted: Wanted) -> None:
+        self._node, self._desk, self._wanted = server.node, desk, wanted
+        self._ledger = server.node.ledger
+        self._follows_log = bool(wanted.durable or wanted.since is not None) or (
+            self._ledger is not None and not wanted.policy
+        )
+        session = desk.session.name
+        self._name = wanted.durable or f"c:{session}#{SUBSCRIPTION}"
+        """Under which name the broker keeps this stream's place."""
+        self._gap: Told | None = None
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the broker remembers what was accepted."""
+        return bool(self._wanted.durable)
+
+    async def open(self) -> None:
+        """Return when the subscription is in effect; Problem if the broker does not take it."""
+        wanted = self._wanted
+        since = wanted.since
+        if self._follows_log and not wanted.durable and (since is None or wanted.after):
+            since = 0  # the whole log; the place is set below
+        id = f"{wanted.durable}:{wanted.filter}" if wanted.durable else SUBSCRIPTION
+        answer = self._desk.begin(
+            lambda number: wire.Subscribe(number, id, wanted.filter, wanted.durable, since)
+        )
+        # Nothing is sent before the log has been synced, so until then the place can be set.
+        self._go_to_place()
+        try:
+            await answer
+        except BrokerRefused as error:
+            raise Problem.of(409, error) from None
+        except ConnectionEnded as error:
+            raise Problem.of(503, error) from None
+
+    def _go_to_place(self) -> None:
+        outbox = self._desk.durable(self._name) if self._follows_log else None
+        if outbox is None or self._ledger is None:
+            return
+        wanted, log = self._wanted, self._ledger.log
+        if wanted.after:
+            place = place_in(wanted.after, self._ledger.identity)
+            if place is None:
+                self._tell_gap("that is no place in this broker's log")
+            else:
+                if place < log.first:
+                    self._tell_gap(f"the log begins with the place {log.first + 1} now")
+                # What has been accepted comes again if the client says that it has not seen it.
+                outbox.fall_behind(min(max(place, log.first), log.end))
+                return
+        if not wanted.durable and (wanted.since is None or wanted.after):
+            outbox.fall_behind(log.end)
+
+    def _tell_gap(self, reason: str) -> None:
+        self._gap = Told("gap", {"after": self._wanted.after, "reason": reason})
+
+    async def next(self) -> list[Outgoing]:
+        """What is to be sent next, at least one; ConnectionEnded when nothing more will be."""
+        if self._gap is not None:
+            gap, self._gap = self._gap, None
+            return [gap]
+        return [self._outgoing(each) for each in await self._desk.arrivals(CHUNK_BYTES)]
+
+    def _outgoing(self, arrived: Any) -> Outgoing:
+        if not isinstance(arrived, Arrival):
+            return Told("dropped", {"dropped": arrived.count})
+        id = ""
+        if arrived.place and self._ledger is not None:
+            id = f"{arrived.place}-{self._ledger.identity[:8]}"
+        return Event(id, arrived.place, text_of(unpack(arrived.packed)))
+
+    def accept(self, places: Iterable[int]) -> None:
+        """These are dealt with."""
+        found = [place for place in places if place]
+        if found:
+            self._desk.tell(wire.Accept(self._name, found))
+
+    def reject(self, place: int, *, again: bool) -> None:
+        """This one is not; it comes again, or is done with all the same."""
+        self._desk.tell(wire.Reject(self._name, place, again))
+
+    def place_of(self, id: str) -> int | None:
+        """The place of an event that was sent."""
+        return None if self._ledger is None else place_in(id, self._ledger.identity)
+
+
+_ID: Final = re.compile(r"(\d{1,18})-([0-9a-f]{8})")
+
+
+def place_in(id: str, log: str) -> int | None:
+    """The place that an event's id names; None if it is none in this log."""
+    found = _ID.fullmatch(id)
+    return int(found[1]) if found is not None and log.startswith(found[2]) else None

@@ -1,0 +1,318 @@
+"""The routes: what can be asked of a broker over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from fairlead.console.cloudevents import notifications_in
+from fairlead.console.desk import Desk
+from fairlead.console.feeds import Feed, Wanted
+from fairlead.console.metrics import TEXT_FORMAT, Requests, exposition
+from fairlead.console.openapi import DOCUMENT
+from fairlead.console.problems import Problem
+from fairlead.console.streams import EVENT_STREAM, EventStream, converse
+from fairlead.errors import BrokerRefused, ConnectionEnded, ProtocolError
+from fairlead.log.writer import ROOM_HINT
+from fairlead.model import Notification
+from fairlead.model.encoding import format_json
+from fairlead.model.packed import pack
+from fairlead.network import wire
+from fairlead.network.server import Server
+
+__all__ = ["Gateway", "HttpLimits"]
+
+METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "POST"})
+ANSWERS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+"""The messages of an application that answer a request."""
+ROUTES: Final = frozenset(path for path in DOCUMENT["paths"])
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """How much is taken on over HTTP."""
+
+    body_bytes: int = 1 << 20
+    held_bytes: int = 64 << 20
+    """Of all requests that are still being received."""
+    batch: int = 1_000
+    """The most events of one request."""
+    streams: int = 1_000
+    connections: int = 2_000
+    """All connections; there is always room beside the streams for those who ask how it is."""
+    patience_s: float = 30.0
+    """How long a request may take to arrive, and to be acknowledged."""
+    beat_s: float = 15.0
+    """After so long without an event a stream of server-sent events shows that it is alive."""
+
+
+class Gateway:
+    """An application (ASGI) in front of a running broker."""
+
+    def __init__(self, server: Server, limits: HttpLimits | None = None) -> None:
+        self.server, self.limits = server, limits or HttpLimits()
+        self.requests = Requests()
+        self._desks: set[Desk] = set()
+        self._agent: Desk | None = None
+        self._opening = asyncio.Lock()
+        self._held = 0
+        self.app = Starlette(
+            routes=[
+                Route("/events", self._events, methods=["GET", "POST"]),
+                Route("/events/ws", self._no_socket, methods=["GET"]),
+                WebSocketRoute("/events/ws", self._socket),
+                Route("/subscriptions/{name:path}", self._forget, methods=["DELETE"]),
+                Route("/status", self._status),
+                Route("/tables", self._tables),
+                Route("/healthz", self._health),
+                Route("/readyz", self._readiness),
+                Route("/metrics", self._metrics),
+                Route("/openapi.json", self._description),
+            ],
+            middleware=[Middleware(_Counted, requests=self.requests)],
+            exception_handlers={
+                Problem: _told,
+                ConnectionEnded: _told_that_it_ended,
+                HTTPException: _told_by_framework,
+            },
+        )
+
+    def close(self) -> None:
+        """End all streams, so that their clients are told."""
+        for desk in list(self._desks):
+            desk.close()
+        if self._agent is not None:
+            self._agent.leave()
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    async def _events(self, request: Request) -> Response:
+        if request.method == "POST":
+            return await self._publish(request)
+        wanted = Wanted.of(request.query_params.multi_items(), request.headers.get("last-event-id", ""))
+        if request.method == "HEAD":
+            return Response(headers={"Content-Type": EVENT_STREAM})
+        return EventStream(self._opened(wanted), beat_s=self.limits.beat_s)
+
+    async def _publish(self, request: Request) -> Response:
+        body = await self._body(request)
+        found = notifications_in(request.headers.items(), body, most=self.limits.batch)
+        notifications = [self._identified(each) for each in found]
+        self._check_sizes(notifications)
+        try:
+            async with asyncio.timeout(self.limits.patience_s):
+                repeated = await (await self._acting()).publish(notifications)
+        except BrokerRefused as error:
+            raise Problem.of(507 if ROOM_HINT in str(error) else 503, error) from None
+        except TimeoutError:
+            raise Problem(
+                503,
+                "not acknowledged in time; it may be in the log or not: publish it again under the same id",
+                headers={"Retry-After": "1"},
+            ) from None
+        told = [
+            {"id": each.id, "source": each.producer, "duplicate": known}
+            for each, known in zip(notifications, repeated, strict=True)
+        ]
+        duplicates = sum(repeated)
+        accepted = len(told) - duplicates
+        return _json(
+            {"accepted": accepted, "duplicates": duplicates, "events": told},
+            202 if accepted or not told else 200,
+        )
+
+    async def _body(self, request: Request) -> bytes:
+        most = self.limits.body_bytes
+        too_large = Problem(413, f"a request of more than {most:,} bytes")
+        if (length := request.headers.get("content-length", "")).isdecimal() and int(length) > most:
+            raise too_large
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.patience_s):
+                async for chunk in request.stream():
+                    body += chunk
+                    self._held += len(chunk)
+                    if len(body) > most:
+                        raise too_large
+                    if self._held > self.limits.held_bytes:
+                        raise Problem(503, "too much is being sent at once", headers={"Retry-After": "1"})
+        except TimeoutError:
+            raise Problem(408, "the request did not end in time", headers={"Connection": "close"}) from None
+        except ClientDisconnect:
+            raise Problem(400, "the client has gone before its request ended") from None
+        finally:
+            self._held -= len(body)
+        return bytes(body)
+
+    def _identified(self, notification: Notification) -> Notification:
+        """With a producer and an id: both are told to the client, who can publish it again under them."""
+        if not notification.producer:
+            notification = replace(notification, producer=f"{self.server.settings.name}/http")
+        return notification if notification.id is not None else replace(notification, id=uuid.uuid4().hex)
+
+    def _check_sizes(self, notifications: list[Notification]) -> None:
+        """What is larger than a frame could not be passed on to a neighbour."""
+        most = self.server.node.limits.frame_bytes
+        for index, notification in enumerate(notifications):
+            if len(wire.publish(0, pack(notification))) > most:
+                raise Problem(413, f"an event of more than {most:,} bytes", index=index)
+
+    async def _acting(self) -> Desk:
+        """The one client that publishes, and forgets, for all who ask for it over HTTP."""
+        async with self._opening:
+            if self._agent is None or self._agent.ended is not None:
+                desk = self._desk()
+                if self.server.settings.advertisements is not None:
+                    # What will be published over HTTP nobody can know.
+                    await desk.ask(lambda number: wire.Advertise(number, "http", "true"))
+                self._agent = desk
+            return self._agent
+
+    def _desk(self, policy: str = "") -> Desk:
+        try:
+            return Desk(self.server, policy)
+        except ProtocolError as error:
+            raise Problem.of(503, error, headers={"Retry-After": "1"}) from None
+
+    @contextmanager
+    def _opened(self, wanted: Wanted) -> Iterator[Feed]:
+        """A feed, for as long as its stream is open."""
+        if len(self._desks) >= self.limits.streams:
+            raise Problem(
+                503, f"{self.limits.streams:,} streams are open already", headers={"Retry-After": "1"}
+            )
+        desk = self._desk(wanted.policy)
+        self._desks.add(desk)
+        self.requests.streams = len(self._desks)
+        try:
+            yield Feed(self.server, desk, wanted)
+        finally:
+            self._desks.discard(desk)
+            self.requests.streams = len(self._desks)
+            desk.leave()
+
+    async def _socket(self, socket: WebSocket) -> None:
+        try:
+            _check_origin(socket)
+            wanted = Wanted.of(socket.query_params.multi_items())
+            if wanted.durable and wanted.after:
+                raise Problem(
+                    400, "a durable subscriber goes on after what it has accepted: leave out 'after'"
+                )
+            await converse(socket, self._opened(wanted))
+        except Problem as problem:
+            await socket.send_denial_response(problem.response())
+
+    async def _no_socket(self, request: Request) -> Response:
+        raise Problem(
+            426,
+            "this is a WebSocket: ask for an upgrade",
+            headers={"Upgrade": "websocket", "Connection": "Upgrade"},
+        )
+
+    # -- the broker --------------------------------------------------------------------------------------------
+
+    async def _forget(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            await (await self._acting()).ask(lambda number: wire.Unsubscribe(number, "", name))
+        except BrokerRefused as error:
+            raise Problem.of(404, error) from None
+        return Response(status_code=204)
+
+    async def _status(self, request: Request) -> Response:
+        return _json(self.server.node.status())
+
+    async def _tables(self, request: Request) -> Response:
+        return _json(self.server.node.tables())
+
+    async def _health(self, request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def _readiness(self, request: Request) -> Response:
+        told = readiness(self.server)
+        return _json(told, 200 if told["ready"] else 503)
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(exposition(self.server, self.requests), media_type=TEXT_FORMAT)
+
+    async def _description(self, request: Request) -> Response:
+        return _json(DOCUMENT)
+
+
+def readiness(server: Server) -> dict[str, Any]:
+    """Whether a broker does all that it is there for, and if not, what is missing."""
+    node, failed = server.node, server.failure.done()
+    links = {name: link.session is not None and link.ready for name, link in node.links.items()}
+    links |= {url: False for url, name in node.calls.items() if not name}  # called, and never reached
+    told: dict[str, Any] = {
+        "ready": server.is_listening and not failed and all(links.values()),
+        "listening": server.is_listening,
+        "log": "failed" if failed else "none" if node.ledger is None else "open",
+        "links": links,
+    }
+    return {**told, "reason": str(server.failure.result())} if failed else told
+
+
+def _check_origin(socket: WebSocket) -> None:
+    """Browsers let any page open a WebSocket anywhere, so the page has to be of this very host."""
+    origin = socket.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != socket.headers.get("host"):
+        raise Problem(403, f"a page of {origin} may not open a WebSocket here")
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(format_json(content), status_code=status, media_type="application/json")
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def _told_that_it_ended(request: Request, error: Exception) -> Response:
+    return Problem(503, str(error)).response()
+
+
+async def _told_by_framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers) if error.headers else None
+    return Problem(
+        error.status_code, f"{request.method} {request.url.path}: {error.detail}", headers=headers
+    ).response()
+
+
+class _Counted:
+    """Counts what is answered, by route, which are few, and never by path, of which there is no end."""
+
+    def __init__(self, app: ASGIApp, requests: Requests) -> None:
+        self._app, self._requests = app, requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] in ANSWERS:
+                path, method = scope.get("path", ""), scope.get("method", "GET")
+                route = "/subscriptions/{name}" if path.startswith("/subscriptions/") else path
+                key = (
+                    method if method in METHODS else "other",
+                    route if route in ROUTES else "other",
+                    message.get("status", 101),
+                )
+                self._requests.answered[key] += 1
+            await send(message)
+
+        await self._app(scope, receive, counted)

@@ -1,0 +1,133 @@
+"""`/metrics`: the broker's figures in Prometheus' text format.
+
+Names follow its conventions: counters end in `_total`, units are base units. Nothing is labelled by client or by
+filter, of which there is no bound; links are, by neighbour, and requests by route, method and status.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from fairlead import __version__
+from fairlead.network.server import Server
+
+__all__ = ["COUNTERS", "Requests", "exposition"]
+
+TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+COUNTERS: Final = {
+    "published": "notifications that clients of this broker have published",
+    "delivered": "notifications delivered to clients of this broker",
+    "relayed": "notifications relayed to neighbours",
+    "received": "notifications received from neighbours",
+    "duplicates": "publications that had been published before",
+    "refused": "publications and requests that were refused",
+    "dropped": "notifications left out because a destination was slow or away",
+    "rejected": "deliveries that a subscriber has rejected",
+}
+"""What a node counts, in words."""
+
+
+@dataclass(slots=True)
+class Requests:
+    """What has been asked over HTTP."""
+
+    answered: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """Requests by method, route and status."""
+    streams: int = 0
+    """How many are open."""
+
+
+Labels: TypeAlias = tuple[tuple[str, object], ...]
+
+
+class Family(NamedTuple):
+    """A metric with its samples."""
+
+    name: str
+    kind: str
+    help: str
+    samples: tuple[tuple[Labels, float], ...]
+
+
+def exposition(server: Server, requests: Requests) -> str:
+    """All figures, as text."""
+    return "".join(line for family in _families(server.node.status(), requests) for line in _lines(family))
+
+
+def _families(status: dict[str, Any], requests: Requests) -> Iterator[Family]:
+    yield _gauge("build_info", "the version that runs", [((("version", __version__),), 1)])
+    for name, help in COUNTERS.items():
+        yield Family(f"fairlead_{name}_total", "counter", help, (((), status["counters"][name]),))
+    yield _gauge("clients", "connected clients, those over HTTP included", _one(status["clients"]))
+    yield _gauge("subscriptions", "subscriptions of this broker's clients", _one(status["subscriptions"]))
+    yield _gauge("routing_entries", "entries of the routing table", _one(status["routing_entries"]))
+    durables = status["durables"].values()
+    yield _gauge("durable_subscribers", "durable subscribers, connected or not", _one(len(durables)))
+    yield _gauge(
+        "durable_subscribers_connected",
+        "durable subscribers that are connected",
+        _one(sum(each["connected"] for each in durables)),
+    )
+    yield _gauge(
+        "durable_behind_records_max",
+        "how many records of the log the durable subscriber that is most behind has still to pass",
+        _one(max((each["behind"] for each in durables), default=0)),
+    )
+    if status["log"] is not None:
+        log = status["log"]
+        yield _gauge("log_bytes", "the size of the log", _one(log["bytes"]))
+        yield _gauge("log_first_offset", "the first record that is in the log", _one(log["first"]))
+        yield _gauge("log_end_offset", "the record that is written next", _one(log["end"]))
+        yield _gauge("log_synced_offset", "all records before this one are safe", _one(log["synced"]))
+    yield from _links(status["links"])
+    yield _gauge("http_streams", "open streams of events over HTTP", _one(requests.streams))
+    answered = sorted(requests.answered.items())
+    yield Family(
+        "fairlead_http_requests_total",
+        "counter",
+        "requests over HTTP that have been answered",
+        tuple(
+            ((("code", code), ("method", method), ("route", route)), count)
+            for (method, route, code), count in answered
+        ),
+    )
+
+
+def _links(links: dict[str, dict[str, Any]]) -> Iterator[Family]:
+    def by_neighbour(key: str) -> list[tuple[Labels, float]]:
+        return [((("neighbour", name),), int(link[key])) for name, link in sorted(links.items())]
+
+    yield _gauge("link_connected", "whether a neighbour is connected", by_neighbour("connected"))
+    yield _gauge(
+        "link_behind_records",
+        "how many records of the log a neighbour has still to pass",
+        by_neighbour("behind"),
+    )
+    yield _gauge(
+        "link_unconfirmed",
+        "notifications under way to a neighbour that are not safe there yet",
+        by_neighbour("unconfirmed"),
+    )
+
+
+def _gauge(name: str, help: str, samples: Iterable[tuple[Labels, float]]) -> Family:
+    return Family(f"fairlead_{name}", "gauge", help, tuple(samples))
+
+
+def _one(value: float) -> list[tuple[Labels, float]]:
+    return [((), value)]
+
+
+def _lines(family: Family) -> Iterator[str]:
+    yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
+    for labels, value in family.samples:
+        shown = ",".join(f'{name}="{_escaped(str(each))}"' for name, each in labels)
+        yield f"{family.name}{{{shown}}} {value}\n" if shown else f"{family.name} {value}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -1,0 +1,43 @@
+"""Why a request has no effect, as RFC 9457 has it: `application/problem+json`."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from fairlead.errors import FairleadError
+from fairlead.model.encoding import format_json
+
+__all__ = ["PROBLEM_JSON", "Problem"]
+
+PROBLEM_JSON: Final = "application/problem+json"
+
+
+class Problem(FairleadError):
+    """A request that is refused: the status says whose turn it is, the detail what to do about it."""
+
+    def __init__(
+        self, status: int, detail: str, *, headers: dict[str, str] | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers, self.members = status, detail, headers, members
+
+    @classmethod
+    def of(cls, status: int, error: FairleadError, **members: Any) -> Problem:
+        """The problem that an error amounts to, its hint in the same sentence."""
+        return cls(status, str(error).replace("\n  hint: ", "; "), **members)
+
+    def response(self) -> Response:
+        """The answer that says so."""
+        told = {
+            "type": "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            **self.members,
+        }
+        return Response(
+            format_json(told), status_code=self.status, headers=self.headers, media_type=PROBLEM_JSON
+        )

@@ -1,0 +1,98 @@
+"""Serves HTTP on the event loop of a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+
+from fairlead.console.gateway import Gateway, HttpLimits
+from fairlead.console.websockets import WebSocketProtocol
+from fairlead.errors import NetworkError
+from fairlead.network.contexts import server_context
+from fairlead.network.server import Server
+from fairlead.network.settings import Address
+
+__all__ = ["Serving", "serve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """HTTP as it is served: where, and by what."""
+
+    url: str
+    port: int
+    gateway: Gateway
+
+
+@contextlib.asynccontextmanager
+async def serve(server: Server, address: Address, limits: HttpLimits | None = None) -> AsyncIterator[Serving]:
+    """Serve HTTP for a broker that has been started, until the context is left; leave it before the broker stops.
+
+    A secure address is served with the broker's certificate. NetworkError if that cannot be.
+    """
+    gateway = Gateway(server, limits)
+    config = uvicorn.Config(
+        gateway.app,
+        http="h11",
+        ws=WebSocketProtocol,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=gateway.limits.connections,
+        timeout_graceful_shutdown=1,
+    )
+    config.load()
+    if address.secure:
+        if server.settings.tls is None:
+            raise NetworkError(
+                f"HTTP at {address} is to be secure", hint="give the broker a certificate: [tls]"
+            )
+        config.ssl = server_context(server.settings.tls)
+    listening = _listen(address)
+    port = listening.getsockname()[1]
+    http = _Uvicorn(config)
+    serving = asyncio.create_task(http.serve(sockets=[listening]))
+    try:
+        await http.begun.wait()
+        if not http.started:
+            await serving
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        yield Serving(f"http{'s' if address.secure else ''}://{host}:{port}", port, gateway)
+    finally:
+        gateway.close()
+        http.should_exit = True
+        await serving
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn as a guest on a loop that is not its own."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.begun = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the broker's."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        finally:
+            self.begun.set()
+
+
+def _listen(address: Address) -> socket.socket:
+    try:
+        [(family, *_, place), *_] = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        return socket.create_server(place[:2], family=family, backlog=1_024)
+    except OSError as error:
+        raise NetworkError(f"cannot serve HTTP at {address}: {error.strerror or error}") from None

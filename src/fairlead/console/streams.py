@@ -1,0 +1,177 @@
+"""Delivery over HTTP: server-sent events, and WebSockets.
+
+Over server-sent events a client cannot say what it has dealt with. An event of a durable subscriber counts as
+accepted when something else has been sent after it and the connection still stood: so the last events before a
+lost connection come again. What a client had been sent and never read, it gets again if it comes back with the
+last id that it saw (browsers do, by themselves). That is at least once. Over a WebSocket the client accepts by
+itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from fairlead.console.feeds import Event, Feed, Told
+from fairlead.errors import ConnectionEnded, ValueRefused
+from fairlead.model.encoding import format_json, parse_json
+
+__all__ = ["EventStream", "converse"]
+
+EVENT_STREAM: Final = "text/event-stream"
+GOING_AWAY, POLICY_VIOLATION = 1001, 1008
+
+
+class EventStream(Response):
+    """Server-sent events of a feed, for as long as the client stays."""
+
+    def __init__(self, opened: AbstractContextManager[Feed], *, beat_s: float) -> None:
+        super().__init__(
+            headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        )
+        del self.headers["content-length"]
+        self._opened, self._beat_s = opened, beat_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._opened as feed:
+            await _until_one_ends(
+                lambda gone: self._stream(feed, send, gone),
+                lambda: _disconnected(receive),
+            )
+
+    async def _stream(self, feed: Feed, send: Send, gone: asyncio.Future[None]) -> None:
+        await feed.open()
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await _write(send, ": subscribed\n\n")
+        sent: list[int] = []
+        try:
+            while True:
+                outgoing: list[Event | Told] = []
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._beat_s):
+                        outgoing = await feed.next()
+                await _write(send, "".join(map(_event_text, outgoing)) or ": \n\n")
+                if gone.done():
+                    return
+                feed.accept(sent)
+                sent = [each.place for each in outgoing if isinstance(each, Event)]
+                if not feed.is_durable:
+                    feed.accept(sent)
+                    sent = []
+        except ConnectionEnded as error:
+            bye = _event_text(Told("bye", {"reason": str(error)}))
+            await send({"type": "http.response.body", "body": bye.encode()})
+
+
+def _event_text(each: Event | Told) -> str:
+    if isinstance(each, Told):
+        return f"event: {each.what}\ndata: {format_json(each.content)}\n\n"
+    return f"id: {each.id}\ndata: {each.text}\n\n" if each.id else f"data: {each.text}\n\n"
+
+
+async def _write(send: Send, text: str) -> None:
+    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _until_one_ends(
+    work: Callable[[asyncio.Future[None]], Coroutine[Any, Any, None]],
+    end: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    """Run both until one has ended, and end the other; `work` is told when the other has."""
+    gone = asyncio.ensure_future(end())
+    working = asyncio.ensure_future(work(gone))
+    try:
+        await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in (working, gone):
+            each.cancel()
+        await asyncio.wait([working, gone])
+    for each in (working, gone):
+        if not each.cancelled():
+            each.result()
+
+
+# -- WebSockets ------------------------------------------------------------------------------------------------
+
+
+async def converse(socket: WebSocket, opened: AbstractContextManager[Feed]) -> None:
+    """Deliver what a feed has over a WebSocket, and hear what the client accepts and rejects."""
+    await socket.receive()  # that it connects
+    try:
+        with opened as feed:
+            await _until_one_ends(lambda _: _deliver(socket, feed), lambda: _hear(socket, feed))
+    except _Misunderstood as error:
+        with contextlib.suppress(WebSocketDisconnect):
+            await socket.close(POLICY_VIOLATION, str(error))
+    except WebSocketDisconnect:
+        pass
+
+
+class _Misunderstood(ValueRefused):
+    """A client said something that means nothing here."""
+
+
+async def _deliver(socket: WebSocket, feed: Feed) -> None:
+    await feed.open()
+    await socket.accept()
+    try:
+        while True:
+            for each in await feed.next():
+                await socket.send_text(_message_text(each))
+                if isinstance(each, Event) and not feed.is_durable:
+                    feed.accept([each.place])
+    except ConnectionEnded as error:
+        await socket.send_text(_message_text(Told("bye", {"reason": str(error)})))
+        await socket.close(GOING_AWAY, str(error))
+
+
+def _message_text(each: Event | Told) -> str:
+    if isinstance(each, Told):
+        return format_json({each.what: each.content})
+    head = f'"id":"{each.id}",' if each.id else ""
+    return f'{{{head}"event":{each.text}}}'
+
+
+async def _hear(socket: WebSocket, feed: Feed) -> None:
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        _understand(message.get("text"), feed)
+
+
+def _understand(text: str | None, feed: Feed) -> None:
+    if text is None:
+        raise _Misunderstood("messages are text, not bytes")
+    try:
+        said = parse_json(text)
+    except ValueRefused as error:
+        raise _Misunderstood(str(error)) from None
+    match said:
+        case {"accept": str(id), **others} if not others:
+            feed.accept([_place(feed, id)])
+        case {"accept": [*ids], **others} if not others:
+            feed.accept([_place(feed, id) for id in ids])
+        case {"reject": str(id), **others} if others.keys() <= {"again"}:
+            feed.reject(_place(feed, id), again=others.get("again") is True)
+        case _:
+            raise _Misunderstood('say {"accept": id}, {"accept": [id, …]} or {"reject": id, "again": true}')
+
+
+def _place(feed: Feed, id: Any) -> int:
+    place = feed.place_of(id) if isinstance(id, str) else None
+    if place is None:
+        raise _Misunderstood(f"no event has the id {id!r:.40}")
+    return place

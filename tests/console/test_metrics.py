@@ -1,0 +1,107 @@
+"""`/metrics` is in Prometheus' text format, follows its conventions, and has a bounded number of lines."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fairlead.console.metrics import COUNTERS, Requests, exposition
+from fairlead.network.sessions import Counters
+
+SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^{}]*)\})? (?P<value>-?[0-9.e+]+)")
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')
+
+
+def parsed(text: str) -> dict[str, tuple[str, dict[tuple[tuple[str, str], ...], float]]]:
+    """Kind and samples of each metric; AssertionError where the format is not kept."""
+    assert text.endswith("\n")
+    found: dict[str, tuple[str, dict[tuple[tuple[str, str], ...], float]]] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.startswith("# HELP "):
+            name = line.split(" ")[2]
+            assert name not in found, "a metric's lines stand together"
+            assert len(line.split(" ", 3)[3]) > 5
+            hash_, type_, typed, kind = next(lines).split(" ")
+            assert (hash_, type_, typed) == ("#", "TYPE", name)
+            found[name] = (kind, {})
+            continue
+        sample = SAMPLE.fullmatch(line)
+        assert sample is not None, line
+        kind, samples = found[sample["name"]]
+        labels = tuple(LABEL.findall(sample["labels"] or ""))
+        assert labels not in samples
+        samples[labels] = float(sample["value"])
+    return found
+
+
+def test_the_format_and_the_conventions_are_kept(broker: Any) -> None:
+    broker.publish({"a": 1})
+    answer = broker.ask("GET", "/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    found = parsed(answer.body.decode())
+    for name, (kind, samples) in found.items():
+        assert name.startswith("fairlead_")
+        assert name.endswith("_total") == (kind == "counter")
+        assert kind in ("counter", "gauge")
+        assert all(
+            {label for label, _ in labels} <= {"neighbour", "code", "method", "route", "version"}
+            for labels in samples
+        )
+    assert found["fairlead_published_total"][1][()] >= 1
+    assert found["fairlead_log_bytes"][1][()] > 0
+    answered = found["fairlead_http_requests_total"][1]
+    assert answered[("code", "202"), ("method", "POST"), ("route", "/events")] >= 1
+
+
+def test_everything_that_a_node_counts_is_told() -> None:
+    assert set(COUNTERS) == set(Counters.__slots__)
+
+
+def test_paths_methods_clients_and_filters_make_no_lines_of_their_own(broker: Any) -> None:
+    with broker.events("true"):
+        before = len(broker.ask("GET", "/metrics").body.splitlines())
+        for n in range(20):
+            broker.ask("GET", f"/nowhere/{n}")
+            broker.ask(f"METHOD{n}", "/status")
+        with broker.events("a = 1"), broker.socket("b = 2"):
+            text = broker.ask("GET", "/metrics").body.decode()
+    assert len(text.splitlines()) <= before + 4
+    assert 'route="other"' in text
+
+
+def test_streams_are_counted_while_they_are_open(broker: Any) -> None:
+    def streams() -> float:
+        return parsed(broker.ask("GET", "/metrics").body.decode())["fairlead_http_streams"][1][()]
+
+    broker.until(lambda: broker.serving.gateway.requests.streams == 0)
+    with broker.events("true"), broker.socket("true"):
+        assert streams() == 2
+    broker.until(lambda: broker.serving.gateway.requests.streams == 0)
+    assert streams() == 0
+
+
+def test_a_neighbour_may_be_called_anything() -> None:
+    class Server:
+        class node:
+            @staticmethod
+            def status() -> dict[str, Any]:
+                link = {"connected": True, "behind": 3, "unconfirmed": 1}
+                return {
+                    "counters": dict.fromkeys(COUNTERS, 0),
+                    "clients": 0,
+                    "subscriptions": 0,
+                    "routing_entries": 0,
+                    "durables": {
+                        "d": {"connected": True, "behind": 9},
+                        "e": {"connected": False, "behind": 2},
+                    },
+                    "log": None,
+                    "links": {'a "b"\\\n': link},
+                }
+
+    found = parsed(exposition(Server(), Requests()))  # type: ignore[arg-type]
+    assert found["fairlead_link_behind_records"][1] == {(("neighbour", r"a \"b\"\\\n"),): 3}
+    assert found["fairlead_durable_behind_records_max"][1][()] == 9
+    assert found["fairlead_durable_subscribers_connected"][1][()] == 1
+    assert "fairlead_log_bytes" not in found

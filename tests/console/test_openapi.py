@@ -1,0 +1,289 @@
+"""Every operation and every status of the OpenAPI document happens, and is answered as the document says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fairlead.console import HttpLimits
+from fairlead.console.openapi import DOCUMENT
+from fairlead.errors import LogFailed, LogFull
+from fairlead.log.writer import ROOM_HINT
+from fairlead.network.settings import Limits
+
+EVENT = {"specversion": "1.0", "id": "o1", "source": "/o", "type": "t"}
+STRUCTURED = "application/cloudevents+json"
+
+
+@pytest.fixture(scope="module")
+def small(started: Callable[..., Any]) -> Iterator[Any]:
+    """A broker that takes one client and calls one that is not there."""
+    running = started(
+        HttpLimits(patience_s=0.1), limits=Limits(clients=1), links=("fairlead://127.0.0.1:1",), name="small"
+    )
+    yield running
+    running.stop()  # it calls at random times, which would disturb Hypothesis
+
+
+# -- one call for each status ----------------------------------------------------------------------------------
+
+
+def _seen_twice(broker: Any) -> Any:
+    broker.publish({**EVENT, "id": "twice"}, STRUCTURED)
+    return broker.publish({**EVENT, "id": "twice"}, STRUCTURED)
+
+
+def _never_ending(broker: Any) -> Any:
+    return broker.ask("POST", "/events", b"{", {"Content-Type": "application/json", "Content-Length": "9"})
+
+
+@contextlib.contextmanager
+def _occupied(small: Any) -> Any:
+    """The one client is there: a stream."""
+    small.until(lambda: not small.server.node.clients)
+    with small.events("true") as events:
+        assert events.status == 200
+        yield
+
+
+def _while_occupied(ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def asked(small: Any) -> Any:
+        with _occupied(small):
+            return ask(small)
+
+    return asked
+
+
+def _full(broker: Any) -> Any:
+    def full(*_: Any) -> range:
+        raise LogFull("there is no room for the log", hint=ROOM_HINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker.server.node.ledger, "publications_of", full)
+        return broker.publish({**EVENT, "id": "full"}, STRUCTURED)
+
+
+def _stream(broker: Any) -> Any:
+    with broker.events("true") as events:
+        return events
+
+
+def _socket(filter: str = "true", **query: Any) -> Callable[[Any], Any]:
+    def asked(broker: Any) -> Any:
+        with broker.socket(filter, **query) as socket:
+            return socket
+
+    return asked
+
+
+def _forgotten(broker: Any) -> Any:
+    with broker.events("true", durable="gone"):
+        pass
+    return broker.ask("DELETE", "/subscriptions/gone")
+
+
+def _get(path: str) -> Callable[[Any], Any]:
+    return lambda broker: broker.ask("GET", path)
+
+
+CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
+    ("post", "/events", "200"): ("broker", _seen_twice),
+    ("post", "/events", "202"): ("broker", lambda broker: broker.publish(EVENT, STRUCTURED)),
+    ("post", "/events", "400"): ("broker", lambda broker: broker.publish({}, STRUCTURED)),
+    ("post", "/events", "408"): ("small", _never_ending),
+    ("post", "/events", "413"): ("broker", lambda broker: broker.publish([{}] * 1_001)),
+    ("post", "/events", "415"): ("broker", lambda broker: broker.publish("a", "text/plain")),
+    ("post", "/events", "503"): ("small", _while_occupied(lambda small: small.publish({"a": 1}))),
+    ("post", "/events", "507"): ("broker", _full),
+    ("get", "/events", "200"): ("broker", _stream),
+    ("get", "/events", "400"): ("broker", _get("/events")),
+    ("get", "/events", "409"): ("memory", _get("/events?filter=true&durable=d")),
+    ("get", "/events", "503"): ("small", _while_occupied(_get("/events?filter=true"))),
+    ("get", "/events/ws", "101"): ("broker", _socket()),
+    ("get", "/events/ws", "400"): ("broker", _socket("price >")),
+    ("get", "/events/ws", "403"): ("broker", _socket(headers={"Origin": "http://elsewhere.example"})),
+    ("get", "/events/ws", "409"): ("memory", _socket(durable="d")),
+    ("get", "/events/ws", "426"): ("broker", _get("/events/ws?filter=true")),
+    ("get", "/events/ws", "503"): ("small", _while_occupied(_socket())),
+    ("delete", "/subscriptions/{name}", "204"): ("broker", _forgotten),
+    ("delete", "/subscriptions/{name}", "404"): (
+        "broker",
+        lambda b: b.ask("DELETE", "/subscriptions/nobody"),
+    ),
+    ("delete", "/subscriptions/{name}", "503"): (
+        "small",
+        _while_occupied(lambda small: small.ask("DELETE", "/subscriptions/nobody")),
+    ),
+    ("get", "/status", "200"): ("broker", _get("/status")),
+    ("get", "/tables", "200"): ("broker", _get("/tables")),
+    ("get", "/healthz", "200"): ("broker", _get("/healthz")),
+    ("get", "/readyz", "200"): ("broker", _get("/readyz")),
+    ("get", "/readyz", "503"): ("small", _get("/readyz")),
+    ("get", "/metrics", "200"): ("broker", _get("/metrics")),
+    ("get", "/openapi.json", "200"): ("broker", _get("/openapi.json")),
+}
+
+
+@pytest.fixture(scope="module")
+def memory(started: Callable[..., Any]) -> Any:
+    return started(data=None)
+
+
+def documented() -> set[tuple[str, str, str]]:
+    return {
+        (method, path, status)
+        for path, operations in DOCUMENT["paths"].items()
+        for method, operation in operations.items()
+        for status in operation["responses"]
+    }
+
+
+def test_there_is_a_call_for_every_status_of_every_operation() -> None:
+    assert CALLS.keys() == documented()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [pytest.param(*key, id=" ".join(key)) for key in CALLS]
+)
+def test_it_is_answered_as_the_document_says(
+    method: str, path: str, status: str, request: pytest.FixtureRequest
+) -> None:
+    fixture, call = CALLS[method, path, status]
+    answer = call(request.getfixturevalue(fixture))
+    assert str(answer.status) == status
+    described = DOCUMENT["paths"][path][method]["responses"][status].get("content", {})
+    if not described:
+        assert status in ("101", "204")
+        return
+    [(media, content)] = described.items()
+    if hasattr(answer, "body"):
+        assert (answer.headers["content-type"].partition(";")[0]) == media
+        if media.endswith("json"):
+            check(json.loads(answer.body), content["schema"])
+    else:
+        assert answer.media == media
+
+
+def test_nothing_is_answered_elsewhere_and_that_is_a_problem_too(broker: Any) -> None:
+    for method, path, status in [("GET", "/", 404), ("PUT", "/events", 405), ("POST", "/status", 405)]:
+        answer = broker.ask(method, path)
+        assert answer.status == status
+        check(answer.json, DOCUMENT["components"]["schemas"]["Problem"])
+    assert set(broker.ask("PUT", "/events").headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
+
+
+def test_every_route_is_in_the_document(broker: Any) -> None:
+    routes = {route.path.replace("{name:path}", "{name}") for route in broker.serving.gateway.app.routes}
+    assert routes == DOCUMENT["paths"].keys()
+
+
+def test_the_document_says_what_is_served(broker: Any) -> None:
+    assert broker.ask("GET", "/openapi.json").json == json.loads(json.dumps(DOCUMENT))
+
+
+# -- how it is -------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_is_ready_when_all_its_links_are_connected_and_says_which_are_not(
+    broker: Any, started: Callable[..., Any], small: Any
+) -> None:
+    assert small.ask("GET", "/readyz").json == {
+        "ready": False,
+        "listening": True,
+        "log": "open",
+        "links": {"fairlead://127.0.0.1:1": False},
+    }
+    linked = started(links=(broker.server.url,), name="linked")
+    linked.until(lambda: "b" in linked.server.node.links and linked.server.node.links["b"].ready)
+    assert linked.ask("GET", "/readyz").json["links"] == {"b": True}
+    linked.stop()
+    broker.until(lambda: broker.server.node.links["linked"].session is None)
+    assert broker.ask("GET", "/readyz").json["links"] == {"linked": False}
+    broker.wait(_unlink(broker))
+    assert broker.ask("GET", "/readyz").status == 200
+
+
+async def _unlink(broker: Any) -> None:
+    from fairlead.network.client import connect
+
+    async with connect(broker.server.url) as client:
+        await client.unlink("linked")
+
+
+def test_a_broker_whose_log_has_failed_is_not_ready_and_says_why(started: Callable[..., Any]) -> None:
+    running = started()
+    running.do(lambda: running.server.failure.set_result(LogFailed("the disk is gone")))
+    answer = running.ask("GET", "/readyz")
+    assert (answer.status, answer.json["log"], answer.json["reason"]) == (503, "failed", "the disk is gone")
+    assert running.ask("GET", "/healthz").status == 200
+
+
+# -- a validator of the few words of JSON Schema that the document has -----------------------------------------
+
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "object": lambda given: isinstance(given, dict),
+    "array": lambda given: isinstance(given, list),
+    "string": lambda given: isinstance(given, str),
+    "integer": lambda given: isinstance(given, int) and not isinstance(given, bool),
+    "boolean": lambda given: isinstance(given, bool),
+    "null": lambda given: given is None,
+}
+KNOWN = {
+    *("$ref", "type", "const", "enum", "oneOf", "required", "properties", "additionalProperties", "items"),
+    *("minimum", "minLength"),
+}
+
+
+def check(given: Any, schema: dict[str, Any]) -> None:
+    """AssertionError if a value is not what a schema says, or if the schema says what is not known here."""
+    assert schema.keys() <= KNOWN
+    if "$ref" in schema:
+        check(given, DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    if "type" in schema:
+        assert KINDS[schema["type"]](given), (given, schema)
+    if "const" in schema:
+        assert given == schema["const"]
+    if "enum" in schema:
+        assert given in schema["enum"]
+    if "oneOf" in schema:
+        assert sum(holds(given, each) for each in schema["oneOf"]) == 1
+    if "minimum" in schema:
+        assert given >= schema["minimum"]
+    if "minLength" in schema:
+        assert len(given) >= schema["minLength"]
+    for name in schema.get("required", ()):
+        assert name in given, (name, given)
+    for each in given if "items" in schema else ():
+        check(each, schema["items"])
+    if isinstance(given, dict):
+        others = schema.get("additionalProperties", True)
+        for name, value in given.items():
+            if name in schema.get("properties", {}):
+                check(value, schema["properties"][name])
+            elif isinstance(others, dict):
+                check(value, others)
+            else:
+                assert others, f"{name!r} is not in the schema"
+
+
+def holds(given: Any, schema: dict[str, Any]) -> bool:
+    try:
+        check(given, schema)
+    except AssertionError:
+        return False
+    return True
+
+
+def test_the_validator_finds_what_is_wrong() -> None:
+    problem = {"$ref": "#/components/schemas/Problem"}
+    good = {"type": "a", "title": "b", "status": 400, "detail": "c"}
+    assert holds(good, problem)
+    for wrong in ({**good, "status": "400"}, {**good, "more": 1}, {"type": "a"}, [], {**good, "index": -1}):
+        assert not holds(wrong, problem)
+    log = DOCUMENT["components"]["schemas"]["Status"]["properties"]["log"]
+    assert holds(None, log)
+    assert not holds({"first": 0}, log)
