@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fairlead.errors import DamagedLog
 from fairlead.log import MemoryDisk
+from fairlead.log.records import STATE
 from fairlead.network import ledger as ledgers
 from fairlead.network.ledger import (
-    STATE,
     Change,
     Ledger,
     Linked,

@@ -9,6 +9,7 @@ followed, in order.
     writer     Log: append, sync, recover, retain
     reader     Reader: follow, search by time
     cursors    durable positions by name, kept in the log
+    records    what a broker writes: publications, arrivals, changes of its state
     places     where records stand, a sparse index made on the fly
     segment    a file of a log, open for reading
     disk       the calls to the file system, all of them

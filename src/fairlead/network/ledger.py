@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 import uuid
 from collections import deque
 from collections.abc import Iterator
@@ -23,12 +22,9 @@ from msgspec import Struct
 from fairlead.errors import DamagedLog, LogFull
 from fairlead.log import Disk, Log, Reader
 from fairlead.log import Record as LogRecord
+from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival, parse_arrival
 
 __all__ = [
-    "ARRIVAL",
-    "PUBLICATION",
-    "STATE",
-    "Arrival",
     "DurableSubscription",
     "Ledger",
     "Linked",
@@ -37,18 +33,14 @@ __all__ = [
     "Told",
     "Unlinked",
     "Unsubscribed",
-    "notification_in",
 ]
 
-PUBLICATION, ARRIVAL, STATE = 1, 2, 3
 STATE_CURSOR: Final = "state"
 IDENTITY_FILE: Final = "identity"
 GATHERED_MIN: Final = 1_000
 """Fewer changes than this are not worth being gathered."""
 REMEMBERED: Final = 100_000
 """How many of the latest records are looked at for publications that may come again."""
-
-_ARRIVED: Final = struct.Struct("<QH")
 
 Heard: TypeAlias = tuple[str, str]
 
@@ -105,14 +97,6 @@ Change: TypeAlias = Subscribed | Unsubscribed | Told | Linked | Unlinked | Whole
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Change)
-
-
-class Arrival(NamedTuple):
-    """A notification that a neighbour relayed, and where it stands in that one's log, counted from 1."""
-
-    neighbour: str
-    place: int
-    packed: bytes
 
 
 class DurableSubscription(NamedTuple):
@@ -219,8 +203,7 @@ class Ledger:
 
     def arrivals(self, neighbour: str, arrived: list[tuple[bytes, int]], now: int) -> range:
         """Append what a neighbour relayed, notifications with their places in its log; all or none."""
-        name = neighbour.encode()
-        records = [(ARRIVAL, _ARRIVED.pack(place, len(name)) + name + packed) for packed, place in arrived]
+        records = [(ARRIVAL, arrival(neighbour, place, packed)) for packed, place in arrived]
         offsets = self._append(records, now)
         self.state.neighbours[neighbour].received = arrived[-1][1]
         return offsets
@@ -307,10 +290,10 @@ class Ledger:
                 elif record.offset < begin:
                     continue
                 elif record.kind == ARRIVAL:
-                    arrival = parse_arrival(record)
-                    neighbour = self.state.neighbours.get(arrival.neighbour)
+                    arrived = parse_arrival(record)
+                    neighbour = self.state.neighbours.get(arrived.neighbour)
                     if neighbour is not None:
-                        neighbour.received = arrival.place
+                        neighbour.received = arrived.place
                 elif record.kind == STATE:
                     self._changes += 1
                     match change := parse_change(record):
@@ -360,15 +343,3 @@ def parse_change(record: LogRecord) -> Change:
     except msgspec.DecodeError as error:
         raise DamagedLog(f"the record {record.offset} is no change of a broker's state: {error}") from None
     return change
-
-
-def parse_arrival(record: LogRecord) -> Arrival:
-    """The notification in a record, and from where it came."""
-    place, length = _ARRIVED.unpack_from(record.payload)
-    start = _ARRIVED.size
-    return Arrival(record.payload[start : start + length].decode(), place, record.payload[start + length :])
-
-
-def notification_in(record: LogRecord) -> bytes:
-    """The packed notification in a record that has one."""
-    return record.payload if record.kind == PUBLICATION else parse_arrival(record).packed

@@ -19,13 +19,12 @@ from fairlead.broker import messages as calls
 from fairlead.errors import FairleadError, LogFull, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
+from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in, parse_arrival
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
 from fairlead.model.packed import pack, unpack, unpack_plain
 from fairlead.network import wire
 from fairlead.network.ledger import (
-    ARRIVAL,
-    PUBLICATION,
     Change,
     Heard,
     Ledger,
@@ -36,8 +35,6 @@ from fairlead.network.ledger import (
     Told,
     Unlinked,
     Unsubscribed,
-    notification_in,
-    parse_arrival,
 )
 from fairlead.network.routes import Names, Routes, is_plain
 from fairlead.network.sessions import (
@@ -59,6 +56,8 @@ __all__ = ["Node"]
 log: Final = logging.getLogger(__name__)
 
 READ_AT_ONCE: Final = 256
+ANSWERS_MAX: Final = 4
+"""How many times what may be under way to a client may wait for it in answers."""
 NAME_MAX: Final = 500
 """The longest name of a client, a broker or a durable subscriber: the log keeps a place under it."""
 
@@ -385,6 +384,10 @@ class Node:
             session.end(str(error))
         if self.ledger is None:
             self.synced(0)
+        if session.waiting > ANSWERS_MAX * self.limits.buffer_bytes and isinstance(session, ClientSession):
+            # It asks, and does not read the answers: nothing more is asked before it has.
+            session.choked = session.starved = True
+            session.peer.pause()
 
     def _from_client(
         self, session: ClientSession, frames: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
@@ -466,6 +469,10 @@ class Node:
         session.waiting = session.peer.buffered()
         if isinstance(session, ClientSession):
             session.drained()
+            if session.choked and not session.is_full:
+                session.choked = False
+                if not self._blocking:
+                    session.peer.resume()
             for durable in list(session.durables.values()):
                 self._pump(durable)
         elif (link := self.links.get(session.name)) is not None:
@@ -484,7 +491,8 @@ class Node:
             self._blocking.discard(session)
             if not self._blocking:
                 for each in self._publishers():
-                    each.peer.resume()
+                    if not (isinstance(each, ClientSession) and each.choked):
+                        each.peer.resume()
 
     def _publishers(self) -> list[Session]:
         links = [link.session for link in self.links.values() if link.session is not None]

@@ -26,6 +26,7 @@ from fairlead.ingest.rejection import Rejection
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import record_hash
 from fairlead.model.order import causes_of
+from fairlead.model.packed import unpack
 from fairlead.model.values import Record
 from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, RECORD, encode
 
@@ -285,6 +286,20 @@ def _csv(door: TextDoor) -> Read:
     return read
 
 
+def _packed(door: TextDoor) -> Read:
+    """A notification as brokers log it: it has passed a door before, and only a schema can refuse it now."""
+
+    def read(raw: bytes, _: int | None, sheet: _Sheet) -> None:
+        try:
+            notification = unpack(raw)
+            found: Outcome = notification if door.schema is None else door.schema.admit(notification)
+        except ValueRefused as error:
+            found = Rejection.of(error, raw, source=door.source)
+        door.enter(found, raw, sheet)
+
+    return _each(read)
+
+
 def _each(read: Callable[[bytes, int | None, _Sheet], None]) -> Read:
     """Every record has a row, those too in which there is nothing at all."""
 
@@ -304,6 +319,7 @@ _DOORS: Final[dict[str, Callable[[TextDoor], Read]]] = {
     "xml-lines": _xml_lines,
     "csv": _csv,
     "text": _text,
+    "packed": _packed,
 }
 TEXT_FORMATS: Final = tuple(_DOORS)
 
