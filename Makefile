@@ -17,7 +17,7 @@ SPREAD := -n $(WORKERS)
 SPREAD_SPARK := $(SPREAD) --dist loadfile
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check fmt bench golden soak clean java found-java run-env bench-env dev-env lint types
+.PHONY: help demo test check fmt bench chaos golden soak clean java found-java run-env bench-env dev-env lint types
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ fmt: dev-env ## Format the code and mend what ruff can mend
 bench: found-java bench-env ## Measure, side by side with what one would use instead
 	@$(WITH_JAVA) $(BIN)/fairlead bench matching --out build/bench
 	@$(WITH_JAVA) $(BIN)/fairlead bench correlation --quick --out build/bench
+
+chaos: dev-env ## Break brokers for ten minutes, and write what came of it into docs/reliability.md
+	@$(BIN)/python -m fairlead.network.chaos --write docs/reliability.md
 
 golden: found-java dev-env ## Write the golden files anew; read the difference before you commit it
 	@$(WITH_JAVA) $(PYTEST) --golden

@@ -64,8 +64,8 @@ def test_a_delivery_is_read_as_it_was_written(place: int, ids: list[str], packed
     "message",
     [
         wire.Hello(1, "broker", "b", life="x", log="l", others_log="m", received=7),
-        wire.Table([["price > 1", "me"]], []),
-        wire.Tell([["a = 1", ""]], [["b = 2", "x"]], True),
+        wire.Table([("price > 1", "me")], []),
+        wire.Tell([("a = 1", "")], [("b = 2", "x")], True),
         wire.Told(3, {"a": [1, 2.5, None]}),
         wire.Accept("d", [1, 2, 3]),
         wire.Subscribe(1, "s", "a = 1", "d", None),

@@ -295,6 +295,7 @@ class Client:
         self._accepts: dict[str, list[int]] = {}
         self._log = ""
         self._waiting = 0
+        self._paused = False
         self._failure: FairleadError | None = None
         self._closing = False
 
@@ -357,6 +358,8 @@ class Client:
         number = self._numbers
         stored = asyncio.get_running_loop().create_future()
         self._unstored[number] = (packed, stored)
+        if self._paused:
+            self._regulate()
         if self._connected.is_set():
             self._send(wire.publish(number, packed))
         await stored
@@ -548,6 +551,7 @@ class Client:
 
     def _welcomed(self, wired: _Wire, message: wire.Welcome) -> None:
         self._wire, self.broker, self._frame_max = wired, message.broker, message.frame_max
+        self._paused = False
         if message.log != self._log:
             self._log = message.log
             for subscription in self._subscriptions.values():
@@ -641,6 +645,8 @@ class Client:
         self._check_size(len(frame) - 4)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
         self._send(frame)
+        if self._paused:
+            self._regulate()
         assert self._wire is not None
         lost = self._wire.closed
         try:
@@ -710,6 +716,8 @@ class Client:
         else:
             self._installing[self._numbers] = subscription
             self._send(frame)
+            if self._paused:
+                self._regulate()
 
     def _let_go(self, subscription: Subscription, error: FairleadError) -> None:
         self._drop(subscription)
@@ -757,8 +765,18 @@ class Client:
         for subscription in found:
             subscription._put(Delivery(notification, tuple(ids), durable, place, subscription))
             self._waiting += 1
-        if self._waiting > QUEUE and self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.pause_reading()
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Stop reading when too much waits here; but not while an answer is awaited, which comes behind that."""
+        awaited = self._unstored or self._asked or self._installing
+        pause = not awaited and self._waiting > (QUEUE // 2 if self._paused else QUEUE)
+        if pause != self._paused and self._wire is not None and self._wire.transport is not None:
+            self._paused = pause
+            if pause:
+                self._wire.transport.pause_reading()
+            else:
+                self._wire.transport.resume_reading()
 
     def _is_new(self, durable: _Durable, name: str, place: int, subscriptions: int) -> bool:
         if place <= durable.seen and place not in durable.again:
@@ -772,8 +790,8 @@ class Client:
 
     def _taken(self) -> None:
         self._waiting -= 1
-        if self._waiting == QUEUE // 2 and self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.resume_reading()
+        if self._paused:
+            self._regulate()
 
     def _settle(self, delivery: Delivery, *, rejected: bool, again: bool) -> None:
         durable = self._durables.get(delivery.durable)

@@ -34,6 +34,8 @@ HELLO_S: Final = 10.0
 SILENT_S: Final = 15.0
 """After so long without a word from a neighbour its connection counts as dead; it is asked at a third of that."""
 HOUSEKEEPING_S: Final = 0.25
+LINGER_S: Final = 5.0
+"""How long a connection that has ended may take to send what was written."""
 ROOM_S: Final = 0.1
 """How long after the disk was full it is tried again."""
 SAVE_S: Final = 1.0
@@ -70,8 +72,10 @@ class Connection(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def close(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+            # Who does not read does not keep it open.
+            self.server.loop.call_later(LINGER_S, self.abort)
 
     def pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -124,8 +128,10 @@ class Connection(asyncio.Protocol):
                 return node.greet(self, replace(hello, url=self._seen_from_here(hello.url)))
             case wire.Welcome() as welcome if self.url:
                 return node.welcomed(self, self.url, welcome, micros())
-            case wire.Bye(reason):
+            case wire.Bye(reason, broker):
                 self.reason = reason
+                if broker and self.url in node.calls:
+                    node.calls[self.url] = broker  # it need not be called as long as it has called
                 self.close()
                 return None
             case _:
@@ -145,7 +151,7 @@ class Connection(asyncio.Protocol):
 
     def _bye(self, reason: str) -> None:
         self.reason = reason
-        self.write(wire.control(wire.Bye(reason)))
+        self.write(wire.control(wire.Bye(reason, self.server.node.name)))
         self.close()
 
     def resume_writing(self) -> None:
@@ -179,7 +185,7 @@ class Server:
         """Done when the broker cannot go on, and why."""
         self._listening: asyncio.Server | None = None
         self._scheduled = False
-        self._full = False
+        self._full = self._told_full = False
         self._syncing: asyncio.Future[int] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._dialling: dict[str, asyncio.Task[None]] = {}
@@ -276,11 +282,13 @@ class Server:
         self._syncing = None
         error = done.exception()
         if error is None:
+            self._told_full = False
             self.node.synced(done.result())
         elif isinstance(error, LogFull):
-            log.error("%s", error)
+            if not self._told_full:
+                log.error("%s", error)
             self.node.log_is_full(error, micros())
-            self._full = True
+            self._full = self._told_full = True
             self.loop.call_later(ROOM_S, self._look_for_room)
         else:
             self._fail(error)

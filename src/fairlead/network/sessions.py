@@ -136,6 +136,8 @@ class ClientSession(Session):
         self.durables: dict[str, Durable] = {}
         self.listens: dict[str, tuple[Filter, bool]] = {}
         self.backlog: deque[bytes] = deque()
+        self.choked = False
+        """Whether it is not read from until it has read what it asked for."""
         self.dropped = 0
 
     def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:

@@ -135,9 +135,10 @@ class Welcome(_Message, frozen=True):
 
 
 class Bye(_Message, frozen=True):
-    """The connection ends, and why; nothing follows."""
+    """The connection ends, and why; nothing follows. Whoever is not taken in learns who says so."""
 
     reason: str
+    broker: str = ""
 
 
 class Ping(_Message, frozen=True):
@@ -419,7 +420,7 @@ def parse_deliver(payload: bytes) -> tuple[int, list[str], bytes]:
     place, length = _NUMBER_AND_LENGTH.unpack_from(payload)
     try:
         subscriptions = msgspec.msgpack.decode(payload[12 : 12 + length], type=list[str])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(f"a delivery without its subscriptions: {error}") from None
     return place, subscriptions, payload[12 + length :]
 
