@@ -136,6 +136,7 @@ class ClientSession(Session):
         self.durables: dict[str, Durable] = {}
         self.listens: dict[str, tuple[Filter, bool]] = {}
         self.backlog: deque[bytes] = deque()
+        self.kept_bytes = 0
         self.choked = False
         """Whether it is not read from until it has read what it asked for."""
         self.dropped = 0
@@ -159,17 +160,30 @@ class ClientSession(Session):
             return
         self.starved = True
         self.backlog.append(frame)
-        if len(self.backlog) <= self.node.limits.queue:
+        self.kept_bytes += len(frame)
+        if not self._has_too_much:
             return
         if self.policy == DROP:
-            self.backlog.popleft()
-            self.dropped += 1
-            self.node.counters.dropped += 1
+            while self._has_too_much:
+                self._next()
+                self.dropped += 1
+                self.node.counters.dropped += 1
         elif self.policy == DISCONNECT:
+            waiting = len(self.backlog)
             self.backlog.clear()
-            self.end(f"too slow: more than {self.node.limits.queue:,} notifications were waiting")
+            self.end(f"too slow: {waiting:,} notifications were waiting")
         else:
             self.node.block(self)
+
+    @property
+    def _has_too_much(self) -> bool:
+        limits = self.node.limits
+        return len(self.backlog) > limits.queue or self.kept_bytes > limits.queue_bytes
+
+    def _next(self) -> bytes:
+        frame = self.backlog.popleft()
+        self.kept_bytes -= len(frame)
+        return frame
 
     def drained(self) -> None:
         """There is room again."""
@@ -178,7 +192,7 @@ class ClientSession(Session):
                 # What is missing is missing before what comes now.
                 self.tell(wire.Dropped(self.dropped))
                 self.dropped = 0
-            self.send(self.backlog.popleft())
+            self.send(self._next())
         if not self.backlog:
             self.node.unblock(self)
 

@@ -60,6 +60,7 @@ class Limits:
     frame_bytes: int = FRAME_MAX
     buffer_bytes: int = 1 << 20
     queue: int = 10_000
+    queue_bytes: int = 1 << 26
     window: int = WINDOW
     link_window: int = 4 * WINDOW
     texts: int = 100_000
@@ -159,6 +160,7 @@ BROKER_FILE: Final[Format] = {
         "queue": Key(
             count(1, 10_000_000), "how many notifications wait for a slow client, beyond that", 10_000
         ),
+        "queue_bytes": Key(count(1 << 12, 1 << 34), "and how many bytes of them", 1 << 26),
         "window": Key(
             count(1, 1_000_000), "how many may be under way to a durable subscriber, not accepted", WINDOW
         ),
