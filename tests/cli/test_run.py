@@ -158,11 +158,24 @@ def test_the_summary_tells_what_was_rejected_and_judged(path: str, using: Using,
 
 
 def test_a_run_that_is_complete_has_nothing_to_do(path: str, using: Using, capsys: Captured) -> None:
-    using(FakePipeline(replace(SUMMARY, batches=0, read=0, resumed=True)))
-    assert main(["run", path]) == 0
-    assert capsys.readouterr().out.startswith(
-        "alerts: nothing to do, all of the input has been delivered before\n"
+    done = replace(SUMMARY, batches=0, read=0, resumed=True, ended=True, rejected_before=4)
+    using(FakePipeline(done))
+    assert main(["run", path]) == 3
+    said = (
+        "alerts: nothing to do: an earlier run has ended here, and what has come since is for a new output\n"
     )
+    assert capsys.readouterr().out.startswith(said)
+    using(FakePipeline(replace(done, ended=False, held=3)))
+    assert main(["run", path]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("alerts: nothing to do: nothing new has come\n")
+    assert "  held        3, until something newer comes\n" in shown
+
+
+def test_what_patterns_found_is_told_where_there_are_any(path: str, using: Using, capsys: Captured) -> None:
+    using(FakePipeline(replace(SUMMARY, composites=1_024, patterns=3)))
+    assert main(["run", path]) == 0
+    assert "  composites  1,024 found by 3 patterns\n" in capsys.readouterr().out
 
 
 def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Captured) -> None:
@@ -178,8 +191,11 @@ def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Capt
         "reasons": {"no time": 1},
         "duplicates": 0,
         "late": 0,
+        "held": 0,
         "deliveries": 1_512,
         "subscriptions": 20,
+        "composites": 0,
+        "patterns": 0,
         "verdicts": {"fifo": "holds"},
         "seconds": 12.5,
         "rows_per_s": 16.0,
@@ -187,6 +203,7 @@ def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Capt
         "report": None,
         "resumed": False,
         "finished": True,
+        "ended": False,
     }
 
 
@@ -407,3 +424,19 @@ def test_the_example_in_the_documentation_can_be_read() -> None:
     assert config.events[0].path is not None
     assert len(list(Path(config.events[0].path).iterdir())) == 2
     assert len(config.fingerprint) == 32
+
+
+@pytest.mark.parametrize("command", ["run pipeline.toml", "demo --out out", "audit trace.jsonl --on spark"])
+def test_without_pyspark_that_is_what_is_said_and_nothing_is_written(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pipeline.toml").write_text(FILE)
+    (tmp_path / "trace.jsonl").write_text('{"v":1,"event":"end"}\n')
+    monkeypatch.chdir(tmp_path)
+    for name in ("pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(command.split()) == 2
+    said = capsys.readouterr().err
+    assert "PySpark is not installed here" in said
+    assert "hint: pip install 'fairlead[spark]'" in said
+    assert sorted(os.listdir(tmp_path)) == ["pipeline.toml", "trace.jsonl"]

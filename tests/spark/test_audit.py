@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 TEXTS = {"s0": "x = 0", "s1": "x >= 1", "all": "exists x"}
 FILTERS = {id: parse(text) for id, text in TEXTS.items()}
-EVERY = ("simple", "advertisements", "fifo", "causal", "total")
+EVERY = ("simple", "advertisements", "fifo", "causal", "total", "ordered")
 
 
 def pub(producer: str, id: str, x: int = 0, order: int | None = None, **more: Any) -> Published:
@@ -121,7 +121,11 @@ def soup(random: Random, names: Names, size: int = 14) -> list[Event]:
 
 def crossing(random: Random, names: Names) -> list[Event]:
     """Publications, and components that are notified about many of them, in their own orders, more or less."""
-    pool = [pub(names(random.choice("abc")), str(number)) for number in range(random.randrange(2, 7))]
+    pool = []
+    for number in range(random.randrange(2, 7)):
+        producer = random.choice((*map(names, "abc"), "patterns"))  # composites have a producer of their own
+        order, sequence = random.choice(((0, None), (0, number), (number // 2, number)))
+        pool.append(pub(producer, names(str(number)), order=order, sequence=sequence))
     told: list[Event] = []
     for component in map(names, "abcd"):
         row = [each for each in pool if random.random() < 0.7]

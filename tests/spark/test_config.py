@@ -281,6 +281,7 @@ def test_all_problems_are_told_at_once() -> None:
         ({"deliveries": {"format": "table"}}, "[deliveries] table: missing"),
         ({"deliveries": {"table": "t"}}, '[deliveries] table: it goes with format = "table"'),
         ({"deliveries": {"format": "callback"}}, "[deliveries] callback: missing"),
+        ({"deliveries": {"format": "csv"}}, "[deliveries] format: neither csv nor text can hold a delivery"),
         ({"deliveries": {"callback": "a:b"}}, '[deliveries] callback: it goes with format = "callback"'),
         (
             {"deliveries": {"format": "callback", "callback": "a b"}},
@@ -385,6 +386,7 @@ CONFIGS = st.builds(
     schema=st.none() | TEXT.map("/schemas/{}".format),
     extensions=st.lists(st.sampled_from(["a:B", "a.b:C"]), unique=True).map(tuple),
     rejected=st.sampled_from(["keep", "fail"]),
+    report=st.booleans(),
     events=st.lists(
         st.builds(
             Events,
@@ -448,6 +450,7 @@ def test_what_changes_the_result_changes_the_fingerprint(tables: dict[str, Any])
     [
         {"name": "other"},
         {"rejected": "fail"},
+        {"report": False},
         {"output": "elsewhere"},
         {"order": {"lateness": "0ms"}},
         {"stream": {"trigger": "5s", "max_files": 1}},

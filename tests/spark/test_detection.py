@@ -21,16 +21,20 @@ from hypothesis import strategies as st
 from fairlead.correlation.patterns import Detector, Occurrence, Pattern, render
 from fairlead.errors import FilterError, PipelineError
 from fairlead.matching.brute import Brute
+from fairlead.matching.columnar.arrow import notification_at
 from fairlead.model import Instant, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
 from fairlead.spark import detection
-from fairlead.spark.detection import PROGRESS, ROUTED, STREAM, Detecting, Level, Placer, Router
-from fairlead.spark.frames import encode
+from fairlead.spark.detection import PROGRESS, STREAM, AtOnce, Detecting, Level, Placer, Router
+from fairlead.spark.frames import encode, notifications_in
 from fairlead.spark.patterns import Asked, Patterns
-from fairlead.spark.subscriptions import SubscriptionsInput
+from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
+from fairlead.spark.work import check_ids
 from fairlead.testing import patterns as made
 
 Row = dict[str, Any]
+TOGETHER = {"group": "int", "key": "bigint", **STREAM, **PROGRESS}
+"""What comes together for a key."""
 RICH = (
     "spike: A followed by B within 9 us, same k",
     "spike: [x > 2] as big, giving size = big.x",
@@ -63,15 +67,25 @@ class Shuffling:
         for number in range(len(patterns.levels)):
             level = Level(patterns, number, self.partitions)
             seen = stream + [{**row, "start": row["interval"]["start"]} for row in composites]
+            if self._rng.random() < 0.3:
+                found = list(self._at_once(Detecting(level, bound), seen))
+                composites += [row for row in found if row["automaton"] is None]
+                left += [row for row in found if row["automaton"] is not None]
+                continue
             routed = [*self._through(Router(level), seen, STREAM)]
             routed += self._through(Placer(level), self.state, PROGRESS)
             found = []
             for partition in self._shuffled(routed):
-                found += self._rows(Detecting(level, bound)(self._batches(partition, ROUTED)))
+                found += self._rows(Detecting(level, bound)(self._batches(partition, TOGETHER)))
             composites += [row for row in found if row["automaton"] is None]
             left += [row for row in found if row["automaton"] is not None]
         self.state = left
         return composites
+
+    def _at_once(self, detecting: Detecting, seen: list[Row]) -> Iterator[Row]:
+        """What is done with few rows."""
+        rows = [{name: row.get(name) for name in STREAM} for row in seen] + self.state
+        return self._through(AtOnce(detecting), rows, {**STREAM, **PROGRESS})
 
     def _through(self, operator: Any, rows: list[Row], columns: Mapping[str, str]) -> Iterator[Row]:
         return self._rows(operator(self._batches(self._rng.sample(rows, len(rows)), columns)))
@@ -80,7 +94,7 @@ class Shuffling:
         partitions: list[list[Row]] = [[] for _ in range(self.partitions)]
         for row in rows:
             partitions[hash((row["group"], row["key"])) % self.partitions].append(row)
-        return [sorted(each, key=lambda row: (row["group"], row["key"], row["time"])) for each in partitions]
+        return [sorted(each, key=_place) for each in partitions]
 
     def _batches(self, rows: list[Row], columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         step = self._rng.randint(1, 5)
@@ -90,6 +104,12 @@ class Shuffling:
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         for batch in batches:
             yield from batch.to_pylist()
+
+
+def _place(row: Row) -> tuple[int, int, bool, int]:
+    """As Spark sorts: what has no time comes first."""
+    time = row.get("time")
+    return row["group"], row["key"], time is not None, time or 0
 
 
 def random_stream(rng: Random) -> list[Notification]:
@@ -199,6 +219,56 @@ def test_cut_into_batches_and_partitions_the_composites_are_those_of_one_detecto
     assert not shuffling.state, "behind the end nothing is in progress"
 
 
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32))
+def test_typed_columns_are_routed_and_read_as_their_rows_would_be(seed: int) -> None:
+    rng = Random(seed)
+    size = rng.randint(0, 12)
+
+    def column(*values: Any, type: pa.DataType) -> pa.Array:
+        return pa.array([rng.choice((*values, None)) for _ in range(size)], type)
+
+    times = pa.array([rng.randint(0, 50) for _ in range(size)], pa.int64())
+    columns = {
+        "type": column(*made.TYPES, type=pa.string()),
+        "k": column(0, 1, 7, type=pa.int64()),
+        "x": column(0.5, 2.5, float("nan"), type=pa.float64()),
+        "y": column("a", "b", type=pa.string()),
+        "time": times.cast(pa.timestamp("us", tz="UTC")),
+        **rng.choice(({}, {"n": column({"deep": 1}, type=pa.struct([("deep", pa.int64())]))})),
+    }
+    attributes = pa.RecordBatch.from_pydict(columns)
+    envelope = {
+        "time": times,
+        "start": pa.nulls(size, pa.int64()),
+        "producer": pa.array(["p"] * size, pa.string()),
+        "pattern": pa.nulls(size, pa.string()),
+        "sequence": pa.nulls(size, pa.int64()),
+        "id": pa.array(map(str, range(size)), pa.string()),
+        "event_time": times,
+    }
+    typed = pa.RecordBatch.from_pydict({**envelope, "attributes": attributes.to_struct_array()})
+    rows = notifications_in(typed)
+    assert [each.attributes for each in rows] == [
+        notification_at(attributes, row).attributes for row in range(size)
+    ]
+    recorded = pa.RecordBatch.from_pydict({**envelope, "record": pa.array(map(encode, rows), pa.string())})
+    texts = (
+        "A followed by B, same k",
+        "[x > 1] followed by A, same k and y",
+        "A followed by [n.deep = 1], same n.deep",
+        "A then no B within 5 us",
+        "B followed by C, same x",
+    )
+    level = Level(Patterns.read([{"id": text, "pattern": text} for text in rng.sample(texts, 3)]), 0, 2)
+
+    def routed(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+        found = pa.Table.from_batches(list(Router(level)([batch]))).select(["group", "key", "id"])
+        return sorted(map(tuple, (row.values() for row in found.to_pylist())))
+
+    assert routed(typed) == routed(recorded)
+
+
 # -- the table of patterns -----------------------------------------------------------------------------------
 
 
@@ -215,7 +285,7 @@ def test_what_is_wrong_with_patterns_is_one_message_with_the_first_line(tmp_path
     with pytest.raises(PipelineError) as raised:
         Patterns.read(given)
     told = str(raised.value).splitlines()
-    assert told[0].startswith(f"{given.path}:7012: line 1, column 14: ")
+    assert told[0].startswith(f"{given.path}:7012: column 14: ")
     assert told[-1] == "  and 1 more that cannot be read"
 
 
@@ -273,3 +343,18 @@ def test_a_change_takes_effect_at_the_watermark_or_later_and_a_bad_one_changes_n
     assert [row.id for row in changed.begun] == ["p", "r"]
     assert changed.cut == (Asked("p", "p", "a: A", BEGINNING, 30),)
     assert len(changed.patterns.changed([], watermark=45).patterns) == 2, "what has ended is forgotten"
+
+
+def test_a_subscription_and_a_pattern_with_one_id_are_refused(tmp_path: Path) -> None:
+    subscriptions = Subscriptions.read(
+        [{"id": each, "subscriber": "ada", "filter": "x > 1"} for each in ("a", "b", "c")], str(tmp_path)
+    )
+
+    def patterns(*ids: str) -> Patterns:
+        return Patterns.read([{"id": id, "pattern": "A followed by B"} for id in ids])
+
+    check_ids(subscriptions, patterns("d", "e"))
+    with pytest.raises(
+        PipelineError, match="the id 'b' and 1 more is that of a subscription and of a pattern"
+    ):
+        check_ids(subscriptions, patterns("d", "c", "b"))

@@ -171,7 +171,7 @@ def pipeline(spark: SparkSession, directory: Path, mode: str, **tables: Any) -> 
         "subscriptions": {"path": str(directory / "subscriptions.jsonl")},
         "patterns": {"path": str(directory / "patterns.jsonl")},
         "order": {"lateness": f"{LATENESS_US}us", "final": True},
-        "audit": {"specifications": ["simple", "fifo", "total"]},
+        "audit": {"specifications": ["simple", "fifo", "total", "ordered"]},
         **tables,
     }
     return Pipeline(Config.of(config), spark)
@@ -236,7 +236,9 @@ def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
     assert (resumed.resumed, resumed.finished, resumed.late) == (True, True, 0)
     assert set(resumed.verdicts.values()) == {"holds"}
 
-    released = order(notifications(ingest(spark.read.text(str(tmp_path / "batch")), "json"))).released
+    released = order(
+        notifications(ingest(spark.read.text(str(tmp_path / "batch")), "json"))
+    ).released.persist()
     names = ("id", "subscriber", "pattern", "from", "until")
     typed = "id string, subscriber string, pattern string, from bigint, until bigint"
     table = spark.createDataFrame([tuple(map(row.get, names)) for row in patterns], typed)
@@ -244,6 +246,10 @@ def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
         with partitions(spark, count):
             alone = detect(released, asked).select("record").collect()
         assert {row.record for row in alone} == composites
+    bare = detect(released, patterns, payload=False)
+    assert "record" not in bare.columns
+    assert {row.id for row in bare.select("id").collect()} == {parse_json(each)["id"] for each in composites}
+    released.unpersist()
 
 
 # -- while a stream runs -------------------------------------------------------------------------------------
@@ -313,7 +319,7 @@ def test_patterns_that_come_while_a_stream_runs_hold_from_the_watermark_on(
     output = pipeline(spark, tmp_path, "stream", **watching).output
     assert [row.id for row in _read(spark, output, "late")] == ["late"]
     assert [(row.line, row.reason.partition(";")[0]) for row in _read(spark, output, "rejected")] == [
-        (3, "line 1, column 11: the pattern ends too early"),
+        (3, "column 11: the pattern ends too early"),
         (4, "there is no pattern 'nobody' that could be ended"),
     ]
 

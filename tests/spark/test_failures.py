@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from fairlead.errors import FairleadError, FilterSyntaxError, PipelineError, SparkUnavailable
+from fairlead.spark.delivery import send
 from fairlead.spark.failures import CONNECTORS, reason
 
 if TYPE_CHECKING:
@@ -290,6 +292,10 @@ STACK = "\n\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)\n\t
             f"{ABORTED}org.apache.spark.SparkException: Python worker failed to connect back.{STACK}",
             "a Python worker did not start in time",
         ),
+        (
+            f"{ABORTED}Traceback (most recent call last):\nModuleNotFoundError: No module named 'fairlead'{STACK}",
+            "Spark's workers have no module 'fairlead'",
+        ),
         (f"{ABORTED}java.lang.IllegalStateException: odd{STACK}", "Spark failed: odd"),
         (f"{CALLING}java.lang.IllegalStateException: odd{STACK}", "Spark failed: odd"),
         ("", "Spark failed: it does not say why"),
@@ -324,11 +330,24 @@ def test_what_the_system_refuses_on_this_side_is_told_as_well() -> None:
     full = raised(fill_the_disk)
     assert str(reason(full)).startswith("the disk is full")
     assert str(reason(PermissionError(13, "Permission denied", "/x"))).startswith("/x: permission denied")
+    gone = FileNotFoundError(2, "No such file or directory", "/x")
+    assert str(reason(gone)) == "/x: no such file or directory"
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyError("x"), OSError(5, "Input/output error")])
 def test_errors_of_others_are_not_explained_away(error: Exception) -> None:
     assert reason(error) is None
+
+
+def test_a_callback_that_raises_is_named_with_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(deliveries: object, batch: int) -> None:
+        raise KeyError("price")
+
+    monkeypatch.setitem(sys.modules, "callback_of_a_test", SimpleNamespace(fails=fails))
+    with pytest.raises(
+        PipelineError, match=r"callback_of_a_test:fails failed with batch 7: KeyError: 'price'"
+    ):
+        send(cast("DataFrame", None), 7, "callback", callback="callback_of_a_test:fails")
 
 
 def test_an_error_of_ours_is_its_own_reason() -> None:

@@ -15,7 +15,7 @@ from fairlead.spark import storage
 from fairlead.spark.config import Config
 from fairlead.spark.output import LINKS_MAX, Attempt, Counts, Manifest, Output
 from fairlead.spark.storage import Directory
-from fairlead.spark.work import TABLE, Work, check_owner
+from fairlead.spark.work import TABLE, Standing, Work, check_owner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +93,29 @@ def test_what_another_configuration_has_begun_without_a_batch_can_be_taken_over(
         assert not output.root.exists("_fairlead/checkpoint")
         commit(output, 0, "zero")
     assert output.run() == {"fingerprint": "g", "configuration": {"name": "two"}}
+
+
+def test_a_checkpoint_without_a_whole_offset_is_begun_anew_and_one_with_a_whole_one_is_kept(
+    tmp_path: Path,
+) -> None:
+    output = Output(str(tmp_path))
+    with output.claimed("f", {}):
+        offsets = Path(output.checkpoint, "offsets")
+        write(str(offsets), "")
+    # Killed while Spark wrote down what the first batch reads: a file under a temporary name, or without bytes.
+    (offsets / ".0.5a0c.tmp").write_text("v1")
+    (offsets / "0").write_text("")
+    with output.claimed("f", {}) as resumed:
+        assert resumed
+        assert not Path(output.checkpoint).exists()
+        write(str(offsets), "")
+        (offsets / "0").write_text("v1")
+    with output.claimed("f", {}):
+        assert (offsets / "0").exists()
+        (offsets / "0").unlink()
+        commit(output, 0, "zero")
+    with output.claimed("f", {}):
+        assert offsets.exists()
 
 
 def test_a_directory_with_something_else_in_it_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
@@ -380,3 +403,22 @@ def test_a_local_directory_has_one_name_however_it_is_written(tmp_path: Path) ->
 )
 def test_an_address_of_sparks_is_known_to_pyarrow_by_its_own_name(uri: str, arrow: str) -> None:
     assert storage._for_arrow(uri) == arrow
+
+
+def test_a_batch_tells_its_stage_and_then_its_rows_and_how_fast_they_go() -> None:
+    begun = Standing(3, "ingest", since=10.0)
+    assert begun.told(12.0) == "batch 3, ingest"
+    assert begun._replace(stage="match", rows=10_000).told(14.0) == "batch 3, match: 10,000 rows, 2,500/s"
+
+
+def test_deliveries_are_read_in_the_format_that_the_run_was_configured_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    output = Output(str(tmp_path))
+    line = '{"subscriber":"ada","time":1,"producer":"p","sequence":null,"id":"a","subscriptions":["s1"]}'
+    with output.claimed("f", {"deliveries": {"format": "json"}}):
+        commit(output, 0, f"{line}\n")
+    deliveries = output.read(spark)
+    assert deliveries is not None
+    [row] = deliveries.collect()
+    assert (row.subscriber, row.id, row.subscriptions, row.batch) == ("ada", "a", ["s1"], 0)

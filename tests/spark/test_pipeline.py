@@ -124,6 +124,9 @@ def test_every_sink_gets_each_delivery_once_and_in_order(
     assert call == (0, in_order(LINES))
     report = (place / "table" / "report.html").read_text()
     assert "ada" in report
+    unseen = (place / "callback" / "report.html").read_text()
+    assert "nothing is known of who got what" in unseen
+    assert "Nobody was sent anything" not in unseen
 
 
 def test_a_table_keeps_the_batches_before_and_a_late_row_is_seen_on_its_own_channel(
@@ -168,8 +171,9 @@ def test_a_table_keeps_the_batches_before_and_a_late_row_is_seen_on_its_own_chan
 
 
 def test_the_content_comes_along_unless_it_is_not_wanted(spark: SparkSession, place: Path) -> None:
-    pipeline = Pipeline(config(place), spark)
-    pipeline.run()
+    pipeline = Pipeline(config(place, report=False), spark)
+    assert pipeline.run().report is None
+    assert not (place / "out" / "report.html").exists()
     rows = pipeline.output.read(spark)
     assert rows is not None
     assert {json.loads(row.record)["id"] for row in rows.select("record").collect()} == {"a", "b", "c"}
@@ -179,8 +183,9 @@ def test_the_content_comes_along_unless_it_is_not_wanted(spark: SparkSession, pl
     assert (row.line, bytes(row.raw)) == (5, b"broken")
     assert row.reason.startswith("not JSON")
     # What has run has nothing to do any more, and needs no Spark to say so.
-    again = Pipeline(config(place)).run()
-    assert (again.batches, again.finished, again.resumed) == (0, True, True)
+    again = Pipeline(config(place, report=False)).run()
+    assert (again.batches, again.finished, again.resumed, again.ended) == (0, True, True, True)
+    assert (again.rejected, again.rejected_before) == (0, 1)
 
 
 # -- refusals ----------------------------------------------------------------------------------------------
@@ -216,7 +221,7 @@ def test_what_stands_against_a_run_is_one_message_and_leaves_everything_as_it_wa
         "a bad filter": ({"subscriptions": str(bad)}, f"{bad}:5: "),
         "no subscriptions": ({"subscriptions": str(place / "none.jsonl")}, str(place / "none.jsonl")),
         "not our output": ({"output": str(foreign)}, "is not the output of a pipeline"),
-        "rows rejected": ({"rejected": "fail"}, "0.jsonl:5: rejected: not JSON"),
+        "rows rejected": ({"rejected": "fail"}, f"fairlead: {place}/events/0.jsonl:5: rejected: not JSON"),
     }
     for name, (changes, words) in cases.items():
         assert main(["run", str(toml(place, **changes))]) == 2, name
@@ -224,6 +229,7 @@ def test_what_stands_against_a_run_is_one_message_and_leaves_everything_as_it_wa
         assert words in said, name
         assert "Traceback" not in said
         assert len(said.strip().splitlines()) <= 5, said
+    assert "hint: 1 row of this batch cannot be read" in said
     assert os.listdir(foreign) == ["thesis.txt"]
 
     assert main(["run", str(toml(place)), "--dry-run"]) == 0
@@ -235,6 +241,40 @@ def test_what_stands_against_a_run_is_one_message_and_leaves_everything_as_it_wa
     assert main(["run", str(toml(place, subscriptions=str(place / "other.jsonl")))]) == 2
     assert "another configuration" in capsys.readouterr().err
     assert sorted(str(path) for path in (place / "out").rglob("*")) == before
+
+
+def test_what_is_asked_for_and_where_it_goes_is_checked_before_any_row_is_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "events").mkdir()
+    write_lines(tmp_path / "subscriptions.jsonl", [{"id": "s1", "filter": "x >"}])
+    stream = {"mode": "stream", "stream": {"available": True}}
+    nowhere = {"deliveries": {"format": "callback", "callback": "nowhere:nothing"}}
+    for tables, words in (
+        (stream, "subscriptions.jsonl:1: "),
+        ({}, "subscriptions.jsonl:1: "),
+        (stream | nowhere, "no function can be loaded as 'nowhere:nothing'"),
+        (nowhere, "no function can be loaded as 'nowhere:nothing'"),
+        ({"deliveries": {"format": "nosuch"}}, "Spark has no connector for 'nosuch'"),
+    ):
+        with pytest.raises(PipelineError, match=words):
+            Pipeline(config(tmp_path, **tables), spark).run()
+        with pytest.raises(PipelineError, match=words):
+            Pipeline(config(tmp_path, **tables), spark).plan()
+
+
+def test_a_stream_watches_a_directory_and_a_plan_says_where_another_sink_writes(
+    spark: SparkSession, place: Path
+) -> None:
+    one = {"events": {"path": str(place / "events" / "0.jsonl")}, "mode": "stream"}
+    for look in (Pipeline.run, Pipeline.plan):
+        with pytest.raises(PipelineError, match="is a file, and a stream watches a directory"):
+            look(Pipeline(config(place, **one), spark))
+    sink = {"format": "orc", "options": {"path": "/somewhere/else"}}
+    assert (
+        "deliver     orc to /somewhere/else, 16 buckets, with the content"
+        in Pipeline(config(place, deliveries=sink), spark).plan()
+    )
 
 
 # -- subscriptions that change -----------------------------------------------------------------------------
@@ -293,6 +333,12 @@ def test_a_change_takes_effect_at_its_place_in_the_order(spark: SparkSession, tm
     }
     assert summary.rejected == 1
     assert summary.verdicts == {"simple": "holds"}
+    held = 0
+    for counts in (manifest.counts for manifest in Output(str(tmp_path / "out")).manifests()):
+        became = counts.rejected + counts.duplicates + counts.late + counts.released + counts.held
+        assert held + counts.read == became
+        held = counts.held
+    assert held == summary.held
 
 
 class Killed(Exception):

@@ -8,16 +8,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from fairlead.audit import Finding, Report, Violation
+from fairlead.model import Instant, Notification
 from fairlead.spark.report import (
+    Constituent,
     Facts,
+    Found,
     Judged,
     Matched,
     Never,
@@ -28,13 +33,16 @@ from fairlead.spark.report import (
     render,
     write,
 )
-from fairlead.spark.report.charts import steps
+from fairlead.spark.report.charts import Moment, _lanes, steps, timeline
 from fairlead.spark.report.gather import DELAYS, MATCHES, _magnitude
 from fairlead.spark.report.numbers import compact, duration, instant, percent, round_up
+from fairlead.spark.showcase import Busiest, busiest
 from fairlead.spark.summary import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from fairlead.spark.running import Pipeline
 
 FACTS = Facts(
     title="A day on the market",
@@ -77,6 +85,42 @@ SMALL = ReportData(
     ),
     reached=2,
 )
+COMPOSITE = Notification.of(
+    {
+        "quote": [
+            {"type": "StockQuote", "symbol": "GRIN", "price": 4.9, "id": "q1", "time": Instant(NOON)},
+            {"type": "StockQuote", "symbol": "GRIN", "price": 4.8, "legs": [{"symbol": "ELTE"}]},
+        ],
+        "order": {"type": "Order", "symbol": "GRIN"},
+        "type": "slide",
+        "interval": {"start": Instant(NOON), "end": Instant(NOON + 600_000_000)},
+        "constituents": [
+            {"step": "quote", "producer": "XETR", "id": "q1", "time": Instant(NOON)},
+            {"step": "quote", "producer": "XETR", "id": "q2", "time": Instant(NOON + 30_000_000)},
+            {"step": "order", "producer": "", "id": "o1", "time": Instant(NOON + 600_000_000)},
+        ],
+    }
+)
+FOUND = Found(
+    "p-1",
+    "slide",
+    NOON,
+    NOON + 600_000_000,
+    (
+        Constituent("quote", "XETR/q1", NOON, "StockQuote", "symbol GRIN, price 4.9"),
+        Constituent("quote", "XETR/q2", NOON + 30_000_000, "StockQuote", "symbol GRIN, price 4.8"),
+        Constituent("order", "o1", NOON + 600_000_000, "Order", "symbol GRIN"),
+    ),
+)
+DETECTING = replace(
+    SMALL,
+    facts=replace(FACTS, patterns="/market/patterns.jsonl"),
+    batches=tuple(replace(each, composites=3) for each in SMALL.batches),
+    subscriptions=(*SMALL.subscriptions, Matched("s-0", "dora", None, 7)),
+    patterns=(Matched("p-1", "desk", "slide: 2 or more StockQuote as quote followed by Order as order", 9),),
+    asked=1,
+    found=(FOUND, replace(FOUND, type="silent", constituents=FOUND.constituents[:1])),
+)
 EMPTY = ReportData(replace(FACTS, inputs=(), versions={}, seconds=0.0))
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -114,6 +158,30 @@ class Page(HTMLParser):
     @property
     def text(self) -> str:
         return re.sub(r"\s+", " ", " ".join(self.said))
+
+
+def test_a_composite_is_shown_by_what_it_is_made_of() -> None:
+    assert Found.of(COMPOSITE, "p-1") == FOUND
+    assert not FOUND.waited
+    assert DETECTING.found[1].waited
+
+
+def test_what_patterns_found_is_counted_and_drawn_on_a_time_line() -> None:
+    page = Page(render(DETECTING))
+    assert "9 composite events found by 1 pattern" in page.text
+    assert page.tags["circle"] == 3 + 2, "the constituents of one, and of the other with where time was over"
+    for said in ("One slide: 3 events in 10 min", "time is over", "XETR/q2", "ended while the run went on"):
+        assert said in page.text
+    assert "Composites" not in Page(render(SMALL)).text
+
+
+def test_labels_on_a_time_line_never_meet() -> None:
+    moments = [Moment(at, "a long label", "one") for at in (0, 1, 2, 3, 59, 60)]
+    places = [30 + 940 * moment.at / 60 for moment in moments]
+    lanes = _lanes(places, [moment.label for moment in moments])
+    assert lanes[:4] == [0, 1, 2, 3]
+    assert lanes[4] != lanes[5]
+    assert timeline(moments, 60, ("from", "to"), "all") == timeline(moments, 60, ("from", "to"), "all")
 
 
 def test_the_page_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
@@ -211,6 +279,30 @@ def test_an_empty_run_says_so_everywhere() -> None:
         "No batch has been committed.",
     ):
         assert said in page
+
+
+def test_of_a_sink_that_is_not_read_back_nothing_is_said_that_is_not_known() -> None:
+    page = render(
+        replace(
+            SMALL,
+            subscriptions=(),
+            histogram=(),
+            never=Never(),
+            subscribers=(),
+            reached=0,
+            patterns=(),
+            found=(),
+            read_back=False,
+        )
+    )
+    assert "nothing is known of who got what" in page
+    for untrue in (
+        "Nobody was sent anything",
+        "There were no subscriptions",
+        "Never matched",
+        "0 subscribers",
+    ):
+        assert untrue not in page
 
 
 def test_a_clean_run_says_that_it_was_clean() -> None:
@@ -334,7 +426,8 @@ def test_a_run_is_gathered_as_counting_by_hand_does(spark: SparkSession) -> None
         for person in range(7)
         if (ids := [f"s{n:02}" for n in range(person, 50, 7) if event % (n + 1) == 0])
     ]
-    pairs = Counter(id for *_, ids in sent for id in ids)
+    sent += [("p1", NOON, "patterns", None, "c1", ["pattern", "s01", "was"])]
+    pairs = Counter(id for *_, ids in sent for id in ids if id != "pattern")
     people = Counter(person for person, *_ in sent)
     rejected = [
         ("input", "b.jsonl", 7, "not JSON: line 1 column 9", b"{\xff"),
@@ -355,6 +448,10 @@ def test_a_run_is_gathered_as_counting_by_hand_does(spark: SparkSession) -> None
         subscriptions=spark.createDataFrame(
             subscribed, "id string, subscriber string, filter string, `from` long, until long"
         ),
+        patterns=spark.createDataFrame(
+            [("pattern", "p1", "A followed by B"), ("quiet", "p1", "A followed by C")],
+            "id string, subscriber string, filter string",
+        ),
         rejected=spark.createDataFrame(
             rejected, "source string, file string, line long, reason string, raw binary"
         ),
@@ -366,14 +463,19 @@ def test_a_run_is_gathered_as_counting_by_hand_does(spark: SparkSession) -> None
     best = sorted(pairs.items(), key=lambda each: (-each[1], each[0]))[:20]
     assert [(each.id, each.count) for each in found.subscriptions] == best
     assert found.subscriptions[0] == Matched("s00", "p0", "x > 0", 120)
-    assert found.never.count == 61 - len(pairs)
+    assert found.patterns == (
+        Matched("pattern", "p1", "A followed by B", 1),
+        Matched("quiet", "p1", "A followed by C", 0),
+    )
+    assert (found.asked, found.found) == (2, ()), "without their content composites cannot be shown"
+    assert found.never.count == 61 - len(pairs) + 1, "one that matched has ended: it is counted, too"
     assert [each.id for each in found.never.first] == sorted({id for id, *_ in subscribed} - set(pairs))[:20]
     assert found.never.first[0] == Matched("alone", "alone", "y = 1", 0)
-    assert found.subscribed == 61
+    assert found.subscribed == 62
     for low, high, count in found.histogram:
         inside = [
             id
-            for id in {id for id, *_ in subscribed}
+            for id in {"was", *(id for id, *_ in subscribed)}
             if low <= pairs[id] and (high is None or pairs[id] <= high)
         ]
         assert len(inside) == count
@@ -412,3 +514,10 @@ def test_counts_lie_in_the_intervals_that_their_digits_say(spark: SparkSession) 
 def test_intervals_begin_one_behind_the_other(starts: tuple[int, ...]) -> None:
     assert list(starts) == sorted(set(starts))
     assert starts[0] == 0
+
+
+def test_the_busiest_subscribers_are_those_that_got_most(spark: SparkSession) -> None:
+    names = ["bob", "ada", "eve", "ada", "bob", "ada"]
+    deliveries = spark.createDataFrame(pa.table({"subscriber": names}))
+    pipeline = SimpleNamespace(spark=spark, output=SimpleNamespace(read=lambda _: deliveries))
+    assert busiest(cast("Pipeline", pipeline), 2) == Busiest((("ada", 3), ("bob", 2)), 3)

@@ -132,7 +132,7 @@ def pipeline(spark: SparkSession, directory: Path, mode: str, **tables: Any) -> 
         "events": {"path": str(directory / mode), "format": "json"},
         "subscriptions": {"path": str(directory / "subscriptions.jsonl")},
         "order": {"lateness": f"{LATENESS_US}us", "final": True},
-        "audit": {"specifications": ["simple", "fifo", "causal", "total"]},
+        "audit": {"specifications": ["simple", "fifo", "causal", "total", "ordered"]},
         **tables,
     }
     return Pipeline(Config.of(config), spark)
@@ -149,18 +149,38 @@ def lines(pipeline: Pipeline) -> list[bytes]:
 
 
 def run_with_a_stop(
-    spark: SparkSession, directory: Path, mode: str, **tables: Any
+    spark: SparkSession, directory: Path, mode: str, behind: int, **tables: Any
 ) -> tuple[Pipeline, Summary]:
-    """Stop behind the first batch, then start again."""
+    """Stop behind a batch, then start again."""
     first = pipeline(spark, directory, mode, **tables)
 
-    def stop(_: Batch) -> None:
-        first.stop()
+    def stop(batch: Batch) -> None:
+        if batch.number >= behind:
+            first.stop()
 
     stopped = first.run(on_batch=stop)
     assert not stopped.finished
     second = pipeline(spark, directory, mode, **tables)
     return second, second.run()
+
+
+def cut(events: list[dict[str, Any]], rng: Random) -> list[list[dict[str, Any]]]:
+    """The same in three files, cut anywhere."""
+    one, two = sorted(rng.sample(range(1, len(events)), 2))
+    return [events[:one], events[one:two], events[two:]]
+
+
+def by_subscriber(lines: list[bytes]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for line in lines:
+        found.setdefault(json.loads(line)["subscriber"], []).append(line)
+    return found
+
+
+def sent(deliveries: Path) -> dict[str, list[bytes]]:
+    """What the JSON sink has written, by subscriber, each in the order of the file."""
+    files = sorted(deliveries.rglob("part-*"))
+    return by_subscriber([line for file in files for line in file.read_bytes().splitlines(keepends=True)])
 
 
 SEEDS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.soak) for seed in range(12)]
@@ -175,19 +195,24 @@ def test_bus_batch_and_stream_deliver_the_same_bytes(spark: SparkSession, tmp_pa
     assert len(expected) > 100
 
     anyhow = rng.sample(events, len(events))  # in a batch nothing is late
-    for number, start in enumerate(range(0, EVENTS, 40)):
-        write_lines(tmp_path / "batch" / f"{number}.jsonl", anyhow[start : start + 40])
-    batch = pipeline(spark, tmp_path, "batch")
+    for number, some in enumerate(cut(anyhow, rng)):
+        write_lines(tmp_path / "batch" / f"{number}.jsonl", some)
+    sink = {"format": "json", "buckets": rng.randint(1, 3), "payload": False}
+    batch = pipeline(spark, tmp_path, "batch", deliveries=sink)
     summary = batch.run()
-    assert lines(batch) == expected
+    assert sent(tmp_path / "out-batch" / "deliveries") == by_subscriber(expected)
     assert set(summary.verdicts.values()) == {"holds"}
 
     arrivals = shuffled(events, rng)
-    for number, start in enumerate(range(0, EVENTS, 60)):
+    files = cut(arrivals, rng)
+    for number, some in enumerate(files):
         file = tmp_path / "stream" / f"{number}.jsonl"
-        write_lines(file, arrivals[start : start + 60])
+        write_lines(file, some)
         os.utime(file, (1_000_000 + number, 1_000_000 + number))  # Spark takes files by their times
-    stream, resumed = run_with_a_stop(spark, tmp_path, "stream", stream={"available": True, "max_files": 1})
+    max_files = rng.randint(1, 2)
+    behind = rng.randrange(-(-len(files) // max_files))
+    taken = {"available": True, "max_files": max_files}
+    stream, resumed = run_with_a_stop(spark, tmp_path, "stream", behind, stream=taken)
     assert lines(stream) == expected
     assert (resumed.resumed, resumed.finished, resumed.late) == (True, True, 0)
     assert set(resumed.verdicts.values()) == {"holds"}

@@ -98,3 +98,24 @@ def test_a_master_and_a_connect_address_exclude_each_other() -> None:
     with pytest.raises(SparkUnavailable, match="name one of the two") as refused:
         session(master="local[1]", remote="sc://127.0.0.1:1")
     assert isinstance(refused.value, FairleadError)
+
+
+STARTING = """
+import os, sys, tempfile, threading
+from fairlead.spark.sessions import _stderr_into
+
+with tempfile.TemporaryFile() as noise:
+    with _stderr_into(noise):
+        os.system("echo noise >&2")
+        speaker = threading.Thread(target=lambda: print("stopping", file=sys.stderr))
+        speaker.start()
+        speaker.join()
+    print("started", file=sys.stderr)
+    noise.seek(0)
+    assert noise.read() == b"noise\\n"
+"""
+
+
+def test_while_spark_starts_it_is_silent_and_we_are_heard() -> None:
+    run = subprocess.run([sys.executable, "-c", STARTING], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "stopping\nstarted\n")

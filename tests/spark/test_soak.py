@@ -94,7 +94,7 @@ def test_many_events_against_many_subscriptions_give_every_delivery_once(
             "output": str(tmp_path / "out"),
             "events": {"path": str(tmp_path / "events"), "format": "parquet"},
             "subscriptions": {"path": str(tmp_path / "subscriptions.jsonl")},
-            "audit": {"specifications": ["simple", "fifo", "causal", "total"]},
+            "audit": {"specifications": ["simple", "fifo", "causal", "total", "ordered"]},
         }
     )
     summary = Pipeline(config, spark).run()

@@ -300,11 +300,13 @@ def test_files_that_do_not_agree_are_named_in_one_sentence(spark: SparkSession, 
 def test_what_spark_cannot_read_is_said_plainly(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     put(tmp_path / "damaged", {"a.parquet": b"no parquet at all"})
+    pq.write_table(pa.table({"time": pa.array([1], pa.timestamp("ns"))}), tmp_path / "fine.parquet")
     for input, message in (
         (Input(str(tmp_path / "empty"), "parquet"), "has no parquet file yet"),
-        (Input(str(tmp_path / "damaged"), "parquet"), "a.parquet"),
-        (Input("x", "nothing"), "Spark knows no format 'nothing'"),
-        (Input(format="kafka", options={"subscribe": "t"}), "no connector to Kafka"),
+        (Input(str(tmp_path / "damaged"), "parquet"), r"damaged/a\.parquet: cannot be read: damaged"),
+        (Input(str(tmp_path / "fine.parquet"), "parquet"), "has times in nanoseconds"),
+        (Input("x", "nothing"), "Spark has no connector for 'nothing'"),
+        (Input(format="kafka", options={"subscribe": "t"}), "Spark has no connector for 'kafka'"),
     ):
         with pytest.raises(PipelineError, match=message) as caught:
             read(spark, input)

@@ -127,7 +127,7 @@ def test_spark_reads_what_has_no_lines_and_what_only_it_can_open(spark, tmp_path
     with pytest.raises(PipelineError, match="without a column 'filter'; there is id, subscriber"):
         Subscriptions.read(frame.drop("filter"), tmp_path / "index")
     broken = frame.selectExpr("id", "'price >' AS filter")
-    with pytest.raises(PipelineError, match="subscription 's1': line 1, column 8"):
+    with pytest.raises(PipelineError, match="subscription 's1': column 8"):
         Subscriptions.read(broken, tmp_path / "index")
 
 
@@ -140,7 +140,7 @@ def test_a_bad_filter_is_named_with_its_line_and_a_caret(tmp_path):
     with pytest.raises(PipelineError) as raised:
         Subscriptions.read(SubscriptionsInput(str(path)), tmp_path / "index")
     first, *others = str(raised.value).splitlines()
-    assert first.startswith(f"{path}:7012: line 1, column 8")
+    assert first.startswith(f"{path}:7012: column 8")
     assert [line for line in others if line.strip() == "^"]
     assert others[-1] == "  and 1 more that cannot be read"
 
@@ -153,6 +153,11 @@ def test_a_bad_filter_is_named_with_its_line_and_a_caret(tmp_path):
         ('{"id": 1.5, "filter": "true"}', "a.json:1: the id is a string or a whole number, not 1.5"),
         ('{"id": "a", "filter": "true", "from": "noon"}', "a.json:1: not an instant: 'noon'"),
         ('{"id": "a", "filter": "true", "from": 5, "until": 5}', "a.json:1: a subscription that ends"),
+        (
+            '{"id": "a", "filter": "true", "untill": 5}',
+            "a.json:1: a subscription has no 'untill'; did you mean 'until'?",
+        ),
+        ('{"id": "a", "Filter": "true"}', "a.json:1: a subscription has no 'Filter'; did you mean 'filter'?"),
         ("[1]", "a.json:1: a subscription is a JSON object"),
         ("{", "a.json:1: "),
         (
@@ -176,8 +181,11 @@ def test_csv_names_its_missing_columns_and_its_lines(tmp_path):
         PipelineError, match=r"a\.csv:1: subscriptions without a column 'filter'; there is id, text"
     ):
         Subscriptions.read(given, tmp_path / "index")
+    path.write_text("id;filter;subscribr\n1;true;ada\n")
+    with pytest.raises(PipelineError, match=r"a\.csv:1: .* no 'subscribr'; did you mean 'subscriber'\?"):
+        Subscriptions.read(given, tmp_path / "index")
     path.write_text('id;filter\na;"price\n> 10"\nb;price >\n')
-    with pytest.raises(PipelineError, match=r"a\.csv:4: line 1"):
+    with pytest.raises(PipelineError, match=r"a\.csv:4: column"):
         Subscriptions.read(given, tmp_path / "index")
 
 
@@ -269,6 +277,7 @@ def test_bad_changes_are_rejections_and_the_others_are_taken_in(tmp_path):
     )
     assert [(each.source, each.line) for each in changed.rejections] == [("c.json", 3), ("changes", 2)]
     assert changed.rejections[0].raw == b'{"id": "b", "filter": "x >"}'
+    assert changed.rejections[0].reason == "column 4: the filter ends too early; expected a value"
     assert "there is no subscription 'unknown' that could be ended" in changed.rejections[1].reason
     assert [each.id for each in changed.taken] == ["a"]
     again = changed.subscriptions.changed([{"id": "a", "until": 20}], 15).subscriptions

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
-from typing import Final
+from typing import Any, Final
 
 from fairlead.audit.formulas import (
     Atom,
@@ -28,6 +28,7 @@ from fairlead.audit.formulas import (
     for_all,
     judge,
 )
+from fairlead.audit.orders import key_rank, number_rank
 from fairlead.audit.trace import (
     Advertised,
     Ended,
@@ -395,6 +396,24 @@ def _one_order(world: World) -> Formula:
     return exists(permutations(world.identities), unbroken)
 
 
+def _ascending(rank: Callable[[OrderKey], Any], *, own: bool) -> Callable[[World], Formula]:
+    """Nobody is notified about two and then about one where one has the smaller rank; `own`: of one producer."""
+
+    def formula(world: World) -> Formula:
+        ranks = {identity: rank(each.key) for identity, each in world.publications.items()}
+        pairs = (
+            (one, two)
+            for one, two in permutations([each for each, found in ranks.items() if found is not None], 2)
+            if ranks[one] < ranks[two] and (one.producer == two.producer or not own)
+        )
+        return for_all(
+            product(pairs, world.components),
+            lambda each: ~_in_turn(_notify(each[1], each[0][1]), _notify(each[1], each[0][0])),
+        )
+
+    return formula
+
+
 def _for_published(world: World, formula: Callable[[str, Published], Formula]) -> Formula:
     pairs = product(world.components, world.publications.values())
     return for_all(pairs, lambda each: formula(*each))
@@ -416,5 +435,7 @@ FORMULAS: Final[dict[tuple[str, str], Callable[[World], Formula]]] = {
     ("causal", "order"): _causal,
     ("total", "agreement"): _agreement,
     ("total", "one order"): _one_order,
+    ("ordered", "key"): _ascending(key_rank, own=False),
+    ("ordered", "sequence"): _ascending(number_rank, own=True),
 }
 """The safety properties, by specification and rule; liveness is judged by `obligations`."""

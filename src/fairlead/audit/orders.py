@@ -6,14 +6,16 @@ Orders are judged by the first notification of a component about something: a re
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 from fairlead.audit.history import Delivered, History, Publication
 from fairlead.audit.report import Violation
-from fairlead.model.order import Identity, causes_of, strong_components
+from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.model.order import Identity, OrderKey, causes_of, strong_components
 
-__all__ = ["agreement", "causal", "fifo", "one_order"]
+__all__ = ["agreement", "causal", "fifo", "key_rank", "keys", "number_rank", "numbers", "one_order"]
 
 
 # -- FIFO-producer order (Definition 2.6) ------------------------------------------------------------------
@@ -21,20 +23,81 @@ __all__ = ["agreement", "causal", "fifo", "one_order"]
 
 def fifo(history: History) -> Iterator[Violation]:
     """Nobody is notified about two notifications of one producer in another order than it published them."""
-    latest: dict[tuple[str, str], tuple[Publication, Delivered]] = {}
+    for turn in _turns(history, lambda told: told.own_producer, lambda told: told.publication.place):
+        whose = turn.behind.publication.event.component or "the same producer"
+        yield turn.violation(f"which {whose} had published first")
+
+
+class _Told(NamedTuple):
+    """A notification of a component, and the publication that it is about."""
+
+    delivered: Delivered
+    publication: Publication
+
+    @property
+    def own_producer(self) -> tuple[str, str]:
+        return self.delivered.component, self.publication.event.component
+
+
+class _Turn(NamedTuple):
+    """Where a component's notifications turn back."""
+
+    ahead: _Told
+    behind: _Told
+
+    def violation(self, why: str) -> Violation:
+        (one, effect), (two, cause) = self
+        places = (cause.place, effect.place, one.place, two.place)
+        return Violation(f"{two.component} was notified about {effect} before {cause}, {why}", places)
+
+
+def _turns(
+    history: History, slot: Callable[[_Told], Hashable], rank: Callable[[_Told], Any]
+) -> Iterator[_Turn]:
+    """Where, of the notifications of one slot, one comes behind one of a larger rank; what has no rank is out."""
+    ahead: dict[Hashable, tuple[Any, _Told]] = {}
     for each in history.delivered:
         publication = history.publications.get(each.identity)
-        if publication is None:
+        if publication is None or (own := rank(told := _Told(each, publication))) is None:
             continue
-        ahead = latest.setdefault((each.component, each.identity.producer), (publication, each))
-        if ahead[0].place > publication.place:
-            yield Violation(
-                f"{each.component} was notified about {ahead[0]} before {publication}, "
-                f"which {each.identity.producer or 'the same producer'} had published first",
-                (publication.place, ahead[0].place, ahead[1].place, each.place),
-            )
+        known = ahead.setdefault(slot(told), (own, told))
+        if own < known[0]:
+            yield _Turn(known[1], told)
         else:
-            latest[each.component, each.identity.producer] = publication, each
+            ahead[slot(told)] = own, told
+
+
+# -- the order of ordered runs -----------------------------------------------------------------------------
+
+
+def keys(history: History) -> Iterator[Violation]:
+    """Nobody's notifications go back in order key."""
+    for turn in _turns(
+        history, lambda told: told.delivered.component, lambda told: key_rank(told.publication.key)
+    ):
+        yield turn.violation("which has the smaller order key")
+
+
+def numbers(history: History) -> Iterator[Violation]:
+    """Nobody's notifications go back in one producer's sequence numbers."""
+    for turn in _turns(
+        history, lambda told: told.own_producer, lambda told: number_rank(told.publication.key)
+    ):
+        yield turn.violation("which has the smaller sequence number")
+
+
+def key_rank(key: OrderKey) -> tuple[Any, ...]:
+    """What is compared of order keys.
+
+    Composites come behind what else there is at the instant where they end; in which order, their keys do not
+    tell: where they begin decides.
+    """
+    return (key.time, True) if key.producer == PRODUCER else (key.time, False, *key.rank[1:])
+
+
+def number_rank(key: OrderKey) -> tuple[int, str] | None:
+    """What is compared of sequence numbers: the ids where they are equal; None where there is none."""
+    return None if key.sequence is None else (key.sequence, key.id)
 
 
 # -- causal order (Definition 2.7) -------------------------------------------------------------------------

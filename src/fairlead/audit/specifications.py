@@ -9,6 +9,8 @@
     causal           nobody is notified about an effect before its cause
     total            no two components are notified about the same two in different orders (`agreement`), and
                      there is one order that nobody contradicts (`one order`)
+    ordered          nobody is notified against the order keys (`key`), nor against a producer's sequence numbers
+                     (`sequence`): what runs promise that deliver in the one total order, and live ones do not
 
 Safety holds or is violated. Liveness is open, too: where a trace has not ended, what is missing may still come.
 A producer that has not yet advertised anything may publish everything, so `simple` is `advertisements` without
@@ -37,7 +39,9 @@ def audit(events: Iterable[Event], *specifications: str, engine: str = "columnar
     """Judge a trace by the specifications that are named; by all of them where none is.
 
     Of `simple` and `advertisements` all takes the one that fits: where components advertise, what they publish
-    without is discarded, and `simple` would miss it. TraceRefused where no run can have such a trace.
+    without is discarded, and `simple` would miss it. `ordered` has to be named: a trace does not tell whether its
+    run was to be ordered, and a live one delivers as it is published. TraceRefused where no run can have such a
+    trace.
     """
     return audit_history(History.of(events), *specifications, engine=engine)
 
@@ -75,12 +79,20 @@ def _total(history: History, _: str) -> list[Finding]:
     ]
 
 
+def _ordered(history: History, _: str) -> list[Finding]:
+    return [
+        Finding("ordered", "key", tuple(orders.keys(history))),
+        Finding("ordered", "sequence", tuple(orders.numbers(history))),
+    ]
+
+
 SPECIFICATIONS: Final[dict[str, Callable[[History, str], list[Finding]]]] = {
     "simple": _simple,
     "advertisements": _advertisements,
     "fifo": _fifo,
     "causal": _causal,
     "total": _total,
+    "ordered": _ordered,
 }
 """The specifications by name."""
 

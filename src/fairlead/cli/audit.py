@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure"]
 
-SPECIFICATIONS = ("simple", "fifo", "causal", "total", "advertisements")
+SPECIFICATIONS = ("simple", "fifo", "causal", "total", "ordered", "advertisements")
 PROPERTIES = (
     "no-duplication",
     "no-creation",
@@ -68,7 +68,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=(*SPECIFICATIONS, *PROPERTIES, ALL),
         default=ALL,
         help=f"{', '.join(SPECIFICATIONS)}, or all (default); all takes advertisements in place of simple "
-        f"where somebody advertises. Of a run of fair correlation: {', '.join(PROPERTIES)}, or all",
+        "where somebody advertises, and not ordered, which live runs do not promise. "
+        f"Of a run of fair correlation: {', '.join(PROPERTIES)}, or all",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
@@ -266,8 +267,10 @@ def _counts(report: Report) -> dict[tuple[str, str], int]:
 
 
 def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
+    from fairlead.spark.sessions import check_installed, session
+
+    check_installed()
     from fairlead.spark.auditing import audit
-    from fairlead.spark.sessions import session
     from fairlead.spark.trace import frame_of, read
 
     spark = session(master=arguments.master, remote=arguments.remote)

@@ -10,7 +10,9 @@ import json
 import shutil
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cli.run import COLOURS, run_pipeline
@@ -19,7 +21,7 @@ from fairlead.errors import BadInput, FairleadError
 
 if TYPE_CHECKING:
     from fairlead.spark.sample import Sample
-    from fairlead.spark.showcase import Example
+    from fairlead.spark.showcase import Busiest, Example
     from fairlead.spark.summary import Summary
 
 __all__ = ["configure"]
@@ -33,13 +35,14 @@ WIDTH: Final = 96
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "A day on the market: quotes, orders, trades, news and weather for ten thousand subscriptions, through a "
-        "pipeline on Spark, in about a minute. Shows who got what and why, the audit's verdict, and a report."
+        "A day on the market: quotes, orders, trades, news and weather for ten thousand subscriptions and some "
+        "patterns, through a pipeline on Spark, in about a minute. Shows who got what and why, what a pattern "
+        "found, the audit's verdict, and a report."
     )
     parser.epilog = "Example: fairlead demo --events 5000 --out /tmp/demo"
     parser.add_argument("--seed", metavar="N", type=int, default=74, help="what the sample is drawn from")
     parser.add_argument(
-        "--events", metavar="N", type=_count, default=12_000, help="how many events (default: 12000)"
+        "--events", metavar="N", type=_count, default=10_000, help="how many events (default: 10000)"
     )
     parser.add_argument(
         "--subscriptions", metavar="N", type=_count, default=10_000, help="how many (default: 10000)"
@@ -60,7 +63,9 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     from fairlead.spark.config import Config
     from fairlead.spark.sample import write_sample
+    from fairlead.spark.sessions import check_installed
 
+    check_installed()
     directory = _fresh(Path(arguments.out))
     started = time.monotonic()
     sample = write_sample(
@@ -71,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = Config.read(sample.pipeline)
     try:
         from fairlead.spark.running import Pipeline
-        from fairlead.spark.showcase import examples
+        from fairlead.spark.showcase import busiest, examples
 
         pipeline = Pipeline(config)
         summary, stopped = run_pipeline(pipeline, config)
@@ -79,7 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
         if stopped and not summary.finished:
             say(f"  stopped; fairlead run {sample.pipeline} goes on from here")
             return 130
-        _show_examples(examples(pipeline, 3), _filters(sample))
+        _show_busiest(busiest(pipeline, 3), sample)
+        deliveries, composites = _told_apart(examples(pipeline, 3), sample)
+        _show_examples(deliveries, _filters(sample))
+        _show_composites(composites, sample)
     except Exception as error:
         from fairlead.spark.failures import reason
 
@@ -126,6 +134,9 @@ def _show_run(summary: Summary) -> None:
     )
     say(f"  {paint(f'{summary.deliveries:,}', 'green')} deliveries, in order and once")
     say(
+        f"  {paint(f'{summary.composites:,}', 'green')} composite events, found by {summary.patterns} patterns"
+    )
+    say(
         f"  {summary.rejected:,} rows rejected, {summary.duplicates:,} duplicates dropped, "
         f"{summary.late:,} on the late channel"
     )
@@ -133,6 +144,13 @@ def _show_run(summary: Summary) -> None:
         f"{name} {paint(verdict, COLOURS.get(verdict, 'dim'))}" for name, verdict in summary.verdicts.items()
     )
     say(f"  audit: {', '.join(verdicts)}")
+
+
+def _show_busiest(found: Busiest, sample: Sample) -> None:
+    persons = {row["subscriber"] for of in ("subscriptions", "patterns") for row in _rows(sample, of)}
+    most = ", ".join(f"{paint(name, 'cyan')} {count:,}" for name, count in found.first)
+    nothing = len(persons) - found.reached
+    say(f"  most went to {most or 'nobody'}; {nothing:,} of {len(persons):,} persons and desks got nothing")
 
 
 def _show_examples(found: list[Example], filters: dict[str, str]) -> None:
@@ -150,10 +168,48 @@ def _show_examples(found: list[Example], filters: dict[str, str]) -> None:
                 say(f"  {line}")
 
 
+def _told_apart(found: list[Example], sample: Sample) -> tuple[list[Example], list[Example]]:
+    """Deliveries of notifications, and those of composites."""
+    patterns = {row["id"] for row in _rows(sample, "patterns")}
+    composites = [each for each in found if patterns & set(each.subscriptions)]
+    return [each for each in found if each not in composites], composites
+
+
+def _show_composites(composites: list[Example], sample: Sample) -> None:
+    """What a pattern found: its text, then what was taken, one by one."""
+    from fairlead.spark.report import Found
+
+    texts = {row["id"]: row["pattern"] for row in _rows(sample, "patterns")}
+    mark, wait = ("●", "○") if speaks_unicode(sys.stdout) else ("*", "o")
+    for example in composites:
+        id = next(id for id in example.subscriptions if id in texts)
+        found = Found.of(example.notification, id)
+        _heading("A pattern, and what it found")
+        say(f"  {paint(example.subscriber, 'cyan')} asked, as {id}:")
+        for line in wrap(texts[id], WIDTH, break_long_words=False):
+            say(f"    {line}")
+        took = timedelta(seconds=(found.end - found.start) // 1_000_000)
+        say(f"  and was told of a {paint(found.type, 'green')}, made of what happened within {took}:")
+        for each in found.constituents:
+            what = f"{each.type}: {each.about}"
+            say(
+                f"    {paint(mark, 'green')} {_clock(each.time)}  {paint(f'{each.step:<8}', 'cyan')} {_cut(what)}"
+            )
+        if found.waited:
+            say(f"    {wait} {_clock(found.end)}  {paint('time is over', 'dim')}")
+
+
+def _clock(microseconds: int) -> str:
+    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%H:%M:%S}"
+
+
 def _filters(sample: Sample) -> dict[str, str]:
-    with open(sample.directory / "subscriptions.jsonl", encoding="utf-8") as lines:
-        rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    return {row["id"]: row["filter"] for row in rows}
+    return {row["id"]: row["filter"] for row in _rows(sample, "subscriptions")}
+
+
+def _rows(sample: Sample, of: str) -> list[dict[str, Any]]:
+    with open(sample.directory / f"{of}.jsonl", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def _show_where(summary: Summary, sample: Sample) -> None:

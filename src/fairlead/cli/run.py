@@ -71,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fairlead.spark.config import Config
+    from fairlead.spark.sessions import check_installed
 
     config = Config.read(arguments.pipeline).overridden(
         output=arguments.output,
@@ -78,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         remote=arguments.remote,
         quiet=False if arguments.verbose else None,
     )
+    check_installed()
     _make_importable(Path(arguments.pipeline).parent)
     try:
         pipeline = _pipeline(config)
@@ -129,7 +131,9 @@ def _exit_code(summary: Summary, stopped: bool) -> int:
         return 130
     if summary.violated:
         return 1
-    return 3 if summary.rejected else 0
+    # Nothing was done, for it had been done: a script is told as it was told then.
+    repeated = summary.rejected_before if summary.ended and not summary.batches else 0
+    return 3 if summary.rejected or repeated else 0
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -259,7 +263,12 @@ def _show_plan(pipeline: Pipeline, config: Config, as_json: bool) -> int:
 def show_summary(summary: Summary, config: Config) -> None:
     """The summary for a person."""
     if summary.resumed and summary.finished and summary.batches == 0:
-        say(f"{paint(config.name, 'bold')}: nothing to do, all of the input has been delivered before")
+        why = (
+            "an earlier run has ended here, and what has come since is for a new output"
+            if summary.ended
+            else "nothing new has come"
+        )
+        say(f"{paint(config.name, 'bold')}: nothing to do: {why}")
     else:
         again = ", resumed" if summary.resumed else ""
         say(
@@ -273,11 +282,16 @@ def show_summary(summary: Summary, config: Config) -> None:
             f"{summary.deliveries:,} for {_counted(summary.subscriptions, 'subscription', 'subscriptions')}",
         )
     ]
+    if summary.patterns or summary.composites:
+        found = _counted(summary.patterns, "pattern", "patterns")
+        rows.append(("composites", f"{summary.composites:,} found by {found}"))
     if summary.rejected:
         rows.append(("rejected", f"{summary.rejected:,}: {_top(summary.reasons)}"))
     for name, count in (("duplicates", summary.duplicates), ("late", summary.late)):
         if count:
             rows.append((name, f"{count:,}"))
+    if summary.held:
+        rows.append(("held", f"{summary.held:,}, until something newer comes"))
     if summary.verdicts:
         judged = (
             f"{name} {paint(verdict, COLOURS.get(verdict, 'dim'))}"

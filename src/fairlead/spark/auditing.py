@@ -5,7 +5,7 @@ tables of `history`. Nothing that grows with the trace comes to one place: the d
 violations of each rule; all violations are a table.
 
     subscribed, published, once, advertised, liveness    joins of publications, deliveries and periods
-    fifo              the latest publication so far, per component and producer: a window
+    fifo, ordered     the latest publication, key or number so far, per component and producer: windows
     causal, total     windows find the parts of the trace in which somebody's order turns back; these alone go to
                       the exact programs of `fairlead.audit.orders`, each part by itself
 
@@ -21,10 +21,10 @@ A small trace is one part: the plain program judges it in a worker sooner than S
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, Window
@@ -36,9 +36,11 @@ from fairlead.audit.history import Delivered, Publication
 from fairlead.audit.history import History as Told
 from fairlead.audit.report import Finding, Report, Violation
 from fairlead.audit.trace import Published
+from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
 from fairlead.model.order import Identity, OrderKey
 from fairlead.spark.failures import reason
+from fairlead.spark.frames import KEY
 from fairlead.spark.history import History, Language, binds, has_begun, holds, notification_in
 
 if TYPE_CHECKING:
@@ -94,9 +96,11 @@ def audit(
         try:
             history.check_rows()
             if history.events <= small:
-                return _report(chosen, _found_whole(trace, chosen, language), history.events, shown)
+                whole = _Whole(language, tuple(chosen))
+                return _report(chosen, whole.found(trace, shown), whole.found(trace), history.events)
             history.check()
-            return _report(chosen, _found_in_parts(history, chosen), history.events, shown)
+            found = _found_in_parts(history, chosen)
+            return _report(chosen, _first(found, shown), found, history.events)
         finally:
             history.forget()
     except Exception as error:
@@ -106,15 +110,20 @@ def audit(
         raise
 
 
-def _report(specifications: Sequence[str], found: DataFrame, events: int, shown: int) -> Audited:
-    """Count what was found, and bring the first of each rule here."""
+def _first(found: DataFrame, shown: int) -> DataFrame:
+    """The first of each rule, in order, with how many there are."""
     alike = Window.partitionBy("specification", "rule")  # of one rule all are open, or none
     numbered = found.withColumns(
         {"count": F.count("*").over(alike), "number": F.row_number().over(alike.orderBy("places", "what"))}
     )
+    return numbered.where(F.col("number") <= max(1, shown)).orderBy("number")
+
+
+def _report(specifications: Sequence[str], shown: DataFrame, found: DataFrame, events: int) -> Audited:
+    """Bring here what is shown of that which was found."""
     rules = [(each.specification, each.rule) for each in plain.audit((), *specifications)]
     first: dict[tuple[str, str], list[Row]] = {rule: [] for rule in rules}
-    for row in numbered.where(F.col("number") <= max(1, shown)).orderBy("number").collect():
+    for row in shown.collect():
         first[row["specification"], row["rule"]].append(row)
     counts = {rule: rows[0]["count"] if rows and not rows[0]["open"] else 0 for rule, rows in first.items()}
     return Audited(
@@ -140,30 +149,47 @@ def _found_in_parts(history: History, specifications: Sequence[str]) -> DataFram
     return reduce(DataFrame.unionByName, found)
 
 
-def _found_whole(trace: DataFrame, specifications: Sequence[str], language: Language) -> DataFrame:
-    def judge(whole: pa.Table) -> pa.Table:  # Spark looks at the annotations, which `partial` hides
-        return _judged_whole(language, specifications, whole)
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The plain program, over a trace that is in one place."""
 
-    return trace.groupBy(F.lit("all of it")).applyInArrow(
-        judge, f"specification string, rule string, {FOUND}"
-    )
+    language: Language
+    specifications: tuple[str, ...]
+
+    def found(self, trace: DataFrame, shown: int | None = None) -> DataFrame:
+        """What it finds: the first of each rule, or all, in order and with how many there are."""
+
+        def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            if some := list(batches):
+                yield self._judged(pa.Table.from_batches(some), shown)
+
+        types = f"specification string, rule string, {FOUND}, count bigint"
+        return trace.coalesce(1).mapInArrow(judge, types)
+
+    def _judged(self, trace: pa.Table, shown: int | None) -> pa.RecordBatch:
+        """Of what is open the program knows numbers only: such a rule has rows that say no more."""
+        rows: list[tuple[Any, ...]] = []
+        for each in plain.audit(self.language.events(trace), *self.specifications):
+            violations = sorted((violation.places, violation.what) for violation in each.violations)
+            said: list[tuple[Any, ...]] = [(what, places, False) for places, what in violations]
+            said += [(None, (), True)] * (0 if violations else each.open)
+            limit = len(said) if shown is None else max(1, shown)
+            rows += [(each.specification, each.rule, *row, len(said)) for row in said[:limit]]
+        columns = zip(*rows, strict=True) if rows else [()] * len(_JUDGED)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _JUDGED, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_JUDGED)
 
 
-def _judged_whole(language: Language, specifications: Sequence[str], trace: pa.Table) -> pa.Table:
-    """What the plain program finds in a trace; for what is open it has numbers only."""
-    report = plain.audit(language.events(trace), *specifications)
-    rows = [
-        (each.specification, each.rule, what, places, open)
-        for each in report
-        for what, places, open in (
-            *((violation.what, violation.places, False) for violation in each.violations),
-            *[(None, (), True)] * each.open,
-        )
+_JUDGED: Final = pa.schema(
+    [
+        ("specification", pa.string()),
+        ("rule", pa.string()),
+        ("what", pa.string()),
+        ("places", pa.list_(pa.int64())),
+        ("open", pa.bool_()),
+        ("count", pa.int64()),
     ]
-    columns = zip(*rows, strict=True) if rows else [()] * 5
-    types = (pa.string(), pa.string(), pa.string(), pa.list_(pa.int64()), pa.bool_())
-    names = ("specification", "rule", "what", "places", "open")
-    return pa.table([pa.array(each, type) for each, type in zip(columns, types, strict=True)], names)
+)
 
 
 Rules = dict[str, DataFrame]
@@ -310,23 +336,50 @@ def _sorted(*places: str) -> Column:
 
 def _fifo(history: History) -> Rules:
     """Nobody is notified about two notifications of one producer in another order than it published them."""
-    so_far = Window.partitionBy("component", "producer").orderBy("place")
-    ahead = F.max(F.struct("publication", "place", "name"))
-    turned = (
-        history.delivered.where(F.col("publication").isNotNull())
-        .withColumn("ahead", ahead.over(so_far.rowsBetween(Window.unboundedPreceding, -1)))
-        .where(F.col("ahead.publication") > F.col("publication"))
-        .withColumn("earlier", F.col("ahead.name"))
-        .withColumn(
-            "whose", F.when(F.col("producer") == "", "the same producer").otherwise(F.col("producer"))
-        )
-    )
+    whose = F.when(F.col("producer") == "", "the same producer").otherwise(F.col("producer"))
+    told = history.delivered.withColumn("whose", whose)
     return {
-        "order": _found(
-            turned,
-            F.array("publication", "ahead.publication", "ahead.place", "place"),
-            "{component} was notified about {earlier} before {name}, which {whose} had published first",
-        )
+        "order": _turned(told, ("component", "producer"), F.col("publication"), "{whose} had published first")
+    }
+
+
+def _turned(delivered: DataFrame, slot: Sequence[str], rank: Column, why: str) -> DataFrame:
+    """Where, of the notifications of one slot, one comes behind one of a larger rank; what has no rank is out."""
+    so_far = Window.partitionBy(*slot).orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
+    ahead = F.max(F.struct("rank", "place", "publication", "name"))
+    turned = (
+        delivered.where(F.col("publication").isNotNull())
+        .withColumn("rank", rank)
+        .where(F.col("rank").isNotNull())
+        .withColumn("ahead", ahead.over(so_far))
+        .where(F.col("ahead.rank") > F.col("rank"))
+        .withColumn("earlier", F.col("ahead.name"))
+    )
+    return _found(
+        turned,
+        F.array("publication", "ahead.publication", "ahead.place", "place"),
+        "{component} was notified about {earlier} before {name}, which " + why,
+    )
+
+
+# -- the order of ordered runs -----------------------------------------------------------------------------
+
+
+def _ordered(history: History) -> Rules:
+    """Nobody's notifications go back in order key, nor in one producer's sequence numbers."""
+    composite = F.col("producer") == PRODUCER  # as `orders.key_rank` has it
+    rank = F.struct(
+        F.col("key.time").alias("time"),
+        composite.alias("behind"),
+        *(F.when(~composite, F.col(f"key.{name}")).alias(name) for name in KEY[1:]),
+    )
+    number = F.when(F.col("key.sequence").isNotNull(), F.struct("key.sequence", "key.id"))
+    smaller = "has the smaller "
+    return {
+        "key": _turned(history.delivered, ("component",), rank, f"{smaller}order key"),
+        "sequence": _turned(
+            history.delivered, ("component", "producer"), number, f"{smaller}sequence number"
+        ),
     }
 
 
@@ -469,5 +522,6 @@ SPECIFICATIONS: Final[dict[str, Callable[[History], Rules]]] = {
     "fifo": _fifo,
     "causal": _causal,
     "total": _total,
+    "ordered": _ordered,
 }
 """The specifications by name, in the rules of `fairlead.audit.SPECIFICATIONS`."""

@@ -55,7 +55,9 @@ __all__ = [
     "format_duration",
 ]
 
-SPECIFICATIONS: Final = ("simple", "advertisements", "fifo", "causal", "total")
+FLAT_SINKS: Final = ("csv", "text")
+"""What Spark can write and lists cannot be written to."""
+SPECIFICATIONS: Final = ("simple", "advertisements", "fifo", "causal", "total", "ordered")
 """What `fairlead.audit` judges by; a test compares the two."""
 EVENT_FILES: Final = ("json", "csv", "parquet", "orc", "xml", "text")
 """The formats of events that are read from a path; any other is a source of Spark's, with its own options."""
@@ -184,6 +186,7 @@ class Config:
     spark: SparkSettings = SparkSettings()
     rejected: Literal["keep", "fail"] = "keep"
     patterns: SubscriptionsSource | None = None
+    report: bool = True
 
     @classmethod
     def read(cls, path: str | Path) -> Config:
@@ -222,6 +225,7 @@ class Config:
             stream=reading.stream(given.get("stream", {})),
             spark=SparkSettings(**reading.table("spark", given.get("spark", {}))),
             rejected=top["rejected"],
+            report=top["report"],
         )
         problems = reading.problems + [
             f"{rule.place}: {rule.problem}"
@@ -264,7 +268,7 @@ class Config:
         Of the schema its content counts. Where it runs, how it is cut into batches, and passwords do not.
         """
         result = self.to_json(secrets=False)
-        for free in ("name", "output", "spark", "stream", "rejected"):
+        for free in ("name", "output", "spark", "stream", "rejected", "report"):
             del result[free]
         del result["order"]["final"]  # what is committed is the same, whether or not more is to come
         result["audit"] = {"trace": self.audit.trace}
@@ -283,6 +287,7 @@ class Config:
             "schema": self.schema,
             "extensions": list(self.extensions),
             "rejected": self.rejected,
+            "report": self.report,
             "events": [asdict(each) for each in self.events],
             "subscriptions": asdict(self.subscriptions),
             "patterns": None if self.patterns is None else asdict(self.patterns),
@@ -443,14 +448,16 @@ KEYS: Final[Format] = {
             "rows that cannot be read: `keep` them in `OUTPUT/rejected` with the reason, or `fail` the run",
             "keep",
         ),
+        "report": Key(flag, "write `OUTPUT/report.html` at the end of a run", True),
     },
     "events": {
         "path": Key(
             text, "a file, a directory or a pattern such as `events/*.jsonl`", shown="required for files"
         ),
         "format": Key(
-            _format(*EVENT_FILES, "kafka"),
-            "`json` (lines), `csv`, `parquet`, `orc`, `xml`, `text`, `kafka`, or any source that Spark knows",
+            _format(*EVENT_FILES, "kafka", "log"),
+            "`json` (lines), `csv`, `parquet`, `orc`, `xml`, `text`, `kafka`, `log` (a broker's), or any source "
+            "that Spark knows",
             shown="by the path's ending, else `json`",
         ),
         "name": Key(
@@ -560,6 +567,13 @@ RULES: Final = (
         "[deliveries] callback",
         lambda c: c.deliveries.format != "callback" and c.deliveries.callback is not None,
         'it goes with format = "callback"',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] format",
+        lambda c: c.deliveries.format in FLAT_SINKS,
+        "neither csv nor text can hold a delivery, which has a list of subscriptions; take json, or a callback "
+        "that writes what you want",
     ),
     _Rule(
         ("deliveries",),

@@ -14,6 +14,7 @@ another in the order. So whoever reads a bucket batch by batch reads every subsc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -27,6 +28,7 @@ from pyspark.sql import types as T
 from fairlead.delivery import Delivery
 from fairlead.errors import PipelineError
 from fairlead.model.order import OrderKey
+from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, PLACE, RECORD, bucket_of, ranked, records_in
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ __all__ = [
     "Callback",
     "attributes_in",
     "callback_named",
+    "check_format",
     "check_table",
     "deliver",
     "lines",
@@ -45,6 +48,7 @@ __all__ = [
     "write_files",
 ]
 
+UNKNOWN_FORMAT: Final = r"Failed to find (?:the )?data source"
 FILES: Final = ("json", "parquet")
 """The sinks that are files below the output."""
 
@@ -80,13 +84,26 @@ def send(
     """Hand deliveries over to what is not ours: a table, a function, or any sink that Spark knows."""
     if format == "callback":
         assert callback is not None
-        callback_named(callback)(deliveries, batch)
+        _call(callback, deliveries, batch)
     elif format == "table":
         assert table is not None
         replace_partition(deliveries, batch, table, options)
     else:
         numbered = deliveries.withColumn("batch", F.lit(batch))
         numbered.write.format(format).options(**(options or {})).mode("append").save()
+
+
+def _call(name: str, deliveries: DataFrame, batch: int) -> None:
+    """Call a function with a batch; what it raises is told with its name."""
+    called = callback_named(name)
+    try:
+        called(deliveries, batch)
+    except Exception as error:
+        said = reason(error) or f"{type(error).__name__}: {error}"
+        raise PipelineError(
+            f"the callback {name} failed with batch {batch}: {said}",
+            hint="the batch is not committed: the next run calls it with the same deliveries again",
+        ) from error
 
 
 def replace_partition(
@@ -142,6 +159,18 @@ def check_table(
             f"the table {table} has other typed columns than deliveries: {there}, not {attributes}",
             hint="a table does not grow: select the columns that it has, or name a new table and a new output",
         )
+
+
+def check_format(spark: SparkSession, format: str) -> None:
+    """PipelineError where Spark knows no such format.
+
+    It is asked to read, without a word about where: whatever else it has against that, it knows the format.
+    """
+    try:
+        spark.read.format(format).load().schema  # noqa: B018
+    except Exception as error:
+        if re.search(UNKNOWN_FORMAT, str(error)):
+            raise
 
 
 def callback_named(name: str) -> Callback:

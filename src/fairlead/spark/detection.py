@@ -12,7 +12,9 @@ A **level** has the patterns that see no composites but those of the levels belo
 with the same `same`: a notification goes to a group if an atom of it may take it, and there to the **key** that
 its values give. Patterns without `same` see one stream; they are divided into several groups. Atoms are matched by
 the columnar engine, in record batches; a `Detector` runs over the rows of each key, with what was in progress for
-it, and stays compiled for as long as the worker lives.
+it, and stays compiled for as long as the worker lives. Typed columns are routed as columns: they become
+notifications where these are detected, and only those that concern somebody. Where there are few rows, one task
+does all of it, and nothing is sent anywhere.
 
 State is a table: for each automaton and key what was seen of the matches in progress, and when time alone would
 change that. What has neither new notifications nor an alarm is carried over as it is, without being read.
@@ -25,14 +27,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from hashlib import blake2b
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from fairlead.correlation.patterns import Composite, Detector, Found, Occurrence
 from fairlead.correlation.patterns.composites import PRODUCER
@@ -41,10 +47,20 @@ from fairlead.correlation.patterns.occurrences import Rank
 from fairlead.correlation.standing import Question
 from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
+from fairlead.matching.columnar.arrow import notifications_of
 from fairlead.model import ABSENT, Kind, Notification, key_of, kind_of
 from fairlead.model.encoding import canonical, format_json, parse_json
 from fairlead.model.order import BEGINNING, END, OrderKey
-from fairlead.spark.frames import KEY, PLACE, RECORD, decode, encode, notifications_in, payload_of, to_records
+from fairlead.spark.frames import (
+    ATTRIBUTES,
+    KEY,
+    PLACE,
+    RECORD,
+    encode,
+    notifications_in,
+    payload_of,
+    to_records,
+)
 from fairlead.spark.matching import keyed, match
 from fairlead.spark.patterns import Automaton, Patterns
 
@@ -76,8 +92,8 @@ STREAM: Final = {
 """What patterns look at: notifications and, with the start of their interval and their pattern, composites."""
 PROGRESS: Final = {"automaton": "string", "key": "bigint", "alarm": "bigint", "progress": "string"}
 """What is in progress, for each automaton and key, and when time alone changes that: never, where it is null."""
-ROUTED: Final = {"group": "int", "key": "bigint", **STREAM, "automaton": "string", "alarm": "bigint"}
-"""What comes together for a key; the record of a row with an automaton is what that has in progress."""
+PLACED: Final = (T.StructField("group", T.IntegerType()), T.StructField("key", T.LongType()))
+"""Where what comes together for a key goes."""
 COMPOSITE: Final = {
     **{name: STREAM[name] for name in (*KEY, "event_time", RECORD)},
     "type": "string",
@@ -104,19 +120,21 @@ def detect(
     *,
     bound: int | None = None,
     schema: Schema | None = None,
+    payload: bool = True,
 ) -> DataFrame:
     """The composite events that end before a bound, by default all of them: what is absent stays so.
 
     `notifications` are those of `ingest` or `order`, or any table with an `id`, as in `match`. The result has the
     order key, `type`, `interval`, `constituents`, the hash of the pattern, the ids of those who asked for it with
-    their subscribers, and the whole composite as a `record`.
+    their subscribers, and the whole composite as a `record`, unless `payload` is false: making that takes longer
+    than finding it.
     """
     spark = notifications.sparkSession
     if not isinstance(patterns, Patterns):
         patterns = Patterns.read(patterns, schema=schema, spark=spark)
-    found = detected(notifications, patterns, bound=END if bound is None else bound)
+    found = detected(notifications, patterns, bound=END if bound is None else bound, payload=payload)
     composites = found.composites if found.levels else spark.createDataFrame([], _declared(COMPOSITE))
-    return composites.drop("is_public", "event_time")
+    return composites.drop("is_public", "event_time", *([] if payload else [RECORD]))
 
 
 def detected(
@@ -126,10 +144,11 @@ def detected(
     bound: int = END,
     *,
     few: bool = False,
+    payload: bool = True,
 ) -> Detected:
     """What patterns find in what came next in the order, up to a bound; `state` is what was in progress before.
 
-    Where both are `few`, one task does it all.
+    Where both are `few`, one task does it all. Without `payload`, composites that no pattern sees have no content.
     """
     if not patterns:
         return Detected(())
@@ -139,15 +158,25 @@ def detected(
     found: list[DataFrame] = []
     for number in range(len(patterns.levels)):
         level = Level(patterns, number, buckets)
-        routed = stream.mapInArrow(Router(level), _declared(ROUTED))
-        if state is not None:
-            routed = routed.unionByName(state.mapInArrow(Placer(level), _declared(ROUTED)))
-        together = routed.coalesce(1) if few else routed.repartition("group", "key")
-        ranked = together.sortWithinPartitions("group", "key", "time")
-        found.append(ranked.mapInArrow(Detecting(level, bound), _declared(FOUND)))
+        detecting = Detecting(level, bound, payload or number < len(patterns.levels) - 1)
+        if few:
+            together = stream if state is None else stream.unionByName(state, allowMissingColumns=True)
+            found.append(together.coalesce(1).mapInArrow(AtOnce(detecting), _declared(FOUND)))
+        else:
+            routed = _placed(stream, Router(level))
+            if state is not None:
+                routed = routed.unionByName(_placed(state, Placer(level)), allowMissingColumns=True)
+            ranked = routed.repartition("group", "key").sortWithinPartitions("group", "key", "time")
+            found.append(ranked.mapInArrow(detecting, _declared(FOUND)))
         composites = found[-1].where(_is_composite()).withColumn("start", F.col("interval.start"))
         stream = stream.unionByName(composites.select(*STREAM)) if len(patterns.levels) > 1 else stream
     return Detected(tuple(found), few)
+
+
+def _placed(frame: DataFrame, where: Router | Placer) -> DataFrame:
+    """The rows of a frame, each where it goes."""
+    columns = [each for each in PLACED if each.name not in frame.columns]
+    return frame.mapInArrow(where, T.StructType([*columns, *frame.schema]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +233,18 @@ class Detected:
         )
         matched = match(found.where("is_public"), subscriptions, payload=payload)
         ids = F.sort_array(F.array_distinct(F.flatten(F.collect_list("subscriptions"))))
+        told = asked.unionByName(matched)
         merged = (
-            asked.unionByName(matched)
+            (told.coalesce(1) if self.few else told)
             .groupBy("subscriber", *KEY)
             .agg(ids.alias("subscriptions"), *(F.first(name).alias(name) for name in content))
         )
         place = F.struct(F.col("interval.start").alias("start"), "pattern").alias(PLACE)
-        return merged.join(found.select("id", place), "id")
+        return merged.join(self.nearby(found.select("id", place)), "id")
+
+    def nearby(self, composites: DataFrame) -> DataFrame:
+        """Composites, to be joined with: where they are few, each task gets them all. (Spark cannot know.)"""
+        return F.broadcast(composites) if self.few else composites
 
 
 def _is_composite() -> Any:
@@ -252,6 +286,11 @@ class Level:
     buckets: int
 
 
+Ints: TypeAlias = NDArray[np.integer[Any]]
+Routed: TypeAlias = tuple[Ints, Ints, Ints]
+"""Rows, and for each its group and key; a row that concerns several groups comes once for each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Router:
     """Record batches of the stream in; out goes what concerns a group, once for each, with its key there."""
@@ -261,39 +300,7 @@ class Router:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         compiled = _compiled(self.level)
         for batch in batches:
-            notifications = notifications_in(batch)
-            types = [
-                None if start is None else notification.get("type")
-                for start, notification in zip(batch.column("start").to_pylist(), notifications, strict=True)
-            ]
-            at, groups, keys = [], [], []
-            for row, matched in enumerate(compiled.engine.match_batch(notifications)):
-                for group in compiled.concerned(tuple(matched)):
-                    if types[row] is not None and types[row] not in group.types:
-                        continue
-                    key = group.key_of(notifications[row])
-                    if key is not None:
-                        at.append(row)
-                        groups.append(group.number)
-                        keys.append(key)
-            yield self._sent(batch, notifications, at, groups, keys)
-
-    def _sent(
-        self,
-        batch: pa.RecordBatch,
-        notifications: Sequence[Notification],
-        at: list[int],
-        groups: list[int],
-        keys: list[int],
-    ) -> pa.RecordBatch:
-        sent = batch.take(pa.array(at, pa.int64()))
-        columns = {name: sent.column(name) for name in STREAM if name in sent.schema.names}
-        if RECORD not in columns:
-            columns[RECORD] = pa.array([encode(notifications[row]) for row in at], pa.string())
-        nothing = pa.nulls(len(at))
-        columns |= {"group": pa.array(groups, pa.int32()), "key": pa.array(keys, pa.int64())}
-        columns |= {"automaton": nothing.cast(pa.string()), "alarm": nothing.cast(pa.int64())}
-        return pa.RecordBatch.from_arrays([columns[name] for name in ROUTED], list(ROUTED))
+            yield _sent(batch, *compiled.route(batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,22 +310,17 @@ class Placer:
     level: Level
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        group_of = _compiled(self.level).group_of
+        compiled = _compiled(self.level)
         for batch in batches:
-            numbers = [group_of.get(name) for name in batch.column("automaton").to_pylist()]
-            at = [row for row, number in enumerate(numbers) if number is not None]
-            own = batch.take(pa.array(at, pa.int64()))
-            columns: dict[str, Any] = {
-                "group": pa.array([numbers[row] for row in at], pa.int32()),
-                # Before all that is new.
-                "time": pa.array([BEGINNING] * len(at), pa.int64()),
-                RECORD: own.column("progress"),
-                **{name: own.column(name) for name in ("key", "automaton", "alarm")},
-            }
-            for name, type in STREAM.items():
-                if name not in columns:
-                    columns[name] = pa.nulls(len(at), pa.int64() if type == "bigint" else pa.string())
-            yield pa.RecordBatch.from_arrays([columns[name] for name in ROUTED], list(ROUTED))
+            at, groups = compiled.place(batch)
+            placed = batch.take(pa.array(at, pa.int64()))
+            yield placed.add_column(0, "group", pa.array(groups, pa.int32()))
+
+
+def _sent(batch: pa.RecordBatch, at: Ints, groups: Ints, keys: Ints) -> pa.RecordBatch:
+    sent = batch.take(pa.array(at, pa.int64()))
+    placed = [pa.array(groups, pa.int32()), pa.array(keys, pa.int64())]
+    return pa.RecordBatch.from_arrays([*placed, *sent.columns], ["group", "key", *sent.schema.names])
 
 
 # -- in the worker: patterns, compiled ---------------------------------------------------------------------
@@ -365,8 +367,54 @@ class _Compiled:
                     self._interested.append([])
                 self._interested[number].append(group)
         self._plans: dict[tuple[int, ...], tuple[_Group, ...]] = {}
+        self._concerns = np.zeros((len(self.groups), len(numbers)), np.bool_)
+        for number, interested in enumerate(self._interested):
+            for group in interested:
+                self._concerns[group.number, number] = True
 
-    def concerned(self, matched: tuple[int, ...]) -> tuple[_Group, ...]:
+    # -- what goes where
+
+    def route(self, batch: pa.RecordBatch, notifications: Sequence[Notification] | None = None) -> Routed:
+        """Which rows of the stream concern which groups, and their keys there."""
+        if ATTRIBUTES in batch.schema.names:
+            return self._route_columns(pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES)))
+        notifications = notifications_in(batch) if notifications is None else notifications
+        composite = batch.column("start").is_valid().to_pylist()
+        at, groups, keys = [], [], []
+        for row, matched in enumerate(self.engine.match_batch(notifications)):
+            if not matched:
+                continue
+            notification = notifications[row]
+            for group in self._concerned(tuple(matched)):
+                if composite[row] and notification.get("type") not in group.types:
+                    continue
+                key = group.key_of(notification)
+                if key is not None:
+                    at.append(row)
+                    groups.append(group.number)
+                    keys.append(key)
+        return np.array(at, np.int64), np.array(groups, np.int32), np.array(keys, np.int64)
+
+    def _route_columns(self, attributes: pa.RecordBatch) -> Routed:
+        """The same for typed columns, without a look at any row; composites are never among them."""
+        matches = self.engine.match_arrow(attributes)
+        numbers = np.array(matches.ids, np.int64)[matches.ordinals]
+        matching = np.repeat(np.arange(len(matches)), np.diff(matches.starts))
+        routed = []
+        for group in self.groups:
+            rows = np.unique(matching[self._concerns[group.number][numbers]])
+            at, keys = group.keys_in(attributes, rows)
+            routed.append((at, np.full(len(at), group.number, np.int32), keys))
+        at, groups, keys = (np.concatenate(each) for each in zip(*routed, strict=True))
+        return at, groups, keys
+
+    def place(self, state: pa.RecordBatch) -> tuple[list[int], list[int]]:
+        """Which rows of what is in progress are this level's, and their groups."""
+        numbers = [self.group_of.get(name) for name in state.column("automaton").to_pylist()]
+        own = [(row, number) for row, number in enumerate(numbers) if number is not None]
+        return [row for row, _ in own], [number for _, number in own]
+
+    def _concerned(self, matched: tuple[int, ...]) -> tuple[_Group, ...]:
         """The groups that what matches these filters may concern."""
         plan = self._plans.get(matched)
         if plan is None:
@@ -382,26 +430,50 @@ class _Row(NamedTuple):
 
     group: int
     key: int
-    time: int
-    start: int | None
-    producer: str
-    pattern: str | None
-    sequence: int | None
-    id: str
-    event_time: int | None
-    record: str
-    automaton: str | None
-    alarm: int | None
+    occurrence: Occurrence | None
+    automaton: str | None = None
+    alarm: int | None = None
+    progress: str = ""
 
-    def occurrence(self) -> Occurrence:
-        notification = decode(self.record, self.producer, self.id, self.event_time, self.sequence)
-        if self.start is None:
-            return Occurrence.of(notification, OrderKey(self.time, self.producer, self.sequence, self.id))
-        assert self.pattern is not None
-        return Occurrence.composite(notification, self.start, self.time, self.pattern)
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where it stands: what is in progress before all that is new."""
+        return self.group, self.key, BEGINNING if self.occurrence is None else self.occurrence.end
 
 
-assert _Row._fields == tuple(ROUTED)
+def _occurrences(batch: pa.RecordBatch, notifications: Iterable[Notification]) -> Iterator[Occurrence]:
+    """What is in the rows of the stream, at its places."""
+    names = ("time", "start", "producer", "pattern", "sequence", "id")
+    columns = (batch.column(name).to_pylist() for name in names)
+    for notification, time, start, producer, pattern, sequence, id in zip(
+        notifications, *columns, strict=True
+    ):
+        if start is None:
+            yield Occurrence.of(notification, OrderKey(time, producer, sequence, id))
+        else:
+            yield Occurrence.composite(notification, start, time, pattern)
+
+
+def _new_rows(batch: pa.RecordBatch) -> Iterator[_Row]:
+    """Rows that come from the stream."""
+    placed = (batch.column(name).to_pylist() for name in ("group", "key"))
+    return map(_Row, *placed, _occurrences(batch, notifications_in(batch)))
+
+
+def _old_rows(batch: pa.RecordBatch, groups: Iterable[int]) -> Iterator[_Row]:
+    """Rows that were in progress, and their groups."""
+    key, automaton, alarm, progress = (
+        batch.column(name).to_pylist() for name in ("key", "automaton", "alarm", "progress")
+    )
+    return map(_Row, groups, key, repeat(None), automaton, alarm, progress)
+
+
+def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    """The rows of the stream, and what is in progress."""
+    if "automaton" not in batch.schema.names:
+        return batch, None
+    is_old = batch.column("automaton").is_valid()
+    return batch.filter(pc.invert(is_old)), batch.filter(is_old)
 
 
 class _Group:
@@ -446,6 +518,27 @@ class _Group:
             self._numbers[key] = number
         return number
 
+    def keys_in(self, attributes: pa.RecordBatch, rows: Ints) -> tuple[Ints, Ints]:
+        """Those of some rows that are in a stream of the group, and their keys: `key_of` of each, by column."""
+        if not self.same:
+            return rows, np.zeros(len(rows), np.int64)
+        some = attributes.take(pa.array(rows))
+        if not all(
+            name in some.schema.names and _is_plain(some.schema.field(name).type) for name in self.same
+        ):
+            firsts = every = np.arange(len(rows))
+        else:
+            codes = np.zeros(len(rows), np.int64)
+            for name in self.same:
+                encoded = some.column(name).dictionary_encode("encode")
+                codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
+                _, codes = np.unique(codes, return_inverse=True)
+            _, firsts, every = np.unique(codes, return_index=True, return_inverse=True)
+        found = [self.key_of(each) for each in notifications_of(some.take(pa.array(firsts, pa.int64())))]
+        there = np.array([key is not None for key in found], np.bool_)[every]
+        keys = np.array([key or 0 for key in found], np.int64)[every]
+        return rows[there], keys[there]
+
     def _detector(self, *, remembers: bool) -> Detector:
         """The detector, made once, without anything in progress."""
         detector = self._detectors.get(remembers)
@@ -458,12 +551,12 @@ class _Group:
         detector.clear()
         return detector
 
-    def detect(self, rows: Iterable[_Row], bound: int) -> Iterator[dict[str, Any]]:
+    def detect(self, rows: Iterable[_Row], bound: int, payload: bool) -> Iterator[dict[str, Any]]:
         """What is found in the rows of keys, which come one after the other, and what is left in progress."""
         detector = self._detector(remembers=bound != END)
         keys: dict[Rank, int] = {}
         for portion in _portions(rows):
-            new = [row for row in portion.rows if row.automaton is None]
+            new = [(row.key, row.occurrence) for row in portion.rows if row.occurrence is not None]
             waking = {row.key for row in portion.rows if row.automaton is None or _rings(row, bound)}
             resumed = []
             for row in portion.rows:
@@ -472,31 +565,30 @@ class _Group:
                 if portion.is_long or row.key in waking:
                     resumed.append(row)
                 elif bound != END:
-                    yield _in_progress(row.automaton, row.key, row.alarm, row.record)
+                    yield _in_progress(row.automaton, row.key, row.alarm, row.progress)
             if resumed:
                 detector.resume(_joined(resumed, keys))
-            for row in new:
-                occurrence = row.occurrence()
-                keys[occurrence.rank] = row.key
+            for key, occurrence in new:
+                keys[occurrence.rank] = key
                 detector.feed(occurrence)
             if portion.goes_on:
-                yield from self._composites(detector.advance(new[-1].time) if new else ())
+                yield from self._composites(detector.advance(new[-1][1].end) if new else (), payload)
                 continue
-            yield from self._composites(detector.advance(bound))
+            yield from self._composites(detector.advance(bound), payload)
             if bound != END:
                 yield from _left(detector.kept(), keys)
             detector.clear()
             keys.clear()
 
-    def _composites(self, found: Iterable[Found]) -> Iterator[dict[str, Any]]:
+    def _composites(self, found: Iterable[Found], payload: bool) -> Iterator[dict[str, Any]]:
         """Composites that somebody asks for when they end, each once."""
-        for _, same in groupby(found, key=lambda each: each.composite.rank):
+        for rank, same in groupby(found, key=lambda each: each.composite.rank):
             several = list(same)
             composite = several[0].composite
             rows = [self._patterns.rows[int(id)] for each in several for id in each.ids]
             asked = sorted({(row.id, row.subscriber) for row in rows if composite.end < row.until})
             if asked:
-                yield _told(composite, asked)
+                yield _told(composite, rank[-1], asked, payload)
 
 
 class _Portion(NamedTuple):
@@ -542,7 +634,7 @@ def _joined(rows: Iterable[_Row], keys: dict[Rank, int]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     bound = BEGINNING
     for row in rows:
-        kept = parse_json(row.record)
+        kept = parse_json(row.progress)
         bound = max(bound, kept["bound"])
         own = []
         for each in kept["occurrences"]:
@@ -578,20 +670,19 @@ def _in_progress(automaton: str, key: int, alarm: int | None, progress: str) -> 
 # -- in the worker: what was found -------------------------------------------------------------------------
 
 
-def _told(composite: Composite, asked: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _told(composite: Composite, id: str, asked: Iterable[tuple[str, str]], payload: bool) -> dict[str, Any]:
     """A composite as a row."""
-    notification = composite.notification()
     return {
         "time": composite.end,
         "producer": PRODUCER,
-        "id": notification.id,
+        "id": id,
         "event_time": composite.end,
-        RECORD: encode(notification),
-        "type": notification.get("type"),
+        RECORD: encode(composite.notification()) if payload else None,
+        "type": composite.type,
         "interval": {"start": composite.start, "end": composite.end},
         "constituents": [_named(*each) for each in composite.constituents],
         "pattern": composite.pattern.hash,
-        "patterns": [{"id": id, "subscriber": subscriber} for id, subscriber in asked],
+        "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in asked],
         "is_public": Question(composite.pattern).is_public,
     }
 
@@ -600,6 +691,11 @@ def _named(step: str, occurrence: Occurrence) -> dict[str, Any]:
     one = occurrence.notification
     time = None if one.time is None else one.time.microseconds
     return {"step": step, "producer": one.producer, "id": one.id, "time": time}
+
+
+def _is_plain(type: pa.DataType) -> bool:
+    """Whether equal values of a type are equal for Arrow, too."""
+    return bool(pa.types.is_string(type) or pa.types.is_integer(type) or pa.types.is_boolean(type))
 
 
 _WHOLE: Final = pa.int64()
@@ -623,15 +719,53 @@ class Detecting:
 
     level: Level
     bound: int
+    payload: bool = True
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.found(chain.from_iterable(map(_rows_of, batches)))
+
+    def found(self, rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
+        """What is found in rows that come by group, key and time."""
         compiled = _compiled(self.level)
-        rows = chain.from_iterable(
-            map(_Row, *(batch.column(name).to_pylist() for name in ROUTED)) for batch in batches
-        )
         found = chain.from_iterable(
-            compiled.groups[number].detect(own, self.bound)
+            compiled.groups[number].detect(own, self.bound, self.payload)
             for number, own in groupby(rows, key=attrgetter("group"))
         )
         while some := list(islice(found, ROWS)):
             yield pa.RecordBatch.from_pylist(some, _FOUND)
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterable[_Row]:
+    """The rows of a batch in which all has a group and a key, in the same order."""
+    new, old = _told_apart(batch)
+    if not old:
+        return _new_rows(new)
+    rows = [*_old_rows(old, old.column("group").to_pylist()), *_new_rows(new)]
+    return sorted(rows, key=attrgetter("place"))  # of one key what is new comes by its time, and stays so
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Record batches of the stream, and of what is in progress, in; all is routed and detected here."""
+
+    detecting: Detecting
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        compiled = _compiled(self.detecting.level)
+        rows: list[_Row] = []
+        for new, old in map(_told_apart, batches):
+            rows += self._routed(compiled, new)
+            if old:
+                at, groups = compiled.place(old)
+                rows += _old_rows(old.take(pa.array(at, pa.int64())), groups)
+        return self.detecting.found(sorted(rows, key=attrgetter("place")))
+
+    def _routed(self, compiled: _Compiled, batch: pa.RecordBatch) -> Iterator[_Row]:
+        """What concerns somebody; a notification is made of a row once, however many groups it concerns."""
+        notifications = None if ATTRIBUTES in batch.schema.names else notifications_in(batch)
+        at, groups, keys = compiled.route(batch, notifications)
+        own, place = np.unique(at, return_inverse=True)
+        sent = batch.take(pa.array(own))
+        taken = notifications_in(sent) if notifications is None else [notifications[row] for row in own]
+        occurrences = list(_occurrences(sent, taken))
+        return map(_Row, groups.tolist(), keys.tolist(), (occurrences[each] for each in place.tolist()))

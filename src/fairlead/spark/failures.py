@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from fairlead import errors
 from fairlead.errors import FairleadError, PipelineError, SparkUnavailable
 
-__all__ = ["reason"]
+__all__ = ["connector", "reason"]
 
 CONNECTORS: Final = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
@@ -139,7 +139,7 @@ def _denied(path: str) -> PipelineError:
     )
 
 
-def _connector(name: str) -> PipelineError:
+def connector(name: str, where: str = "") -> PipelineError:
     """What to fetch for a format or scheme that Spark does not come with."""
     coordinate = CONNECTORS.get(name.lower())
     if coordinate is None:
@@ -150,7 +150,7 @@ def _connector(name: str) -> PipelineError:
         except PackageNotFoundError:
             spark = "VERSION"
         hint = f'[spark] settings = {{ "spark.jars.packages" = "{coordinate.format(spark=spark)}" }}'
-    return PipelineError(f"Spark has no connector for {name!r}", hint=hint)
+    return PipelineError(f"{where}Spark has no connector for {name!r}", hint=hint)
 
 
 JVM_GONE: Final = "Spark's Java process is gone"
@@ -206,6 +206,14 @@ CASES: Final = (
         ),
     ),
     _case(
+        r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'",
+        lambda found: PipelineError(
+            f"Spark's workers have no module {found['name']!r}",
+            hint="PYSPARK_PYTHON names a Python that has Fairlead, and what callbacks and extensions need, on "
+            "every worker",
+        ),
+    ),
+    _case(
         r"\[PATH_NOT_FOUND\] Path does not exist: (?P<path>.+?)\. SQLSTATE",
         lambda found: PipelineError(
             f"{_path(found['path'])}: no such file or directory",
@@ -243,6 +251,14 @@ CASES: Final = (
         ),
     ),
     _case(
+        r"Illegal Parquet type: \w+ \(TIMESTAMP\(NANOS,\w+\)\)",
+        lambda found: PipelineError(
+            "a Parquet file has times in nanoseconds, and instants are whole microseconds",
+            hint='write it again in microseconds (pandas: coerce_timestamps="us"); or take the numbers, with '
+            '[spark] settings = { "spark.sql.legacy.parquet.nanosAsLong" = "true" }, and divide in `select`',
+        ),
+    ),
+    _case(
         r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (?P<path>\S+)\. ",
         lambda found: PipelineError(
             f"{_path(found['path'])}: cannot be read: damaged, or of another format",
@@ -257,13 +273,13 @@ CASES: Final = (
         ),
     ),
     _case(
-        r"Failed to find (?:the )?data source: (?P<name>[^\s]+?)\. ", lambda found: _connector(found["name"])
+        r"Failed to find (?:the )?data source: (?P<name>[^\s]+?)\. ", lambda found: connector(found["name"])
     ),
     _case(
         r"Class org\.apache\.hadoop\.fs\.(?P<package>\w+)\.\w+ not found",
-        lambda found: _connector(SCHEMES.get(found["package"], found["package"])),
+        lambda found: connector(SCHEMES.get(found["package"], found["package"])),
     ),
-    _case(r"No FileSystem for scheme \"(?P<name>[\w.+-]+)\"", lambda found: _connector(found["name"])),
+    _case(r"No FileSystem for scheme \"(?P<name>[\w.+-]+)\"", lambda found: connector(found["name"])),
     _case(
         r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (?P<name>\S+) cannot be found",
         lambda found: PipelineError(f"there is no table {found['name'].replace('`', '')}"),
@@ -298,4 +314,6 @@ def _of_system(error: OSError) -> FairleadError | None:
         return _full(f" at {where}" if where else "")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return _denied(where or "a file")
+    if error.errno == errno.ENOENT and where:
+        return PipelineError(f"{where}: no such file or directory")
     return None

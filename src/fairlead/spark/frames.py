@@ -16,14 +16,13 @@ whole notification. The envelope stands beside it in columns of its own, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fairlead.errors import PipelineError
-from fairlead.model import Instant, Notification
+from fairlead.model import Instant, Notification, Record
 from fairlead.model.encoding import (
     fields_from_json,
     fields_to_json,
@@ -34,7 +33,7 @@ from fairlead.model.encoding import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = [
     "ATTRIBUTES",
@@ -48,6 +47,7 @@ __all__ = [
     "bucket_of",
     "decode",
     "encode",
+    "few_rows",
     "notifications_in",
     "payload_of",
     "ranked",
@@ -100,6 +100,17 @@ def ranked(frame: DataFrame) -> tuple[str, ...]:
     return ("time", PLACE, *KEY[1:]) if PLACE in frame.columns else KEY
 
 
+def few_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> DataFrame:
+    """A table of rows that are here.
+
+    By way of Arrow: of a list Spark makes one in a Python worker of another sort than stages run in, and that
+    takes a second or two to start.
+    """
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+
 # -- one notification --------------------------------------------------------------------------------------
 
 
@@ -115,12 +126,14 @@ def decode(
 ) -> Notification:
     """The notification of a `record` and the envelope beside it."""
     content = parse_json(record)
+    document = None
     if isinstance(content, list):
-        notification = notification_from_json(content[0])
+        given = notification_from_json(content[0])
+        attributes, document = given.attributes, given.document
     else:
-        notification = Notification.of(fields_from_json(content))
+        attributes = Record(fields_from_json(content))
     time = None if event_time is None else Instant(event_time)
-    return replace(notification, id=id, producer=producer, time=time, sequence=sequence)
+    return Notification(attributes, id, producer, time, sequence, document)
 
 
 # -- either form -------------------------------------------------------------------------------------------
@@ -155,13 +168,39 @@ def notifications_in(batch: pa.RecordBatch) -> list[Notification]:
     if RECORD in batch.schema.names:
         records: Sequence[str] = batch.column(RECORD).to_pylist()
         return [decode(*row) for row in zip(records, *envelope, strict=True)]
-    from fairlead.matching.columnar.arrow import notification_at
-
-    attributes = pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES))
+    attributes = _attributes_in(pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES)))
     return [
-        _enveloped(notification_at(attributes, row), *given)
-        for row, given in enumerate(zip(*envelope, strict=True))
+        Notification(record, id, producer, None if time is None else Instant(time), sequence)
+        for record, producer, id, time, sequence in zip(attributes, *envelope, strict=True)
     ]
+
+
+def _attributes_in(batch: pa.RecordBatch) -> Iterable[Record]:
+    """The attributes in the rows of typed columns; column by column, where they are of the usual types."""
+    columns = [_values_in(field, column) for field, column in zip(batch.schema, batch.columns, strict=True)]
+    if any(values is None for values in columns):
+        from fairlead.matching.columnar.arrow import notifications_of
+
+        return (each.attributes for each in notifications_of(batch))
+    names = batch.schema.names
+    return (
+        Record({name: value for name, value in zip(names, row, strict=True) if value is not None})
+        for row in zip(*columns, strict=True)
+    )
+
+
+def _values_in(field: pa.Field, column: pa.Array) -> list[Any] | None:
+    """The values of a column as those of attributes; None where that takes a look at what is around them."""
+    if field.name == "tuple" or "." in field.name:
+        return None
+    if field.type == _INSTANTS:
+        return [None if each is None else Instant(each) for each in column.cast(pa.int64()).to_pylist()]
+    values: list[Any] = column.to_pylist()
+    return values if field.name != "time" and field.type in _USUAL else None
+
+
+_INSTANTS: Final = pa.timestamp("us", tz="UTC")
+_USUAL: Final = frozenset({pa.string(), pa.bool_(), pa.int32(), pa.int64(), pa.float64()})
 
 
 def records_in(batch: pa.RecordBatch) -> list[str]:
@@ -169,19 +208,7 @@ def records_in(batch: pa.RecordBatch) -> list[str]:
     if RECORD in batch.schema.names:
         records: list[str] = batch.column(RECORD).to_pylist()
         return records
-    from fairlead.matching.columnar.arrow import notification_at
+    from fairlead.matching.columnar.arrow import notifications_of
 
     attributes = pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES))
-    return [encode(notification_at(attributes, row)) for row in range(attributes.num_rows)]
-
-
-def _enveloped(
-    notification: Notification, producer: str, id: str | None, time: Any, sequence: Any
-) -> Notification:
-    return replace(
-        notification,
-        producer=producer,
-        id=id,
-        time=None if time is None else Instant(time),
-        sequence=sequence,
-    )
+    return list(map(encode, notifications_of(attributes)))

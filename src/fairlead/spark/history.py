@@ -21,14 +21,16 @@ from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import SCHEMA, event_of
-from fairlead.audit.trace import VERSION, Event
+from fairlead.audit.trace import VERSION, Event, Notified
 from fairlead.errors import FairleadError, TraceRefused
 from fairlead.filters.language import parse
 from fairlead.matching.columnar import Columnar
+from fairlead.model.order import Identity
 from fairlead.spark.frames import KEY, decode
 
 if TYPE_CHECKING:
@@ -82,7 +84,15 @@ class Language:
     def events(self, trace: pa.Table) -> Iterator[Event]:
         """The events of a trace, in their order."""
         self._prepare()
-        for row in trace.sort_by("place").select(["place", *SCHEMA.names]).to_pylist():
+        ordered = trace.sort_by("place").select(["place", *SCHEMA.names])
+        told = ordered.column("event").to_pylist()
+        others = iter(ordered.filter(pc.not_equal(ordered.column("event"), "notify")).to_pylist())
+        notified = _notified(ordered.filter(pc.equal(ordered.column("event"), "notify")))
+        for event in told:
+            if event == "notify":
+                yield next(notified)
+                continue
+            row = next(others)
             place = row.pop("place")
             try:
                 yield event_of(row, self.schema)
@@ -99,6 +109,13 @@ def _load(extension: str) -> None:
     from fairlead.filters.extensions import load
 
     load(extension)
+
+
+def _notified(trace: pa.Table) -> Iterator[Notified]:
+    """The notifications in a trace whose rows are known to be events: by columns, for most of it are these."""
+    columns = (trace.column(name).to_pylist() for name in ("component", "producer", "id", "subscriptions"))
+    for component, producer, id, subscriptions in zip(*columns, strict=True):
+        yield Notified(component, Identity(producer, id), tuple(subscriptions or ()))
 
 
 def _refused(place: int, error: FairleadError) -> TraceRefused:

@@ -73,6 +73,8 @@ class Counts:
     """What patterns have found."""
     in_progress: int = 0
     """For how many automata and keys something is in progress after it."""
+    refused: int = 0
+    """How many changes of subscriptions and patterns could not be taken: they are among the rejected rows, too."""
 
     def then(self, later: Counts) -> Counts:
         """The counts of both, one after the other."""
@@ -169,6 +171,8 @@ class Output:
                 self.root.delete(f"{_OURS}/{_PATTERNS}")
                 self.root.delete(f"{_OURS}/{_PLANS}")
                 self.keep_note(_RUN, {"fingerprint": fingerprint, "configuration": dict(configuration)})
+            elif not self.has_begun():
+                self.root.delete(f"{_OURS}/checkpoint")
             with suppress(OSError):  # the Spark of a killed run may be writing there still; nobody reads it
                 self.root.delete(f"{_OURS}/aside")
             yield resumed
@@ -200,6 +204,16 @@ class Output:
     def checkpoint(self) -> str:
         """Where Spark remembers what it has read of a stream."""
         return self.root.path(f"{_OURS}/checkpoint")
+
+    def has_begun(self) -> bool:
+        """Whether some batch has been cut: Spark has written down what the first one reads, or it is committed.
+
+        A run that is killed while it writes that down leaves part of a checkpoint, which Spark would refuse. No
+        batch has been given to anybody then, and whoever comes next begins anew.
+        """
+        offsets = f"{_OURS}/checkpoint/offsets"
+        whole = (size > 0 and file.rpartition("/")[2].isdecimal() for file, size in self.root.files(offsets))
+        return any(whole) or self.last() is not None
 
     @property
     def index(self) -> Directory:
@@ -326,21 +340,27 @@ class Output:
         ]
 
     def read(
-        self, spark: SparkSession, channel: str = "deliveries", format: str = "parquet"
+        self, spark: SparkSession, channel: str = "deliveries", format: str | None = None
     ) -> DataFrame | None:
         """The rows of a channel in all committed batches; None where there are none.
 
-        `batch` and `bucket` are columns of it. Typed columns are those of all batches.
+        `batch` and `bucket` are columns of it. Typed columns are those of all batches. The `format` is the one
+        that the run was configured with; of JSON lines the content is left out, which may be of any shape.
         """
         manifests = [each for each in self.manifests() if channel in each.channels]
         paths = self.paths(channel, manifests)
         if not paths:
             return None
         reader = spark.read.option("basePath", self.root.path(channel))
-        if format == "json":
+        if (format or self._format(channel)) == "json":
             return reader.schema(LINE).json(paths)
         differ = len({each.columns for each in manifests}) > 1  # only then is every file to be asked
         return reader.option("mergeSchema", differ).parquet(*paths)
+
+    def _format(self, channel: str) -> str:
+        """How the rows of a channel are written."""
+        configured = (self.run() or {}).get("configuration", {}).get("deliveries", {})
+        return str(configured.get("format", "parquet")) if channel == "deliveries" else "parquet"
 
 
 class Attempt:
@@ -365,11 +385,20 @@ class Attempt:
         """How many rows were written, told by the files themselves."""
         from pyarrow import parquet  # type: ignore[import-untyped]
 
-        return sum(
-            parquet.read_metadata(self._root.open(file)).num_rows
-            for file, _ in self._root.files(f"{self._aside}/{name}")
-            if file.endswith(".parquet")
-        )
+        return sum(parquet.read_metadata(file).num_rows for file in self._written(name))
+
+    def column(self, name: str, column: str) -> Iterator[Any]:
+        """What was written in a column, file by file."""
+        from pyarrow import parquet
+
+        for file in self._written(name):
+            yield from parquet.read_table(file, columns=[column]).column(0).to_pylist()
+
+    def _written(self, name: str) -> Iterator[Any]:
+        """The files of a channel, open to read."""
+        for file, _ in self._root.files(f"{self._aside}/{name}"):
+            if file.endswith(".parquet"):
+                yield self._root.open(file)
 
     def commit(self, manifest: Manifest) -> None:
         """Put the state and the channels that the manifest names in their places; with it they are there."""

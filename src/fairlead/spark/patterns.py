@@ -35,6 +35,7 @@ from fairlead.spark.subscriptions import (
     Noun,
     SubscriptionsInput,
     admitted,
+    behind_place,
     entries,
     entry_of,
     load_extension,
@@ -148,7 +149,7 @@ class Patterns:
         if problems:
             place, first = problems[0]
             more = f"\n  and {len(problems) - 1} more that cannot be read" if len(problems) > 1 else ""
-            raise PipelineError(f"{place}: {first}{more}") from first
+            raise PipelineError(f"{place}: {behind_place(first)}{more}") from first
         patterns = replace(empty, rows=tuple(rows[id][1] for id in sorted(rows)))
         try:
             patterns.levels  # noqa: B018  # asked now, it fails now

@@ -62,9 +62,9 @@ class Step:
         """Take a batch through all stages; with the `final` one nothing is held back any more."""
         sink = self.config.deliveries
         with Work(self.config, rows.sparkSession, number, final=final) as work:
+            subscriptions, patterns = work.asked()
             rows = work.kept(rows)
             seen = work.look(rows)
-            subscriptions, patterns = work.asked()
 
             ordered = work.kept(
                 order(notifications(rows), work.state(), work.watermark, seen.facts, few=work.has_few(seen))
@@ -74,15 +74,18 @@ class Step:
             found = work.kept(
                 detected(released, patterns, work.in_progress(), work.watermark, few=work.has_few(seen))
             )
-            work.count_found(found)
+            found = work.count_found(found)
             matches = match(released, subscriptions, payload=sink.payload)
-            answered = found.joining(matches, subscriptions, payload=sink.payload)
-            deliveries = work.deliver(deliver(answered, sink.buckets))
+            if work.has("composites"):
+                matches = found.joining(matches, subscriptions, payload=sink.payload)
+            deliveries = work.deliver(deliver(matches, sink.buckets))
 
-            work.write_rejected(rows, seen)
-            work.write_late(ordered.late)
-            work.write_trace(ordered.released, found, deliveries, ordered.late)
-            work.write_state(ordered.state, found)
+            work.write(
+                lambda: work.write_rejected(rows, seen),
+                lambda: work.write_late(ordered.late),
+                lambda: work.write_trace(ordered.released, found, deliveries, ordered.late),
+                lambda: work.write_state(ordered.state, found),
+            )
             return work.commit(seen)
 
 

@@ -14,31 +14,38 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import functions as F
+
 from fairlead.errors import PipelineError
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark import sources, trace
 from fairlead.spark.auditing import audit
 from fairlead.spark.config import Config, format_duration
-from fairlead.spark.delivery import attributes_in, callback_named, check_table
+from fairlead.spark.delivery import FILES, attributes_in, callback_named, check_format, check_table
 from fairlead.spark.failures import reason
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, few_rows
 from fairlead.spark.ordering import watermark_of
 from fairlead.spark.output import Counts, Manifest, Output
+from fairlead.spark.patterns import Patterns
 from fairlead.spark.pipeline import Step, ingested, input_of
-from fairlead.spark.report import Facts, Judged, gather, render
+from fairlead.spark.report import Facts, Judged, ReportData, gather, render
 from fairlead.spark.sessions import is_remote, session
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.summary import Batch, Summary
 from fairlead.spark.work import (
+    READ_AHEAD,
     STANDING,
+    check_ids,
     check_owner,
     read_patterns,
     read_subscriptions,
@@ -56,6 +63,8 @@ POLL_S: Final = 0.1
 """How often a stream is asked how it is."""
 REPORT: Final = "report.html"
 VERDICTS: Final = "verdicts"
+NOBODY: Final = pa.schema([("subscriber", pa.string()), ("subscriptions", pa.list_(pa.string()))])
+ASKED: Final = pa.schema([(name, pa.string()) for name in ("id", "subscriber", "filter")])
 STOPPED: Final = "the run was stopped before this batch"
 OnBatch = Callable[[Batch], object]
 
@@ -95,7 +104,7 @@ class Pipeline:
     def at(self) -> str:
         """What it is doing at the moment: a batch and its stage, as far as this process can tell."""
         standing = STANDING.get(self.config.output)
-        return self._doing if standing is None else f"batch {standing.batch}, {standing.stage}"
+        return self._doing if standing is None else standing.told(time.monotonic())
 
     def stop(self) -> None:
         """End the run at the next boundary between batches; from any thread, or from a signal's handler."""
@@ -108,16 +117,16 @@ class Pipeline:
         with _in_one_message():
             standing = self._standing()
             inputs = [f"ingest      {line}" for line in self._inputs()]
-            if self.config.deliveries.callback is not None:
-                callback_named(self.config.deliveries.callback)
+            self._check_sink()
             if self.config.deliveries.table is not None:
                 self._check_table(self.config.deliveries.table)
-            count, asked = self._count_subscriptions(), self._count_patterns()
+            count, asked = self._count_asked()
         config, sink = self.config, self.config.deliveries
         end = (
             "all that is held back is released" if config.order.final else "what is held back waits for more"
         )
-        target = sink.table or sink.callback or f"{config.output}/deliveries"
+        place = f"{config.output}/deliveries" if sink.format in FILES else sink.options.get("path")
+        target = sink.table or sink.callback or place or "where its options say"
         judged = ", ".join(config.audit.specifications) or "nothing"
         return [
             f"pipeline    {config.name}, {config.mode}",
@@ -143,6 +152,25 @@ class Pipeline:
     def _is_finished(self, last: Manifest) -> bool:
         return last.final or self.config.mode == "batch"
 
+    def _check_sink(self) -> None:
+        """What can be said of where deliveries go before there are any."""
+        sink = self.config.deliveries
+        if sink.callback is not None:
+            callback_named(sink.callback)
+        elif sink.format not in (*FILES, "table"):
+            check_format(self.spark, sink.format)
+
+    def _check_asked(self) -> None:
+        """Read what is asked for before a stream begins: its first batch may be long in coming.
+
+        The batch takes over the subscriptions that were read here, unless they are watched: then it has a plan.
+        """
+        config, schema = self.config, schema_of(self.config)
+        read = read_subscriptions(config, self.output.index.uri, self.spark, schema)
+        check_ids(read.subscriptions, read_patterns(config, self.spark, schema).patterns)
+        if not config.subscriptions.watch:
+            READ_AHEAD[config.output] = read
+
     def _check_table(self, table: str) -> None:
         rows = ingested(self.spark, self.config)
         content = [name for name in rows.columns if name in (ATTRIBUTES, RECORD)]
@@ -156,22 +184,24 @@ class Pipeline:
         schema = schema_of(self.config)
         for events in self.config.events:
             input = input_of(events, self.config)
+            if self.config.mode == "stream":
+                sources.check_watchable(input)
             rows = sources.ingest_input(sources.read(self.spark, input), input, schema)
             form = "typed columns" if ATTRIBUTES in rows.columns else "records"
             yield f"{input.name}: {input.format}, {form}, from {events.path or 'its own source'}"
 
-    def _count_subscriptions(self) -> int:
+    def _count_asked(self) -> tuple[int, list[str]]:
+        """How many subscriptions there are, and what to say of patterns."""
+        config, schema = self.config, schema_of(self.config)
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
-            changed = read_subscriptions(self.config, directory, self.spark, schema_of(self.config))
-            return changed.subscriptions.count
-
-    def _count_patterns(self) -> list[str]:
-        source = self.config.patterns
-        if source is None:
-            return []
-        found = read_patterns(self.config, self.spark, schema_of(self.config)).patterns
-        watched = ", watched for changes" if source.watch else ""
-        return [f"detect      {found.count_from(BEGINNING):,} patterns from {source.path}{watched}"]
+            subscriptions = read_subscriptions(config, directory, self.spark, schema).subscriptions
+            patterns = read_patterns(config, self.spark, schema).patterns
+            check_ids(subscriptions, patterns)
+        if config.patterns is None:
+            return subscriptions.count, []
+        watched = ", watched for changes" if config.patterns.watch else ""
+        count = patterns.count_from(BEGINNING)
+        return subscriptions.count, [f"detect      {count:,} patterns from {config.patterns.path}{watched}"]
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -183,6 +213,8 @@ class Pipeline:
             with _in_one_message(), output.claimed(config.fingerprint, config.to_json(secrets=False)):
                 before = output.last()
                 told = _Told(output, on_batch)
+                if before is None or not self._is_finished(before):
+                    self._check_sink()
                 if before is not None and self._is_finished(before):
                     finished = True
                 elif config.mode == "batch":
@@ -194,6 +226,7 @@ class Pipeline:
                 told.tell()
                 return self._conclude(told, started, resumed=before is not None, finished=finished)
         finally:
+            READ_AHEAD.pop(config.output, None)
             self._stopping.clear()  # not before: who asks before it begins means this run
             self._doing = ""
 
@@ -208,6 +241,8 @@ class Pipeline:
         gate = _Gate.of(config.output)
         gate.open()
         rows = ingested(self._started(), config, stream=True)
+        if self.output.last() is None and self.output.plan(0) is None:  # what is planned was read before
+            self._check_asked()
         writer = rows.writeStream.foreachBatch(_Gated(Step(config)))
         writer = writer.option("checkpointLocation", self.output.checkpoint)
         pause = config.stream.trigger_us
@@ -227,8 +262,7 @@ class Pipeline:
             return False
         if config.order.final:
             last = self.output.last()
-            nothing = self.spark.createDataFrame([], rows.schema)
-            Step(config).take(nothing, 0 if last is None else last.batch + 1, final=True)
+            Step(config).take(_nothing_like(rows), 0 if last is None else last.batch + 1, final=True)
         return True
 
     def _raise(self, query: StreamingQuery) -> None:
@@ -242,13 +276,15 @@ class Pipeline:
         manifests = self.output.manifests()
         findings = self._judged(manifests, finished=finished) if manifests else ()
         counts = reduce(Counts.then, (each.counts for each in told.manifests), Counts())
+        in_all = reduce(Counts.then, (each.counts for each in manifests), Counts())
+        patterns = self._patterns(manifests[-1]) if manifests else Patterns()
         reasons: Counter[str] = Counter()
         for manifest in told.manifests:
             reasons.update(manifest.reasons)
         return Summary(
             batches=len(told.manifests),
             read=counts.read,
-            rejected=counts.rejected,
+            rejected=counts.rejected + counts.refused,
             reasons=dict(reasons.most_common()),
             duplicates=counts.duplicates,
             late=counts.late,
@@ -256,24 +292,37 @@ class Pipeline:
             subscriptions=self._subscriptions(manifests[-1]).count_from(self._passed(manifests[-1]))
             if manifests
             else 0,
+            composites=counts.composites,
+            patterns=patterns.count_from(self._passed(manifests[-1])) if manifests else 0,
             verdicts=_verdicts(findings),
             seconds=time.monotonic() - started,
             output=self.output.root.uri,
-            report=self.output.root.path(REPORT) if manifests else None,
+            report=self.output.root.path(REPORT) if manifests and self.config.report else None,
             resumed=resumed,
             finished=finished,
+            held=in_all.held,
+            rejected_before=in_all.rejected + in_all.refused - counts.rejected - counts.refused,
+            ended=bool(manifests) and self._is_finished(manifests[-1]),
         )
 
     def _judged(self, manifests: Sequence[Manifest], *, finished: bool) -> Sequence[Judged]:
         """What the audit says of the batches up to here, with a report about them; both are made once."""
         about = {"batch": manifests[-1].batch, "specifications": list(self.config.audit.specifications)}
         known = self.output.note(VERDICTS)
-        if known is not None and known["about"] == about and self.output.root.exists(REPORT):
+        is_there = not self.config.report or self.output.root.exists(REPORT)
+        if known is not None and known["about"] == about and is_there:
             return [Judged(**{**each, "first": tuple(each["first"])}) for each in known["findings"]]
         self._doing = "audit"
-        findings = self._findings(manifests)
-        self._doing = "report"
-        self._report(manifests, findings, finished=finished)
+        if not self.config.report:
+            findings = self._findings(manifests)
+        else:
+            # Neither needs the other, and what an audit does in one worker leaves cores to the report.
+            with ThreadPoolExecutor(1, "fairlead-report") as beside:
+                gathered = beside.submit(self._gathered, manifests, finished=finished)
+                findings = self._findings(manifests)
+                self._doing = "report"
+                data = replace(gathered.result(), findings=tuple(findings))
+            self.output.root.write(REPORT, render(data).encode())
         judged = {"about": about, "findings": [asdict(each) for each in findings]}
         self.output.keep_note(VERDICTS, judged, durable=False)
         return findings
@@ -299,19 +348,30 @@ class Pipeline:
             last.subscriptions, self.output.index.uri, schema=schema_of(self.config)
         )
 
+    def _patterns(self, last: Manifest) -> Patterns:
+        if self.config.patterns is None:
+            return Patterns()
+        return Patterns.restored(
+            self.output.patterns(last.patterns),
+            schema=schema_of(self.config),
+            extensions=self.config.extensions,
+        )
+
     def _passed(self, last: Manifest) -> int:
         """Where the watermark stands by the events: the end of the input passes everything, and ends nothing."""
         if not last.final:
             return last.watermark
         return watermark_of(last.newest, {}, self.config.order.lateness_us).bound
 
-    def _report(self, manifests: Sequence[Manifest], findings: Sequence[Judged], *, finished: bool) -> None:
+    def _gathered(self, manifests: Sequence[Manifest], *, finished: bool) -> ReportData:
+        """What the report shows beside the audit's verdicts."""
         config = self.config
         stages: Counter[str] = Counter()
         for manifest in manifests:
             stages.update(manifest.stages)
         subscribed = table_of(self._subscriptions(manifests[-1]))
-        data = gather(
+        asked = [(row.id, row.subscriber, row.text) for row in self._patterns(manifests[-1]).rows]
+        return gather(
             Facts(
                 title=config.name,
                 started=_began(manifests[0]),
@@ -319,6 +379,7 @@ class Pipeline:
                 mode=config.mode,
                 inputs=tuple(each.path or each.format for each in config.events),
                 subscriptions=config.subscriptions.path,
+                patterns="" if config.patterns is None else config.patterns.path,
                 output=self.output.root.uri,
                 seconds=sum(each.seconds for each in manifests),
                 versions={name: version(name) for name in ("fairlead", "pyspark")},
@@ -326,22 +387,30 @@ class Pipeline:
             ),
             [_batch(each) for each in manifests],
             deliveries=self._deliveries(),
-            subscriptions=self.spark.createDataFrame(subscribed.select(["id", "subscriber", "filter"])),
+            subscriptions=self.spark.createDataFrame(subscribed.select(ASKED.names)),
+            patterns=None if config.patterns is None else few_rows(self.spark, asked, ASKED),
             rejected=self.output.read(self.spark, "rejected"),
             late=self.output.read(self.spark, "late"),
-            findings=findings,
             stages=stages,
         )
-        self.output.root.write(REPORT, render(data).encode())
 
-    def _deliveries(self) -> DataFrame:
+    def _deliveries(self) -> DataFrame | None:
+        """What was delivered; None where it went to a sink that is not ours to read."""
         sink = self.config.deliveries
+        if sink.format not in (*FILES, "table"):
+            return None
         if sink.table is not None and self.spark.catalog.tableExists(sink.table):
             return self.spark.table(sink.table)
         found = self.output.read(self.spark, "deliveries", sink.format)
         if found is not None:
             return found
-        return self.spark.createDataFrame([], "subscriber string, subscriptions array<string>")
+        return few_rows(self.spark, [], NOBODY)
+
+
+def _nothing_like(rows: DataFrame) -> DataFrame:
+    """A table with the columns of another, also of a stream, and no rows."""
+    columns = (F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema)
+    return rows.sparkSession.range(0).select(*columns)
 
 
 def _began(first: Manifest) -> str:
@@ -364,7 +433,7 @@ def _batch(manifest: Manifest) -> Batch:
     return Batch(
         number=manifest.batch,
         read=counts.read,
-        rejected=counts.rejected,
+        rejected=counts.rejected + counts.refused,
         duplicates=counts.duplicates,
         late=counts.late,
         released=counts.released,
@@ -372,6 +441,7 @@ def _batch(manifest: Manifest) -> Batch:
         deliveries=counts.deliveries,
         watermark=None if manifest.watermark in (BEGINNING, END) else manifest.watermark,
         seconds=manifest.seconds,
+        composites=counts.composites,
     )
 
 

@@ -2,6 +2,7 @@
 
     DIRECTORY/events/00.jsonl …     in the order in which they arrived
     DIRECTORY/subscriptions.jsonl   who wants what
+    DIRECTORY/patterns.jsonl        who wants to know when several events mean something together
     DIRECTORY/pipeline.toml         what to do with them
 
 Five exchanges number what they send: quotes that walk at random, orders, and trades that name the order that
@@ -33,11 +34,11 @@ DAY: Final = int(8.5 * 3600) * SECOND
 DISORDER_MAX: Final = int(1.9 * SECOND)
 """How far one message overtakes another; with clocks that go back, still within two seconds."""
 CLOCK_BACK_MAX: Final = 30_000
-LATE: Final = (30 * 60 * SECOND, 150 * 60 * SECOND)
-"""How long the late ones take: longer than a file lasts, so that a stream has gone on without them."""
+LATE: Final = (180 * 60 * SECOND, 300 * 60 * SECOND)
+"""How long the late ones take: longer than a batch of files, so that a stream has gone on without them."""
 BROKEN_SHARE: Final = 0.001
 TWICE_SHARE: Final = 0.001
-LATE_SHARE: Final = 0.0003
+LATE_SHARE: Final = 0.0008
 VENUES: Final = ("XNYS", "XNAS", "XETR", "XLON", "XTKS")
 
 PIPELINE: Final = """\
@@ -54,20 +55,49 @@ format = "json"
 [subscriptions]
 path = "subscriptions.jsonl"
 
+[patterns]
+path = "patterns.jsonl"
+
 [order]
 lateness = "5s"     # messages overtake one another by up to two seconds
 final = true
 
 [audit]
-specifications = ["simple", "fifo", "causal", "total"]
+specifications = ["simple", "fifo", "causal", "total", "ordered"]
 
 [stream]
 available = true    # take the files that are there, batch by batch, then end
-max_files = 5
+max_files = 7
 
-[spark]             # for a run of a minute: compile quickly rather than well
-settings = { "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" }
+[spark.settings]    # for a run of a minute: compile quickly rather than well, and plan once
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"spark.sql.adaptive.enabled" = "false"
 """
+
+PATTERNS: Final = (
+    # A price that falls and falls, and then somebody buys.
+    (
+        "p-slide",
+        "desk.surveillance",
+        "slide: StockQuote as first followed by StockQuote as second among StockQuote followed by StockQuote as "
+        'third among StockQuote followed by Order[side = "buy"] as order within 10 minutes, same symbol, '
+        "second.price < first.price, third.price < second.price",
+    ),
+    # Much is traded of what has risen already.
+    (
+        "p-rally",
+        "desk.trading",
+        "rally: 3 or more Trade as trade followed by StockQuote[change > 2] as quote within 15 minutes, same "
+        "symbol, giving pieces = sum(trade.quantity)",
+    ),
+    # A gust, and then nothing is heard of the sensor.
+    (
+        "p-silent",
+        "desk.grid",
+        'silent: Reading[unit = "m/s" and value > 14] as gust then no Reading within 1 hour, same sensor',
+    ),
+)
+"""What several events of this day mean together: id, who asks, and the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +116,7 @@ class Sample:
     subscribers: int
     never: int
     """Subscriptions made so that nothing can match them."""
+    patterns: int = len(PATTERNS)
 
 
 def write_sample(
@@ -99,6 +130,7 @@ def write_sample(
     people, never = _write_subscriptions(
         place / "subscriptions.jsonl", market, subscriptions, Random(f"{seed} subscriptions")
     )
+    _write_patterns(place / "patterns.jsonl")
     pipeline = place / "pipeline.toml"
     pipeline.write_text(PIPELINE, encoding="utf-8", newline="\n")
     return Sample(place, pipeline, events, twice, broken, late, subscriptions, people, never)
@@ -593,6 +625,11 @@ def _owners(count: int, rng: Random) -> list[str]:
             owners.append(name)
     rng.shuffle(owners)
     return owners
+
+
+def _write_patterns(path: Path) -> None:
+    rows = ({"id": id, "subscriber": subscriber, "pattern": text} for id, subscriber, text in PATTERNS)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8", newline="\n")
 
 
 class _Wishes:

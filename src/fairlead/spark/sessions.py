@@ -13,14 +13,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO
 
 from fairlead.errors import SparkUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkUnavailable", "is_remote", "session"]
+__all__ = ["SparkUnavailable", "check_installed", "is_remote", "session"]
 
 # What every query of ours relies on. All are settings of the session, so a Connect server accepts them too.
 SESSION_SETTINGS: Mapping[str, str] = {
@@ -79,6 +79,11 @@ def session(
             f"no Spark Connect server answers at {where}: {_first_line(error)}",
             hint="the address has the form sc://HOST:PORT, and the server's version must be that of pyspark",
         ) from error
+
+
+def check_installed() -> None:
+    """SparkUnavailable where PySpark is not: to be asked before anything is written."""
+    _pyspark()
 
 
 def is_remote(spark: SparkSession) -> bool:
@@ -152,19 +157,42 @@ def _check_java() -> None:
 
 @contextmanager
 def _stderr_into(file: IO[bytes]) -> Iterator[None]:
-    """Processes started within write their stderr to `file`, then and later.
+    """Processes started within write their stderr to `file`, then and later; what this one says is still heard.
 
     No setting of Spark's does this: the JVM warns of incubator modules, and the start script of host names,
     before any configuration of a log is read.
     """
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept, spoken = os.dup(2), sys.stderr
     try:
-        os.dup2(file.fileno(), 2)
-        yield
+        with _speaking_through(kept, spoken):
+            os.dup2(file.fileno(), 2)
+            yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextmanager
+def _speaking_through(handle: int, spoken: TextIO) -> Iterator[None]:
+    """What is written to standard error goes there; one that somebody has replaced stays as it is."""
+    try:
+        replaced = spoken.fileno() != 2
+    except (AttributeError, OSError, ValueError):
+        replaced = True
+    if replaced:
+        yield
+        return
+    # Never closed: another thread may be about to write to it when standard error is back.
+    sys.stderr = beside = open(os.dup(handle), "w", 1, spoken.encoding, spoken.errors)  # noqa: SIM115
+    _BESIDE.append(beside)
+    try:
+        yield
+    finally:
+        sys.stderr = spoken
+
+
+_BESIDE: list[TextIO] = []
 
 
 def _not_started(master: str, error: Exception, noise: IO[bytes]) -> SparkUnavailable:

@@ -1,4 +1,7 @@
-"""A few deliveries of a run, to be shown: the busiest of each producer, so that they differ."""
+"""A few deliveries of a run, to be shown: the busiest of each producer, so that they differ.
+
+Who publishes composite events is such a producer.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import PipelineError
 from fairlead.model import Notification
 from fairlead.spark.frames import KEY, RECORD, decode
@@ -14,7 +18,7 @@ from fairlead.spark.frames import KEY, RECORD, decode
 if TYPE_CHECKING:
     from fairlead.spark.running import Pipeline
 
-__all__ = ["Example", "examples"]
+__all__ = ["Busiest", "Example", "busiest", "examples"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +31,52 @@ class Example:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Busiest:
+    """Who got most deliveries, and how many; and how many subscribers got any."""
+
+    first: tuple[tuple[str, int], ...] = ()
+    reached: int = 0
+
+
+def busiest(pipeline: Pipeline, count: int) -> Busiest:
+    """The subscribers that got most, in one look at the deliveries."""
+    deliveries = pipeline.output.read(pipeline.spark)
+    if deliveries is None:
+        return Busiest()
+    got = F.col("count")
+    told = F.min_by(F.struct("subscriber", got.alias("got")), F.struct(-got, "subscriber"), count)
+    [row] = (
+        deliveries.groupBy("subscriber")
+        .count()
+        .agg(told.alias("first"), F.count("*").alias("reached"))
+        .collect()
+    )
+    return Busiest(tuple((each.subscriber, each.got) for each in row.first or ()), row.reached)
+
+
 def examples(pipeline: Pipeline, count: int) -> list[Example]:
-    """Some deliveries, one per producer: those that most of a subscriber's subscriptions matched."""
+    """Some deliveries, one per producer: those that most of a subscriber's subscriptions matched.
+
+    Where patterns found something, a composite is the last of them, beside the others.
+    """
     deliveries = pipeline.output.read(pipeline.spark)
     if deliveries is None:
         return []
     if RECORD not in deliveries.columns:
         raise PipelineError("the deliveries have no content to show", hint="payload = true keeps it")
-    shown = F.struct("subscriber", *KEY, "subscriptions", RECORD)
-    busiest = F.min_by(shown, F.struct(-F.size("subscriptions"), *KEY, "subscriber"))
-    found = deliveries.groupBy("producer").agg(busiest.alias("busiest")).orderBy("producer").limit(count)
-    return [
+    told = F.struct("subscriber", *KEY, "subscriptions", RECORD)
+    busiest = F.min_by(told, F.struct(-F.size("subscriptions"), *KEY, "subscriber"))
+    others = F.col("producer") != PRODUCER
+    found = deliveries.groupBy("producer").agg(busiest.alias("busiest")).orderBy(others, "producer")
+    shown = [
         Example(
             row.subscriber,
             decode(row.record, row.producer, row.id, None, row.sequence),
             tuple(row.subscriptions),
             row.record,
         )
-        for (row,) in found.select("busiest").collect()
+        for (row,) in found.select("busiest").limit(count + 1).collect()
     ]
+    composites = [each for each in shown if each.notification.producer == PRODUCER]
+    return [each for each in shown if each not in composites][:count] + composites

@@ -4,6 +4,7 @@
     csv       values under a header, one table per file  parquet,  typed columns
     xml       a document per file, or per line           orc
     kafka     the values are JSON objects                others    typed columns, as Spark reads them
+    log       a broker's log: what passed the broker
 
 `read` and `read_stream` give the raw DataFrame, `ingest_input` makes rows of it. Every record of a file keeps its
 place, and a file's name that starts with a dot or an underscore is, as everywhere in Spark, not a file of events.
@@ -16,22 +17,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from pyarrow import fs  # type: ignore[import-untyped]
+
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
+from fairlead.spark.failures import connector, reason
 from fairlead.spark.ingestion import KAFKA, ORIGIN, ingest
+from fairlead.spark.storage import reached
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Input", "ingest_input", "kafka_records", "read", "read_stream", "refusal"]
+__all__ = ["Input", "check_watchable", "ingest_input", "kafka_records", "read", "read_stream", "refusal"]
 
 LINES: Final = frozenset({"json", "text"})
 FILES: Final = LINES | {"csv", "orc", "parquet", "xml"}
 """The formats of files whose records keep their place."""
 TYPED_FILES: Final = frozenset({"orc", "parquet"})
 AGE_MAX: Final = "36500d"
+LOG: Final = "log"
+"""A broker's log, read by the source of this name (see `logs`)."""
+LOG_SOURCE: Final = "fairlead_log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class Input:
     select: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.format in FILES and not self.path:
+        if self.format in FILES | {LOG} and not self.path:
             raise PipelineError(
                 f"the input {self.name!r} has no path", hint=f"{self.format} is read from files"
             )
@@ -83,7 +91,7 @@ class Input:
     @property
     def is_typed(self) -> bool:
         """Whether records come as rows of typed columns."""
-        return self.format not in (FILES - TYPED_FILES) | {"kafka"}
+        return self.format not in (FILES - TYPED_FILES) | {"kafka", LOG}
 
     @property
     def delimiter(self) -> str:
@@ -124,6 +132,7 @@ OWNED: Final = {
 
 def read(spark: SparkSession, input: Input) -> DataFrame:
     """The raw records of an input, each with its origin, or PipelineError where there is nothing to read."""
+    _register(spark, input)
     return _guarded(input, lambda: _raw(spark.read, input, _schema(spark, input)))
 
 
@@ -131,6 +140,8 @@ def read_stream(spark: SparkSession, input: Input) -> DataFrame:
     """The raw records of an input that grows."""
 
     def stream() -> DataFrame:
+        check_watchable(input)
+        _register(spark, input)
         reader = spark.readStream
         if input.format in FILES:
             # Spark would pass over, in silence, a file that is a week older than the newest one it has seen.
@@ -148,9 +159,25 @@ def read_stream(spark: SparkSession, input: Input) -> DataFrame:
     return _guarded(input, stream)
 
 
+def check_watchable(input: Input) -> None:
+    """PipelineError where the path is that of one file, as far as one can see it from here."""
+    if input.format not in FILES:
+        return
+    try:
+        system, path = reached(input.path)
+        is_file = system.get_file_info(path).type == fs.FileType.File
+    except (OSError, ValueError, PipelineError):
+        return
+    if is_file:
+        raise PipelineError(
+            f"the input {input.name!r}: {input.path} is a file, and a stream watches a directory",
+            hint='name the directory, or a pattern such as events/*.jsonl; a file alone is for mode = "batch"',
+        )
+
+
 def ingest_input(raw: DataFrame, input: Input, schema: Schema | None = None) -> DataFrame:
     """Rows of the raw records of an input."""
-    format = {"kafka": "json"}.get(input.format, input.format)
+    format = {"kafka": "json", LOG: "packed"}.get(input.format, input.format)
     if input.is_typed:
         format = "rows"
     elif input.lines:
@@ -176,6 +203,14 @@ def kafka_records(frame: DataFrame) -> DataFrame:
     )
 
 
+def _register(spark: SparkSession, input: Input) -> None:
+    """Tell a session of the source that a format needs."""
+    if input.format == LOG:
+        from fairlead.spark.logs import LogSource
+
+        spark.dataSource.register(LogSource)
+
+
 def _schema(spark: SparkSession, input: Input) -> StructType | None:
     """The columns that the options name, if they do."""
     given = input.options.get("schema") if input.is_typed else None
@@ -191,6 +226,9 @@ def _raw(reader: Any, input: Input, schema: StructType | None) -> DataFrame:
     options = dict(input.options)
     if input.format == "kafka":
         return kafka_records(reader.format("kafka").options(**options).load())
+    if input.format == LOG:
+        frame = reader.format(LOG_SOURCE).options(**options).load(input.path)
+        return frame.select("value", _origin(F.col("file"), None, F.col("offset")))
     if input.format in LINES or input.lines:
         frame = reader.format("text").options(**options, **_LINE).load(input.path)
         return frame.select(F.col("value").cast("binary"), _origin(file, block, None))
@@ -249,16 +287,16 @@ def _guarded(input: Input, reading: Callable[[], DataFrame]) -> DataFrame:
     except PipelineError:
         raise
     except Exception as error:
-        explained = refusal(error, input)
+        explained = refusal(error, input) or reason(error)
         if explained is None:
             raise
         raise explained from error
 
 
 def refusal(error: Exception, input: Input) -> PipelineError | None:
-    """What Spark says of an input, in one sentence; None where it is not about the input.
+    """What Spark says of an input, in one sentence with its name; None where `failures` has all there is to say.
 
-    Some of it shows only as a job runs: a file that is damaged, or that came later with other types.
+    Some of it shows only as a job runs: a file that came later with other types.
     """
     found = _SAID.search(str(error))
     if found is None:
@@ -267,7 +305,8 @@ def refusal(error: Exception, input: Input) -> PipelineError | None:
     where = f"the input {input.name!r}"
     if condition == "PATH_NOT_FOUND":
         return PipelineError(
-            f"{where}: there is no {input.path}", hint="a path is relative to where Spark runs"
+            f"{where}: there is no {input.path}",
+            hint="a relative path begins where the pipeline's file is; on a cluster, workers must see it, too",
         )
     if condition == "UNABLE_TO_INFER_SCHEMA":
         return PipelineError(
@@ -275,12 +314,9 @@ def refusal(error: Exception, input: Input) -> PipelineError | None:
             hint='the option `schema` gives them: schema = "id string, price double"',
         )
     if condition == "KAFKA_DATA_SOURCE_NOT_ENABLED":
-        return PipelineError(
-            f"{where}: this Spark has no connector to Kafka",
-            hint="spark.jars.packages = org.apache.spark:spark-sql-kafka-0-10_2.13, in the version of Spark",
-        )
+        return connector("kafka", f"{where}: ")
     if condition == "DATA_SOURCE_NOT_FOUND":
-        return PipelineError(f"{where}: Spark knows no format {input.format!r}")
+        return connector(input.format, f"{where}: ")
     if (
         condition in ("CANNOT_MERGE_SCHEMAS", "CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE")
         or "MISMATCH" in condition
@@ -289,6 +325,6 @@ def refusal(error: Exception, input: Input) -> PipelineError | None:
             f"{where}: the files in {input.path} do not agree on their columns: {said}",
             hint="read them as separate inputs, or write them again with one type for each column",
         )
-    if condition.startswith(("FAILED_READ_FILE", "UNRESOLVED_COLUMN", "PARSE_SYNTAX_ERROR")):
+    if condition.startswith(("UNRESOLVED_COLUMN", "PARSE_SYNTAX_ERROR")):
         return PipelineError(f"{where}: {said}")
     return None

@@ -21,7 +21,7 @@ from pyarrow import fs  # type: ignore[import-untyped]
 
 from fairlead.errors import PipelineError
 
-__all__ = ["Directory", "reached"]
+__all__ = ["Directory", "as_path", "reached"]
 
 _TEMPORARY: Final = ".part"
 _LOCAL: Final = re.compile(r"\Afile:(?://(?:localhost)?)?(?=/)")
@@ -39,6 +39,11 @@ def reached(uri: str) -> tuple[Any, str]:
     """The file system that a URI of Spark's means to pyarrow, and the path there."""
     system, path = fs.FileSystem.from_uri(_for_arrow(uri))
     return system, path
+
+
+def as_path(uri: str) -> str:
+    """A place as a person writes it: a path, where it is one of this machine."""
+    return _LOCAL.sub("", uri)
 
 
 def _for_spark(uri: str) -> str:

@@ -18,6 +18,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -67,6 +68,7 @@ __all__ = [
     "Subscriptions",
     "SubscriptionsInput",
     "admitted",
+    "behind_place",
     "entries",
     "entry_of",
     "load_extension",
@@ -144,6 +146,10 @@ class Noun(NamedTuple):
     def columns(self) -> tuple[str, ...]:
         return ("id", "subscriber", self.text, "from", "until")
 
+    @property
+    def known(self) -> frozenset[str]:
+        return frozenset(self.columns)
+
 
 SUBSCRIPTION: Final = Noun("subscription", "filter")
 
@@ -180,6 +186,8 @@ def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str], noun: No
     missing = [each for each in columns if each not in frame.columns]
     if missing:
         raise PipelineError(f"{name}: {_missing(missing, frame.columns, noun)}")
+    if (misspelt := _misspelt(frame.columns, noun)) is not None:
+        raise PipelineError(f"{name}: {misspelt}")
     place = Place(name)
     table = frame.select(*(each for each in noun.columns if each in frame.columns)).toArrow()
     for batch in table.to_batches(CHUNK):
@@ -192,6 +200,19 @@ def _missing(missing: Sequence[str], present: Sequence[str], noun: Noun) -> Valu
         + ", ".join(present),
         hint=f"{noun.many} have the columns id, {noun.text} and, if wanted, subscriber, from and until",
     )
+
+
+def _misspelt(present: Iterable[str], noun: Noun) -> ValueRefused | None:
+    """What is wrong where a name is nearly one that is not there: what it says would have no effect.
+
+    Other names are nobody's business: a table may have notes.
+    """
+    names = set(present)
+    absent = sorted(set(noun.columns) - names)
+    for name in sorted(names - set(noun.columns)):
+        if close := get_close_matches(name.lower(), absent, n=1, cutoff=0.75):
+            return ValueRefused(f"a {noun.one} has no {name!r}; did you mean {close[0]!r}?")
+    return None
 
 
 class _File(NamedTuple):
@@ -240,8 +261,9 @@ def _csv_lines(
         try:
             names = next(reader, [])
             missing = [each for each in columns if each not in names]
-            if missing:
-                yield Entry(Place(shown, line), _missing(missing, names, noun))
+            wrong = _missing(missing, names, noun) if missing else _misspelt(names, noun)
+            if wrong is not None:
+                yield Entry(Place(shown, line), wrong)
                 return
             line = reader.line_num + 1
             for row in reader:
@@ -268,6 +290,8 @@ def read_entry(entry: Entry, noun: Noun = SUBSCRIPTION) -> Subscription | Ending
     fields = parse_json(content) if isinstance(content, str | bytes) else content
     if not isinstance(fields, Mapping):
         raise ValueRefused(f"a {noun.one} is a JSON object")
+    if not fields.keys() <= noun.known and (misspelt := _misspelt(fields, noun)) is not None:
+        raise misspelt
     if fields.get("id") is None:
         raise ValueRefused(f"a {noun.one} without an id")
     id = _name("id", fields["id"])
@@ -487,6 +511,10 @@ class Subscriptions:
             tuple(each.cut() for mine in segments.values() for each in mine if each.is_cut),
         )
 
+    def among(self, ids: set[str]) -> list[str]:
+        """Those of some ids that subscriptions have, in order."""
+        return sorted(self._segments(ids))
+
     def _segments(self, ids: set[str]) -> dict[str, list[_Segment]]:
         """What the parts have under some ids."""
         found: dict[str, list[_Segment]] = {}
@@ -663,9 +691,15 @@ def entry_of(number: int, change: Entry | Mapping[str, Any]) -> Entry:
 
 
 def rejection_of(entry: Entry, error: FairleadError) -> Rejection:
-    """What is kept of a row that cannot be taken in."""
-    reason = str(error).replace("\n  hint: ", "; ")
+    """What is kept of a row that cannot be taken in: the reason on one line, without the picture of the place."""
+    said, _, hint = behind_place(error).partition("\n  hint: ")
+    reason = said.partition("\n")[0] + (f"; {hint}" if hint else "")
     return Rejection(entry.place.file, entry.place.line, reason, entry.raw)
+
+
+def behind_place(error: FairleadError) -> str:
+    """An error as it is said behind a file and a line: the first line of a text need not be numbered, too."""
+    return str(error).removeprefix("line 1, ")
 
 
 def admitted(given: Subscription, watermark: int) -> Subscription:
@@ -710,7 +744,7 @@ def _rows(found: Iterable[Entry]) -> Iterator[tuple[Place, Subscription]]:
             if not isinstance(row, Subscription):
                 raise ValueRefused(f"the subscription {row.id!r} has no filter")
         except FairleadError as error:
-            raise PipelineError(f"{entry.place}: {error}") from error
+            raise PipelineError(f"{entry.place}: {behind_place(error)}") from error
         yield entry.place, row
 
 
@@ -787,4 +821,4 @@ class _Problems:
         _, row, error = self._first
         id = self._content.ids[row].as_py()
         more = f"\n  and {self._count - 1} more that cannot be read" if self._count > 1 else ""
-        raise PipelineError(f"{self._places.at(row, id)}: {error}{more}") from error
+        raise PipelineError(f"{self._places.at(row, id)}: {behind_place(error)}{more}") from error

@@ -24,6 +24,7 @@ class Batch:
     watermark: int | None
     """An order time in microseconds; None where nothing has had a time yet."""
     seconds: float
+    composites: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,15 @@ class Summary:
     """Whether the output held batches already when the run began."""
     finished: bool
     """Whether all input was taken; a run that was stopped goes on when it is started again."""
+    composites: int = 0
+    """Composite events that patterns found."""
+    patterns: int = 0
+    held: int = 0
+    """How many are held back at its end, until the watermark has passed them."""
+    rejected_before: int = 0
+    """How many rows earlier runs on the same output have rejected."""
+    ended: bool = False
+    """Whether that was the end: what comes later belongs to another output."""
 
     @property
     def rows_per_s(self) -> float:
@@ -67,8 +77,11 @@ class Summary:
             "reasons": dict(self.reasons),
             "duplicates": self.duplicates,
             "late": self.late,
+            "held": self.held,
             "deliveries": self.deliveries,
             "subscriptions": self.subscriptions,
+            "composites": self.composites,
+            "patterns": self.patterns,
             "verdicts": dict(self.verdicts),
             "seconds": round(self.seconds, 3),
             "rows_per_s": round(self.rows_per_s, 1),
@@ -76,4 +89,5 @@ class Summary:
             "report": self.report,
             "resumed": self.resumed,
             "finished": self.finished,
+            "ended": self.ended,
         }

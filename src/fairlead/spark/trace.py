@@ -34,7 +34,7 @@ from fairlead.audit.trace import VERSION, Event
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
 from fairlead.spark.failures import reason
-from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, encode, notifications_in, payload_of
+from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, encode, few_rows, notifications_in, payload_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -65,6 +65,7 @@ COLUMNS: Final = {
 }
 """The columns of a trace and their types."""
 
+STARTS: Final = pa.schema([("file", pa.string()), ("start", pa.int64())])
 SORT_KEY: Final = "sort_key"
 # The phases of a micro-batch, in their order.
 UNSUBSCRIBING, SUBSCRIBING, DELIVERING, LATE, ENDING = range(5)
@@ -85,7 +86,7 @@ def read(spark: SparkSession, *paths: str) -> DataFrame:
     sizes = found.groupBy(file).count().orderBy("file").collect()
     starts = accumulate((size["count"] for size in sizes), initial=0)
     known = [(size["file"], start) for size, start in zip(sizes, starts, strict=False)]
-    first = F.broadcast(spark.createDataFrame(known, "file string, start bigint"))
+    first = F.broadcast(few_rows(spark, known, STARTS))
     placed = found.select(*COLUMNS, file, row).join(first, "file")
     return placed.select((F.col("start") + F.col("row")).alias("place"), *COLUMNS)
 
@@ -102,7 +103,7 @@ def write(trace: DataFrame, path: str, files: int | None = None) -> None:
     More than one file takes a sample first, so what costs much to make should be persisted.
     """
     if files == 1:
-        spread = trace.repartition(1)  # no range, and so no sample
+        spread = trace.coalesce(1)  # no range, and so no sample; nor a shuffle
     else:
         spread = trace.repartitionByRange(files, SORT_KEY) if files else trace.repartitionByRange(SORT_KEY)
     spread.sortWithinPartitions(SORT_KEY).drop(SORT_KEY).write.parquet(path)

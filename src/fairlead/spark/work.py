@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import chain
@@ -29,13 +30,13 @@ from fairlead.spark import trace
 from fairlead.spark.config import Config, SubscriptionsSource
 from fairlead.spark.delivery import FILES, send, write_files
 from fairlead.spark.detection import Detected
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PLACE, RECORD
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PLACE, RECORD, few_rows
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matching import evened
 from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
 from fairlead.spark.patterns import PATTERN, Asked, ChangedPatterns, Patterns
-from fairlead.spark.storage import Directory
+from fairlead.spark.storage import Directory, as_path
 from fairlead.spark.subscriptions import (
     SUBSCRIPTION,
     Changed,
@@ -50,10 +51,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "READ_AHEAD",
     "STANDING",
     "Seen",
     "Standing",
     "Work",
+    "check_ids",
     "check_owner",
     "read_patterns",
     "read_subscriptions",
@@ -71,13 +74,22 @@ SPREAD_ROWS: Final = 5_000
 """A task that matches gets so many rows at least: a smaller one costs more than it saves."""
 FEW: Final = 100_000
 """So many events go into one file of a trace: sorting them over several takes a sample first."""
-REJECTED: Final = "source string, file string, line bigint, reason string, raw binary"
+REJECTED: Final = pa.schema(
+    [
+        ("source", pa.string()),
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.binary()),
+    ]
+)
 SUBSCRIBED: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "subscriber", "filter")),
         *((name, pa.int64()) for name in ("from", "until")),
     ]
 )
+ENDED: Final = pa.schema([field for field in SUBSCRIBED if field.name != "filter"])
 
 
 def schema_of(config: Config) -> Schema | None:
@@ -90,10 +102,23 @@ class Standing(NamedTuple):
 
     batch: int
     stage: str
+    since: float = 0.0
+    """When the batch began, by the monotonic clock."""
+    rows: int = 0
+    """How many rows it has, once they have been looked at."""
+
+    def told(self, now: float) -> str:
+        """The batch and its stage; its rows, and how many that is in a second so far."""
+        at = f"batch {self.batch}, {self.stage}"
+        if not self.rows or now <= self.since:
+            return at
+        return f"{at}: {self.rows:,} rows, {self.rows / (now - self.since):,.0f}/s"
 
 
 STANDING: Final[dict[str, Standing]] = {}
 """By output, what this process is working on: over Connect a stream's batches are taken elsewhere."""
+READ_AHEAD: Final[dict[str, Changed]] = {}
+"""By output, subscriptions that were read before a stream began: its first batch need not read them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +194,16 @@ class Work:
 
     def look(self, rows: DataFrame) -> Seen:
         """Read the rows; PipelineError where one was rejected and the pipeline says to fail then."""
+        self._clock.turn("ingest")
         seen = Seen.of(rows)
+        self._clock.count(seen.read + seen.rejected)
         if seen.rejected and self.config.rejected == "fail":
             first = rejected(rows).orderBy("file", "line").first()
             assert first is not None
+            rows_of = "1 row" if seen.rejected == 1 else f"{seen.rejected:,} rows"
             raise PipelineError(
-                f"{Place(first.file or first.source, first.line)}: rejected: {first.reason}",
-                hint=f'{seen.rejected:,} rows of this batch cannot be read; rejected = "keep" sets them aside',
+                f"{Place(as_path(first.file or first.source), first.line)}: rejected: {first.reason}",
+                hint=f'{rows_of} of this batch cannot be read; rejected = "keep" sets such rows aside',
             )
         known = {**dict.fromkeys((each.name for each in self.config.events), BEGINNING), **self.last.newest}
         self.newest, bound = watermark_of(known, seen.newest, self.config.order.lateness_us)
@@ -187,13 +215,18 @@ class Work:
         self._clock.turn("subscribe")
         with self._planned() as self._files:
             self._changed, self._asked = self._subscribed(), self._detecting()
+            if self._first or self._files:
+                check_ids(self._changed.subscriptions, self._asked.patterns)
         return self._changed.subscriptions, self._asked.patterns
 
     def _subscribed(self) -> Changed:
         source = self.config.subscriptions
         files = _files_of(source, self._files)
         if self._first:
-            return read_subscriptions(self.config, self._output.index.uri, self.spark, self.schema, files)
+            ahead = READ_AHEAD.pop(self.config.output, None)
+            return ahead or read_subscriptions(
+                self.config, self._output.index.uri, self.spark, self.schema, files
+            )
         if not files:
             return Changed(self._known())
         return self._known().changed(_entries(source, files, self.spark), self.last.watermark)
@@ -284,13 +317,18 @@ class Work:
         self._released = [row["count"] for row in found if row["outcome"] == "released"]
         self._clock.turn("detect" if self._asked.patterns else "match")
 
-    def count_found(self, found: Detected) -> None:
-        """Find out how many composites there are, and whether anything is in progress; this detects them."""
-        if found.levels:
-            is_composite = F.col("automaton").isNull().alias("is_composite")
-            counted = dict(map(tuple, found.rows.groupBy(is_composite).count().collect()))
-            self._rows |= {"composites": counted.get(True, 0), PROGRESS: counted.get(False, 0)}
-            self._clock.turn("match")
+    def count_found(self, found: Detected) -> Detected:
+        """Find out how many composites there are, and whether anything is in progress; this detects them.
+
+        The same as it came, except that of few rows many composites can be made.
+        """
+        if not found.levels:
+            return found
+        is_composite = F.col("automaton").isNull().alias("is_composite")
+        counted = dict(map(tuple, found.rows.groupBy(is_composite).count().collect()))
+        self._rows |= {"composites": counted.get(True, 0), PROGRESS: counted.get(False, 0)}
+        self._clock.turn("match")
+        return replace(found, few=found.few and self._rows["composites"] <= FEW_ROWS)
 
     def spread(self, released: DataFrame) -> DataFrame:
         """What is released, over several tasks: the order has left the numbers of a producer in one.
@@ -317,7 +355,10 @@ class Work:
             path = self._attempt.channel("deliveries")
             write_files(deliveries, sink.format, path)
             self._rows["deliveries"] = self._attempt.rows("deliveries")
-            written = self.spark.read.parquet(path) if self.has("deliveries") else deliveries.limit(0)
+            # With the columns said, Spark need not look into the files for them.
+            columns = deliveries.drop(PLACE).schema
+            written = self.spark.read.schema(columns).parquet(path)
+            written = written if self.has("deliveries") else deliveries.limit(0)
         else:
             written = self.kept(deliveries)
             self._rows["deliveries"] = written.count()
@@ -345,9 +386,15 @@ class Work:
                 hint="go on where Spark's catalog has it, and outlives a session; or begin a new output",
             )
 
+    def write(self, *tables: Callable[[], None]) -> None:
+        """Write tables of which none needs another, at once: one job alone seldom keeps all cores busy."""
+        self._clock.turn("trace")
+        with ThreadPoolExecutor(len(tables), "fairlead-write") as threads:
+            for written in [threads.submit(table) for table in tables]:
+                written.result()
+
     def write_rejected(self, rows: DataFrame, seen: Seen) -> None:
         """Set aside what could not be read, rows and changes of subscriptions."""
-        self._clock.turn("reject")
         refused = [
             (source, each)
             for source, changed in (("subscriptions", self._changed), ("patterns", self._asked))
@@ -359,16 +406,23 @@ class Work:
         found = rejected(rows) if seen.rejected else self._refused(refused)
         if seen.rejected and refused:
             found = found.unionByName(self._refused(refused))
-        found = self.kept(found)
         self._write("rejected", found, "source", "file", "line", "raw")
-        counted = found.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
-        self._reasons = {row["reason"]: row["count"] for row in counted.collect()}
+        self._reasons = self._counted_reasons()
+
+    def _counted_reasons(self) -> Mapping[str, int]:
+        """The commonest reasons for which rows were rejected."""
+        if self._rows["rejected"] < FEW:
+            told = Counter(self._attempt.column("rejected", "reason"))
+            return dict(sorted(told.items(), key=lambda each: (-each[1], each[0]))[:REASONS_KEPT])
+        written = self.spark.read.parquet(self._attempt.channel("rejected"))
+        counted = written.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
+        return {row["reason"]: row["count"] for row in counted.collect()}
 
     def _refused(self, rejections: Iterable[tuple[str, Rejection]]) -> DataFrame:
         rows = [
             (source, each.source, each.line, each.reason, each.text.encode()) for source, each in rejections
         ]
-        return self.spark.createDataFrame(rows, REJECTED)
+        return few_rows(self.spark, rows, REJECTED)
 
     def write_late(self, late: DataFrame) -> None:
         """Write what came too late where it can be seen."""
@@ -378,14 +432,13 @@ class Work:
     def _write(self, channel: str, frame: DataFrame, *order: str) -> None:
         """Write rows in an order; few of them into one file, for which no sample has to be taken."""
         few = self._rows[channel] < FEW
-        ranked = frame.repartition(1).sortWithinPartitions(*order) if few else frame.sort(*order)
+        ranked = frame.coalesce(1).sortWithinPartitions(*order) if few else frame.sort(*order)
         ranked.write.parquet(self._attempt.channel(channel))
 
     def write_trace(
         self, released: DataFrame, found: Detected, deliveries: DataFrame, late: DataFrame
     ) -> None:
         """Write down what happened, in the order in which it happened."""
-        self._clock.turn("trace")
         if self.config.audit.trace:
             begun, over = self._begun(), self._over()
             if self.has("composites"):
@@ -393,8 +446,9 @@ class Work:
                 columns = (*KEY, "event_time", RECORD)
                 public = composites.where("is_public").select(*columns)
                 released = released.select(*columns).unionByName(public)
-                private = composites.where("not is_public").select("producer", "id")
-                deliveries = deliveries.join(private, ["producer", "id"], "left_anti")
+                if not all(self._question(row).is_public for row in self._asked.patterns.rows):
+                    private = composites.where("not is_public").select("producer", "id")
+                    deliveries = deliveries.join(found.nearby(private), ["producer", "id"], "left_anti")
             told = trace.trace_of(
                 released,
                 deliveries,
@@ -429,11 +483,7 @@ class Work:
         return Question(self._asked.patterns.pattern(row))
 
     def _table(self, rows: Sequence[tuple[Any, ...]]) -> DataFrame | None:
-        if not rows:
-            return None
-        columns = zip(zip(*rows, strict=True), SUBSCRIBED, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in columns]
-        return self.spark.createDataFrame(pa.Table.from_arrays(arrays, schema=SUBSCRIBED))
+        return few_rows(self.spark, rows, SUBSCRIBED) if rows else None
 
     def _over(self) -> DataFrame | None:
         """Those that were there before and end at another place than was told."""
@@ -445,11 +495,10 @@ class Work:
             for row in self._asked.cut
             if self._question(row).is_public
         ]
-        return self.spark.createDataFrame(rows, "id string, subscriber string, from bigint, until bigint")
+        return few_rows(self.spark, rows, ENDED)
 
     def write_state(self, state: OrderState, found: Detected) -> None:
         """Leave to the next batch what it has to know."""
-        self._clock.turn("state")
         if self.final:
             return
         if state.held is not None and (self.has("held") or self.has("late") or self.has("known")):
@@ -468,7 +517,8 @@ class Work:
             batch=self.number,
             counts=Counts(
                 read=seen.read + seen.rejected,
-                rejected=rows["rejected"],
+                rejected=seen.rejected,
+                refused=rows["rejected"] - seen.rejected,
                 duplicates=rows["duplicate"],
                 late=rows["late"],
                 released=rows["released"],
@@ -528,15 +578,20 @@ class _Clock:
         self._started = self._since = time.monotonic()
         self.laps: dict[str, float] = {}
         self._output = output
-        STANDING[output] = self._at = Standing(batch, "ingest")
+        self._at = Standing(batch, "ingest", self._started)
+        STANDING[output] = self._at
 
     def turn(self, stage: str) -> None:
         """A stage is over and another begins."""
         now = time.monotonic()
         if lap := round(now - self._since, 3):
-            self.laps[self._at.stage] = lap
+            self.laps[self._at.stage] = round(self.laps.get(self._at.stage, 0.0) + lap, 3)
         self._since = now
         STANDING[self._output] = self._at = self._at._replace(stage=stage)
+
+    def count(self, rows: int) -> None:
+        """It is known how many rows there are."""
+        STANDING[self._output] = self._at = self._at._replace(rows=rows)
 
     @property
     def elapsed(self) -> float:
@@ -608,6 +663,16 @@ def read_patterns(
     changed = empty.changed(_entries(source, files, spark, PATTERN), BEGINNING)
     _check(changed.rejections)
     return changed
+
+
+def check_ids(subscriptions: Subscriptions, patterns: Patterns) -> None:
+    """PipelineError where a subscription and a pattern have one id: a delivery would not tell which it was."""
+    if shared := subscriptions.among({row.id for row in patterns.rows}):
+        more = f" and {len(shared) - 1:,} more" if len(shared) > 1 else ""
+        raise PipelineError(
+            f"the id {shared[0]!r}{more} is that of a subscription and of a pattern",
+            hint="deliveries tell by its id what was asked for: give one of the two another",
+        )
 
 
 def _check(rejections: Sequence[Rejection]) -> None:

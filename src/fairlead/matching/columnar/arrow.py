@@ -23,7 +23,7 @@ from fairlead.matching.columnar.layout import HAS_BOUNDS, HAS_ELEMENTS, HAS_RANG
 from fairlead.model import ABSENT, Kind, Notification
 from fairlead.model.values import RANK
 
-__all__ = ["notification_at", "read_batch"]
+__all__ = ["notification_at", "notifications_of", "read_batch"]
 
 _BOOLEAN: Final = RANK[Kind.BOOLEAN]
 _NAN: Final = RANK[Kind.NAN]
@@ -35,6 +35,11 @@ def notification_at(batch: pa.RecordBatch, row: int) -> Notification:
     """The notification in a row of a batch."""
     [record] = batch.slice(row, 1).to_pylist()
     return Notification.of(_without_nulls(record))
+
+
+def notifications_of(batch: pa.RecordBatch) -> list[Notification]:
+    """The notifications in the rows of a batch: `notification_at` of each."""
+    return [Notification.of(_without_nulls(record)) for record in batch.to_pylist()]
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:

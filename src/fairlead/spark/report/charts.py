@@ -13,7 +13,7 @@ from typing import Final
 from fairlead.spark.report.markup import Child, Markup, joined, tag
 from fairlead.spark.report.numbers import compact, duration, figure, round_up
 
-__all__ = ["Bar", "Branch", "Node", "columns", "flow", "rows", "share", "steps"]
+__all__ = ["Bar", "Branch", "Moment", "Node", "columns", "flow", "rows", "share", "steps", "timeline"]
 
 BINS_MAX: Final = 240
 SECONDS_MIN: Final = 0.001
@@ -206,6 +206,79 @@ def _binned(widths: Sequence[float], amounts: Sequence[int]) -> tuple[list[float
         else:
             binned.append((width, amount))
     return [max(width, SECONDS_MIN) for width, _ in binned], [amount for _, amount in binned]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something on a time line: when, in seconds from its beginning, what it is called, and its colour."""
+
+    at: float
+    label: str
+    tone: str
+    hollow: bool = False
+    """Whether nothing happened then: time was over."""
+
+
+def timeline(moments: Sequence[Moment], seconds: float, ends: tuple[str, str], label: str) -> Markup:
+    """Moments on a line, in proportion; labels that would meet stand above one another."""
+    left, right, lane = 30.0, 970.0, 24.0
+    places = [left + (right - left) * (moment.at / seconds if seconds else 0.5) for moment in moments]
+    lanes = _lanes(places, [moment.label for moment in moments])
+    line = 26 + lane * max(lanes, default=0)
+    drawn = [
+        tag("path", d=f"M{left} {line} H{right}", class_="axis"),
+        *(
+            tag("path", d=f"M{x:.1f} {line} V{line - 12 - lane * up:.0f}", class_="stem")
+            for x, up in zip(places, lanes, strict=True)
+        ),
+        *(
+            joined(
+                tag(
+                    "circle",
+                    cx=f"{x:.1f}",
+                    cy=line,
+                    r=6,
+                    class_=f"dot {moment.tone}{' hollow' if moment.hollow else ''}",
+                ),
+                _text(round(x, 1), line - 15 - lane * up, moment.label, "mark", _anchor(x)),
+            )
+            for moment, x, up in zip(moments, places, lanes, strict=True)
+        ),
+        _text(left, line + 26, ends[0], "small", "start"),
+        _text((left + right) / 2, line + 26, duration(seconds), "small"),
+        _text(right, line + 26, ends[1], "small", "end"),
+    ]
+    picture = tag(
+        "svg", *drawn, viewBox=f"0 0 1000 {line + 36:.0f}", class_="timeline", role="img", aria_label=label
+    )
+    return tag("div", picture, class_="scroll")
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 100 else "end" if x > 900 else "middle"
+
+
+def _lanes(places: Sequence[float], labels: Sequence[str]) -> list[int]:
+    """For each label the lowest lane that is free where it stands."""
+    taken: list[list[tuple[float, float]]] = []
+    lanes = []
+    for x, text in zip(places, labels, strict=True):
+        width = 8.2 * len(text) + 14
+        start = {"start": x, "middle": x - width / 2, "end": x - width}[_anchor(x)]
+        span = start, start + width
+        number = next(
+            (
+                number
+                for number, others in enumerate(taken)
+                if all(span[1] <= low or high <= span[0] for low, high in others)
+            ),
+            len(taken),
+        )
+        if number == len(taken):
+            taken.append([])
+        taken[number].append(span)
+        lanes.append(number)
+    return lanes
 
 
 # -- bars --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.audit import Finding
+from fairlead.spark.report.found import Found
 from fairlead.spark.summary import Batch
 
 __all__ = ["Facts", "Judged", "Matched", "Never", "Reason", "Received", "ReportData"]
@@ -29,6 +30,7 @@ class Facts:
     seconds: float
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     outcome: str = "finished"
+    patterns: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """A subscription, and how many notifications matched it."""
+    """A subscription, and how many notifications matched it; or a pattern, and how many composites it found.
+
+    One that ended while the run went on is known by its deliveries alone: its filter is None.
+    """
 
     id: str
     subscriber: str
-    filter: str
+    filter: str | None
     count: int
 
 
@@ -102,7 +107,9 @@ class ReportData:
 
     `histogram` and `lateness` are (lowest, highest, how many), both ends included and a highest of None
     meaning no end: matches per subscription, and microseconds behind the watermark. `subscriptions` and
-    `subscribers` are the top ones, best first; `subscribed` and `reached` count them all.
+    `subscribers` are the top ones, best first; `subscribed` and `reached` count them all. Likewise `patterns`
+    and `asked`, which is None where a pipeline has none; `found` are examples of what they found. Where deliveries
+    went to a sink that is not `read_back`, nothing is known of who got them.
     """
 
     facts: Facts
@@ -116,6 +123,10 @@ class ReportData:
     lateness: Sequence[tuple[int, int | None, int]] = ()
     findings: Sequence[Judged] = ()
     reached: int = 0
+    patterns: Sequence[Matched] = ()
+    asked: int | None = None
+    found: Sequence[Found] = ()
+    read_back: bool = True
 
     @property
     def subscribed(self) -> int:

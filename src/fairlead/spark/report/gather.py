@@ -1,7 +1,8 @@
 """A report's values from the tables of a finished run.
 
-Four jobs, one per table. What comes back is bounded by the number of intervals and of rows shown, never by the
-data: the top rows of each interval are chosen by the aggregation itself.
+One job per table: what is counted of deliveries, by subscription, by pattern and by subscriber, is counted in one
+look at them. What comes back is bounded by the number of intervals and of rows shown, never by the data: the top
+rows of each interval are chosen by the aggregation itself.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
 from fairlead.audit import Finding
+from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.spark.frames import RECORD, decode, few_rows
 from fairlead.spark.report.data import Facts, Judged, Matched, Never, Reason, Received, ReportData
+from fairlead.spark.report.found import Found
+from fairlead.spark.storage import as_path
 from fairlead.spark.summary import Batch
 
 if TYPE_CHECKING:
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["gather"]
 
 SHOWN: Final = 20
+DRAWN: Final = 3
+"""Of so many patterns a composite is shown."""
 TEXT_MAX: Final = 500
 
 MATCHES: Final = (0, *(digit * 10**power for power in range(12) for digit in (1, 2, 5)))
@@ -33,6 +41,8 @@ DELAYS: Final = tuple(
 )
 """Where the intervals of lateness begin, in microseconds."""
 
+WATERMARKS: Final = pa.schema([("batch", pa.int32()), ("watermark", pa.int64())])
+
 # Two rejections are of one sort where they differ only in what they quote and in numbers.
 _PARTICULAR: Final = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[0-9][0-9.,]*"""
 
@@ -41,8 +51,9 @@ def gather(
     facts: Facts,
     batches: Sequence[Batch],
     *,
-    deliveries: DataFrame,
+    deliveries: DataFrame | None,
     subscriptions: DataFrame,
+    patterns: DataFrame | None = None,
     rejected: DataFrame | None = None,
     late: DataFrame | None = None,
     findings: Iterable[Finding | Judged | Mapping[str, Any]] = (),
@@ -50,66 +61,122 @@ def gather(
 ) -> ReportData:
     """What a run did, from its output.
 
-    `late` has `event_time` and either `watermark`, the one that it came behind, or `batch`, the number of its
+    `deliveries` is None where they cannot be read back. `subscriptions` has `id`, `subscriber` and `filter`, and
+    so have `patterns`, with their texts. `late` has
+    `event_time` and either `watermark`, the one that it came behind, or `batch`, the number of its
     batch: then it came behind the watermark of the batch before. Of an audit that counts more violations than
     it shows, pass `Judged.of(finding, violations=…)`.
     """
-    histogram, top, never = _matches(deliveries, subscriptions)
-    reached, subscribers = _subscribers(deliveries)
+    counted = {} if deliveries is None else _counted(deliveries, subscriptions, patterns)
+    best = [
+        each
+        for interval in sorted(counted, reverse=True)
+        if interval >= 0
+        for each in counted[interval].first
+    ]
+    never, received, asked = (counted.get(each, NOTHING) for each in (0, SUBSCRIBERS, PATTERNS))
     return ReportData(
         facts=facts,
         batches=tuple(batches),
         stages=dict(stages or {}),
         reasons=() if rejected is None else _reasons(rejected),
-        subscriptions=top,
-        never=never,
-        histogram=histogram,
-        subscribers=subscribers,
+        subscriptions=tuple(each for each in best if each.count)[:SHOWN],
+        never=Never(never.size, never.first),
+        histogram=_filled(
+            {interval: each.size for interval, each in counted.items() if interval >= 0}, MATCHES
+        ),
+        subscribers=tuple(Received(each.id, each.count) for each in received.first),
         lateness=() if late is None else _lateness(late, batches),
         findings=tuple(each if isinstance(each, Judged) else Judged.of(each) for each in findings),
-        reached=reached,
+        reached=received.size,
+        patterns=asked.first,
+        asked=None if patterns is None else asked.size if deliveries is not None else patterns.count(),
+        found=() if patterns is None or deliveries is None else _found(deliveries, patterns),
+        read_back=deliveries is not None,
     )
 
 
-def _matches(
-    deliveries: DataFrame, subscriptions: DataFrame
-) -> tuple[tuple[tuple[int, int | None, int], ...], tuple[Matched, ...], Never]:
+def _named(id: Column) -> Column:
+    return F.struct(F.lit(True).alias("is_asked"), id.alias("name"))
+
+
+class _Alike(NamedTuple):
+    """What is counted in one interval: how many there are, and the first of them, best first."""
+
+    size: int
+    first: tuple[Matched, ...]
+
+
+NOTHING: Final = _Alike(0, ())
+PATTERNS, SUBSCRIBERS = -2, -1
+"""What has intervals of its own: all patterns, and all subscribers."""
+
+
+def _counted(
+    deliveries: DataFrame, subscriptions: DataFrame, patterns: DataFrame | None
+) -> dict[int, _Alike]:
+    """Subscriptions by the interval of their number of matches; and all patterns, and all subscribers."""
+    columns = ("id", "subscriber", "filter")
+    asked = subscriptions.select(*columns, F.lit(False).alias("is_pattern"))
+    if patterns is not None:
+        asked = asked.unionByName(patterns.select(*columns, F.lit(True).alias("is_pattern")))
     # An id may stand for several periods of validity: it is one subscription all the same.
-    subscribed = subscriptions.groupBy("id").agg(
-        F.min(F.coalesce("subscriber", "id")).alias("subscriber"), F.min("filter").alias("filter")
+    known = asked.groupBy(F.lit(True).alias("is_asked"), F.col("id").alias("name")).agg(
+        F.min(F.coalesce("subscriber", "id")).alias("subscriber"),
+        F.min("filter").alias("filter"),
+        F.max("is_pattern").alias("is_pattern"),
     )
+    whose = F.struct(F.lit(False).alias("is_asked"), F.col("subscriber").alias("name"))
+    of = F.explode(F.concat(F.array(whose), F.transform("subscriptions", _named))).alias("of")
     counted = (
-        deliveries.select(F.explode("subscriptions").alias("id")).groupBy("id").agg(F.count("*").alias("n"))
+        deliveries.select("subscriber", of)
+        .groupBy("of.is_asked", "of.name")
+        .agg(F.count("*").alias("n"), F.min("subscriber").alias("told"))
     )
     n = F.coalesce("n", F.lit(0))
-    shown = F.struct("id", "subscriber", F.substring("filter", 1, TEXT_MAX).alias("filter"), n.alias("count"))
+    shown = F.struct(
+        "name",
+        F.coalesce("subscriber", "told").alias("subscriber"),
+        F.substring("filter", 1, TEXT_MAX).alias("filter"),
+        n.alias("count"),
+    )
+    # Those that ended have no row among the known ones, and those that nothing matched none among the counted.
+    interval = (
+        F.when(~F.col("is_asked"), SUBSCRIBERS).when(F.col("is_pattern"), PATTERNS).otherwise(_magnitude(n))
+    )
     found = (
-        subscribed.join(counted, "id", "left")
-        .groupBy(_magnitude(n).alias("interval"))
-        .agg(F.count("*").alias("size"), F.min_by(shown, F.struct(-n, "id"), SHOWN).alias("first"))
+        known.join(counted, ["is_asked", "name"], "full")
+        .groupBy(interval.alias("interval"))
+        .agg(F.count("*").alias("size"), F.min_by(shown, F.struct(-n, "name"), SHOWN).alias("first"))
         .collect()
     )
-    rows = {row.interval: row for row in found}
-    best = [
-        Matched(each.id, each.subscriber, each.filter, each["count"])
-        for interval in sorted(rows, reverse=True)
-        for each in rows[interval].first
-    ]
-    none = rows.get(0)
-    return (
-        _filled({interval: row.size for interval, row in rows.items()}, MATCHES),
-        tuple(each for each in best if each.count)[:SHOWN],
-        Never(none.size, tuple(each for each in best if not each.count)) if none else Never(),
+    return {
+        row.interval: _Alike(
+            row.size,
+            tuple(Matched(each.name, each.subscriber, each.filter, each["count"]) for each in row.first),
+        )
+        for row in found
+    }
+
+
+def _found(deliveries: DataFrame, patterns: DataFrame) -> tuple[Found, ...]:
+    """The first composite of each of the first patterns, where deliveries have their content."""
+    if RECORD not in deliveries.columns:
+        return ()
+    told = F.struct("time", "id", RECORD)
+    found = (
+        deliveries.where(F.col("producer") == PRODUCER)
+        .select(F.explode("subscriptions").alias("asked"), told.alias("told"))
+        .join(F.broadcast(patterns.select(F.col("id").alias("asked"))), "asked", "left_semi")
+        .groupBy("asked")
+        .agg(F.min("told").alias("first"))
+        .orderBy("asked")
+        .limit(DRAWN)
+        .collect()
     )
-
-
-def _subscribers(deliveries: DataFrame) -> tuple[int, tuple[Received, ...]]:
-    counted = deliveries.groupBy("subscriber").agg(F.count("*").alias("n"))
-    [row] = counted.agg(
-        F.count("*").alias("reached"),
-        F.min_by(F.struct("subscriber", "n"), F.struct(-F.col("n"), "subscriber"), SHOWN).alias("first"),
-    ).collect()
-    return row.reached, tuple(Received(each.subscriber, each.n) for each in row.first or ())
+    return tuple(
+        Found.of(decode(first.record, PRODUCER, first.id, first.time, None), asked) for asked, first in found
+    )
 
 
 def _reasons(rejected: DataFrame) -> tuple[Reason, ...]:
@@ -138,7 +205,7 @@ def _readable(raw: bytes | str | None) -> str:
 
 
 def _origin(first: Any) -> str:
-    return f"{first.file or ''}{'' if first.line is None else f', line {first.line:,}'}"
+    return f"{as_path(first.file or '')}{'' if first.line is None else f', line {first.line:,}'}"
 
 
 def _lateness(late: DataFrame, batches: Sequence[Batch]) -> tuple[tuple[int, int | None, int], ...]:
@@ -150,7 +217,7 @@ def _lateness(late: DataFrame, batches: Sequence[Batch]) -> tuple[tuple[int, int
 
 def _with_watermark(late: DataFrame, batches: Sequence[Batch]) -> DataFrame:
     before = [(batch.number + 1, batch.watermark) for batch in batches]
-    watermarks = late.sparkSession.createDataFrame(before, "batch int, watermark bigint")
+    watermarks = few_rows(late.sparkSession, before, WATERMARKS)
     return late.withColumn("batch", F.col("batch").cast("int")).join(F.broadcast(watermarks), "batch")
 
 

@@ -8,8 +8,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fairlead.spark.report.charts import Bar, Branch, Node, columns, flow, rows, share, steps
+from fairlead.spark.report.charts import (
+    Bar,
+    Branch,
+    Moment,
+    Node,
+    columns,
+    flow,
+    rows,
+    share,
+    steps,
+    timeline,
+)
 from fairlead.spark.report.data import Judged, Matched, ReportData
+from fairlead.spark.report.found import Constituent, Found
 from fairlead.spark.report.markup import Child, Markup, joined, shortened, tag
 from fairlead.spark.report.numbers import compact, duration, figure, instant, many, percent, rate
 from fairlead.spark.summary import Batch
@@ -33,6 +45,8 @@ MEANING: Final = {
     "causal order": "No effect came before its cause.",
     "agreement": "No two subscribers saw the same two in different orders.",
     "one order": "There is one order that nobody contradicts.",
+    "key": "Nobody's deliveries went back in the total order.",
+    "sequence": "Nobody's deliveries went back in a producer's sequence numbers.",
 }
 
 
@@ -49,6 +63,7 @@ def render(report: ReportData) -> str:
     sections = (
         _pipeline(report),
         _speed(report),
+        _patterns(report),
         _matches(report),
         _never(report),
         _subscribers(report),
@@ -102,6 +117,7 @@ def _header(report: ReportData) -> Markup:
             *_facts(
                 ("Input" if len(facts.inputs) == 1 else "Inputs", _listed(facts.inputs)),
                 ("Subscriptions", facts.subscriptions),
+                ("Patterns", facts.patterns),
                 ("Output", facts.output),
                 class_="path",
             ),
@@ -145,7 +161,7 @@ def _figures(report: ReportData) -> Markup:
         ),
         (
             "matched",
-            compact(report.subscribed - report.never.count),
+            compact(report.subscribed - report.never.count) if report.read_back else "–",
             f"of {report.subscribed:,} subscriptions" if report.subscribed else "none known",
             "",
         ),
@@ -227,14 +243,21 @@ def _pipeline(report: ReportData) -> Markup:
                 Branch(report.held, "still held", "mild"),
             ),
         ),
+        *_detecting(report, took("detect")),
         Node(
             "match",
             f"{compact(report.subscribed)} subscriptions" if report.subscribed else "subscriptions",
             took("match"),
-            figure(report.total("released")),
+            figure(report.total("released") + report.total("composites")),
             "in order",
         ),
-        Node("deliver", many(report.reached, "subscriber"), took("deliver"), figure(deliveries), "matches"),
+        Node(
+            "deliver",
+            many(report.reached, "subscriber") if report.read_back else "to another sink",
+            took("deliver"),
+            figure(deliveries),
+            "matches",
+        ),
         Node(
             "audit",
             verdict or "not run",
@@ -247,6 +270,15 @@ def _pipeline(report: ReportData) -> Markup:
     return _section(
         "The pipeline", None, flow(nodes, "The stages of the run, with the rows that went between them")
     )
+
+
+def _detecting(report: ReportData, took: str) -> Sequence[Node]:
+    """The stage that finds patterns, where there are any."""
+    if report.asked is None:
+        return ()
+    released, composites = report.total("released"), report.total("composites")
+    branch = Branch(composites, "composites join", "join")
+    return (Node("detect", many(report.asked, "pattern"), took, figure(released), "in order", (branch,)),)
 
 
 def _speed(report: ReportData) -> Markup:
@@ -295,7 +327,100 @@ def _part(seconds: float, whole: float) -> str:
     return f"{100 * seconds / whole:.0f} %" if whole > 0 else "—"
 
 
+# -- patterns ----------------------------------------------------------------------------------------------
+
+STEPS: Final = ("one", "two", "good", "warn", "bad")
+"""The colours of steps, in turn."""
+CONSTITUENTS_MAX: Final = 24
+"""Of more constituents than these the first and the last are drawn and listed."""
+
+
+def _patterns(report: ReportData) -> Markup:
+    title = "Patterns"
+    if report.asked is None:
+        return Markup()
+    if not report.asked:
+        return _section(title, None, _empty("No pattern was asked for."))
+    composites, shown = report.total("composites"), len(report.patterns)
+    texts = {each.id: each.filter or "" for each in report.patterns}
+    top = max(each.count for each in report.patterns)
+    return _section(
+        title,
+        joined(
+            tag("b", many(composites, "composite event")),
+            f" found by {many(report.asked, 'pattern')}: what several notifications mean together.",
+            f" Here are the {shown} that found most." if shown < report.asked else "",
+        ),
+        _table(
+            ("Composites|num|", "Pattern|", "Subscriber|", "What it looks for|wide"),
+            (
+                (
+                    _bar(each.count, top, "two"),
+                    tag("td", shortened(each.id, 60)),
+                    tag("td", shortened(each.subscriber, 60)),
+                    tag("td", tag("code", each.filter), class_="wide"),
+                )
+                for each in report.patterns
+            ),
+            class_="stacked",
+        ),
+        *(_composite(each, texts.get(each.pattern, "")) for each in report.found),
+    )
+
+
+def _composite(found: Found, text: str) -> Markup:
+    """One composite: its constituents on a line, then each with what it says."""
+    told = found.constituents
+    if len(told) > CONSTITUENTS_MAX:
+        told = (*told[: CONSTITUENTS_MAX // 2], *told[-CONSTITUENTS_MAX // 2 :])
+    tones = {
+        step: STEPS[at % len(STEPS)] for at, step in enumerate(dict.fromkeys(each.step for each in told))
+    }
+    moments = [Moment((each.time - found.start) / 1e6, each.step, tones[each.step]) for each in told]
+    seconds = (found.end - found.start) / 1e6
+    if found.waited:
+        moments.append(Moment(seconds, "time is over", "idle", hollow=True))
+    whole = len(found.constituents)
+    return joined(
+        tag("h3", f"One {found.type}: {many(whole, 'event')} in {duration(seconds)}"),
+        tag("p", tag("code", text), class_="note") if text else None,
+        tag(
+            "figure",
+            timeline(
+                moments,
+                seconds,
+                (instant(found.start), instant(found.end)),
+                f"The constituents of a composite event of {found.pattern}, over {duration(seconds)}",
+            ),
+            tag("p", f"{whole - len(told):,} in the middle are left out.", class_="note")
+            if len(told) < whole
+            else None,
+            tag("ol", *(_constituent(each, tones[each.step]) for each in told), class_="constituents"),
+            class_="composite",
+        ),
+    )
+
+
+def _constituent(each: Constituent, tone: str) -> Markup:
+    return tag(
+        "li",
+        tag("span", instant(each.time)[-8:], class_="time"),
+        tag("span", tag("i", class_=f"key {tone}"), each.step, class_="step"),
+        tag("span", joined(tag("b", each.type), " ", each.about), class_="what"),
+        tag("span", each.name, class_="quiet"),
+    )
+
+
+# -- subscriptions -----------------------------------------------------------------------------------------
+
+
 def _matches(report: ReportData) -> Markup:
+    if not report.read_back:
+        return _section(
+            "Matches per subscription",
+            None,
+            _empty("Deliveries went to a sink that is not read back, so nothing is known of who got what."),
+        )
     if not report.subscribed:
         return _section("Matches per subscription", None, _empty("There were no subscriptions."))
     bars = [
@@ -338,12 +463,18 @@ def _subscriptions(matched: Sequence[Matched], *, counted: bool = True) -> Marku
                 *((_bar(each.count, top),) if counted else ()),
                 tag("td", shortened(each.id, 60)),
                 tag("td", shortened(each.subscriber, 60)),
-                tag("td", tag("code", each.filter), class_="wide"),
+                tag("td", _filter(each), class_="wide"),
             )
             for each in matched
         ),
         class_="stacked",
     )
+
+
+def _filter(matched: Matched) -> Markup:
+    if matched.filter is None:
+        return tag("span", "ended while the run went on", class_="quiet")
+    return tag("code", matched.filter)
 
 
 def _never(report: ReportData) -> Markup:
@@ -375,6 +506,8 @@ def _never(report: ReportData) -> Markup:
 
 
 def _subscribers(report: ReportData) -> Markup:
+    if not report.read_back:
+        return Markup()
     if not report.subscribers:
         return _section("Deliveries per subscriber", None, _empty("Nobody was sent anything."))
     deliveries = report.total("deliveries")
@@ -523,20 +656,21 @@ def _batches(report: ReportData) -> Markup:
             "Late|num",
             "Released|num",
             "Held|num",
+            *(() if report.asked is None else ("Composites|num",)),
             "Deliveries|num",
             "Watermark (UTC)|",
             "Took|num",
         ),
-        (_batch(batch) for batch in shown),
+        (_batch(batch, detecting=report.asked is not None) for batch in shown),
     )
     if len(report.batches) > BATCHES_OPEN:
         table = tag("details", tag("summary", f"All {len(report.batches):,} batches"), table)
     return _section("Batches", None, table)
 
 
-def _batch(batch: Batch | None) -> tuple[Markup, ...]:
+def _batch(batch: Batch | None, *, detecting: bool) -> tuple[Markup, ...]:
     if batch is None:
-        return (tag("td", "…", colspan=10, class_="quiet"),)
+        return (tag("td", "…", colspan=10 + detecting, class_="quiet"),)
     return (
         tag("td", f"{batch.number}", class_="num quiet"),
         *(
@@ -548,6 +682,7 @@ def _batch(batch: Batch | None) -> tuple[Markup, ...]:
                 batch.late,
                 batch.released,
                 batch.held,
+                *((batch.composites,) if detecting else ()),
                 batch.deliveries,
             )
         ),
