@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import http.client
 import json
-import shutil
 import ssl
 import subprocess
 from pathlib import Path
@@ -52,7 +51,6 @@ def test_after_the_context_nothing_listens_any_more_and_the_broker_goes_on(broke
     assert broker.ask("GET", "/readyz").json["listening"] is True
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
 def test_a_secure_address_is_served_with_the_brokers_certificate(tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

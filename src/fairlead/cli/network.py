@@ -85,10 +85,10 @@ class _Told(BaseException):
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    from fairlead.network.overlay import free_ports, read_overlay
+    from fairlead.network.overlay import ports_of, read_overlay
 
     overlay = read_overlay(arguments.file)
-    ports = free_ports(overlay)
+    ports = ports_of(overlay)
     with contextlib.suppress(_Told), _told_by_signals(), _running(overlay, ports, arguments) as running:
         for name, process in running.items():
             _await_ready(name, process)

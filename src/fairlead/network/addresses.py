@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fairlead.errors import NetworkError
 
-__all__ = ["PORT", "Address", "Tls"]
+__all__ = ["HOST", "PORT", "Address", "Tls", "free_ports"]
 
+HOST: Final = "127.0.0.1"
 PORT: Final = 7400
 PLAIN, SECURE = SCHEMES = ("fairlead", "fairleads")
 """How addresses begin: without encryption, and with."""
@@ -54,3 +58,17 @@ class Tls:
     """Whose certificates are trusted; the system's authorities if none is given."""
     mutual: bool = False
     """Whether whoever connects has to show a certificate, too."""
+
+
+def free_ports(hosts: Sequence[str]) -> list[int]:
+    """A port for each host that nobody listens on now. (Held all at once, so that they are different ones.)"""
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        for host in hosts:
+            probe = held.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            try:
+                probe.bind((host, 0))
+            except OSError as error:
+                raise NetworkError(f"cannot listen at {host}: {error.strerror}") from None
+            ports.append(probe.getsockname()[1])
+        return ports

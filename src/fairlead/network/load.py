@@ -23,7 +23,7 @@ from fairlead.model import Notification
 from fairlead.model.packed import pack
 from fairlead.network import wire
 
-__all__ = ["PROTOCOLS", "Load", "Measured", "Spec", "free_port"]
+__all__ = ["PROTOCOLS", "Load", "Measured", "Spec"]
 
 TOPIC: Final = "bench"
 READ: Final = 1 << 18
@@ -384,14 +384,6 @@ def _acknowledged(spec: Spec, speaker: JetStream, sender: socket.socket) -> Meas
             stored += count
     latencies.sort()
     return Measured(stored, last - started, *_percentiles(latencies))
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on, for now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def main() -> None:

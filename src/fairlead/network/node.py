@@ -404,15 +404,18 @@ class Node:
                     else:
                         way = None
                 else:
-                    way, packed = self._admitted(session, number, packed)
+                    try:
+                        way, packed = self._admitted(session, packed)
+                    except ValueRefused as error:
+                        self.counters.refused += 1
+                        if number:
+                            session.tell(wire.Refused(number, str(error)))
+                        continue
                 if number or taken or self._pending:
                     taken.append((way, packed, number))
                 elif way is not None:
                     self.counters.published += 1
-                    for link in way.links:
-                        link.relay(NO_OFFSET, packed)
-                    for stop in way.stops:
-                        stop.target.deliver(NO_OFFSET, stop, packed)
+                    self._dispatch(NO_OFFSET, way, packed)
             elif kind == wire.CONTROL:
                 self._commit(session, taken, now)
                 self._asked(session, wire.parse_control(payload), now)
@@ -434,19 +437,12 @@ class Node:
                     taken.append((None, packed, last))
                     continue
                 last = place or last
-                parts = unpack_plain(packed)
-                if parts is not None and is_plain(parts[2]):
-                    way = self._ways(name).of(parts[2], self._plain_way, packed, name)
-                else:
-                    way = self._plain_way(packed, name)
+                way = self._way_of(packed, name)
                 if place or taken or self._pending:
                     taken.append((way, packed, place))
-                    continue
-                self.counters.received += 1
-                for link in way.links:
-                    link.relay(NO_OFFSET, packed)
-                for stop in way.stops:
-                    stop.target.deliver(NO_OFFSET, stop, packed)
+                else:
+                    self.counters.received += 1
+                    self._dispatch(NO_OFFSET, way, packed)
             elif kind == wire.CONTROL:
                 self._commit(session, taken, now)
                 self._told(session, wire.parse_control(payload), now)
@@ -538,24 +534,18 @@ class Node:
     def _end(self) -> int:
         return 0 if self.ledger is None else self.ledger.log.end
 
-    def _admitted(self, session: ClientSession, number: int, packed: bytes) -> tuple[Way | None, bytes]:
+    def _admitted(self, session: ClientSession, packed: bytes) -> tuple[Way | None, bytes]:
         """Where a publication goes that is not plain, and its bytes as they go there.
 
-        Nowhere, if it was published before, or if it is refused: then the client has been told.
+        Nowhere, if it was published before; ValueRefused says why it cannot be.
         """
-        try:
-            notification = unpack(packed)
-            admitted = self.broker.admit(session.client, notification)
-            if isinstance(admitted, str):
-                if notification.id is not None and self.broker.knows(notification):
-                    return None, packed
-                raise ValueRefused(admitted)
-            return self._way(admitted, ""), packed if admitted is notification else pack(admitted)
-        except ValueRefused as error:
-            self.counters.refused += 1
-            if number:
-                session.tell(wire.Refused(number, str(error)))
-            return None, packed
+        notification = unpack(packed)
+        admitted = self.broker.admit(session.client, notification)
+        if isinstance(admitted, str):
+            if notification.id is not None and self.broker.knows(notification):
+                return None, packed
+            raise ValueRefused(admitted)
+        return self._way(admitted, ""), packed if admitted is notification else pack(admitted)
 
     def _refuse(self, session: Session, taken: Iterable[Taken], error: FairleadError) -> None:
         """The log has no room: publishers are told, neighbours will send it again.
@@ -696,9 +686,10 @@ class Node:
     def _pump(self, outbox: Durable | Link) -> None:
         """Let an outbox that is behind read on, as far as there is room."""
         session = outbox.session
-        if self.ledger is None or session is None or (isinstance(outbox, Link) and not outbox.ready):
-            if session is not None and (not isinstance(outbox, Link) or outbox.ready):
-                outbox.live = True
+        if session is None or (isinstance(outbox, Link) and not outbox.ready):
+            return
+        if self.ledger is None:
+            outbox.live = True
             return
         while not outbox.live and outbox.has_room and not session.is_full and not session.ended:
             if outbox.looked >= self.dispatched:

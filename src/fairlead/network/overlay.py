@@ -13,9 +13,7 @@ neighbours, the one that is farther from the first broker of the file calls the 
 
 from __future__ import annotations
 
-import contextlib
 import re
-import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.configuration import Format, Key, Reading, Wrong, all_of, count, expected, flag, read_toml, text
 from fairlead.errors import NetworkError
+from fairlead.network.addresses import free_ports
 from fairlead.network.settings import (
     BROKER_FILE,
     COMMON,
@@ -34,7 +33,7 @@ from fairlead.network.settings import (
 )
 from fairlead.overlay import Topology
 
-__all__ = ["OVERLAY_FILE", "Overlay", "free_ports", "overlay_from", "read_overlay"]
+__all__ = ["OVERLAY_FILE", "Overlay", "overlay_from", "ports_of", "read_overlay"]
 
 Link: TypeAlias = tuple[str, str]
 
@@ -99,20 +98,11 @@ class Overlay:
         )
 
 
-def free_ports(overlay: Overlay) -> dict[str, int]:
-    """A free port for each broker that has none. (Held all at once, so that they are different ones.)"""
-    with contextlib.ExitStack() as held:
-        ports = {}
-        for broker in overlay.brokers:
-            if not broker.listen.port:
-                family = socket.AF_INET6 if ":" in broker.listen.host else socket.AF_INET
-                probe = held.enter_context(socket.socket(family))
-                try:
-                    probe.bind((broker.listen.host, 0))
-                except OSError as error:
-                    raise NetworkError(f"cannot listen at {broker.listen.host}: {error.strerror}") from None
-                ports[broker.name] = probe.getsockname()[1]
-        return ports
+def ports_of(overlay: Overlay) -> dict[str, int]:
+    """A free port for each broker that has none."""
+    without = [broker for broker in overlay.brokers if not broker.listen.port]
+    ports = free_ports([broker.listen.host for broker in without])
+    return {broker.name: port for broker, port in zip(without, ports, strict=True)}
 
 
 # -- the file --------------------------------------------------------------------------------------------------

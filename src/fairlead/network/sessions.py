@@ -6,6 +6,7 @@ session while it is connected, and an outbox always.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -72,7 +73,7 @@ class Counters:
 # -- sessions ------------------------------------------------------------------------------------------------
 
 
-class Session:
+class Session(ABC):
     """One connection that has introduced itself."""
 
     def __init__(self, node: Node, peer: Peer, name: str) -> None:
@@ -114,9 +115,9 @@ class Session:
         """Send a message with the next flush."""
         self.send(wire.control(message))
 
+    @abstractmethod
     def stored(self) -> None:
         """All up to `numbered` is safe."""
-        raise NotImplementedError
 
     def end(self, reason: str) -> None:
         """Say goodbye."""

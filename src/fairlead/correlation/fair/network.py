@@ -20,6 +20,7 @@ and is swept away before a memory grows to twice what it held when it was last s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -322,7 +323,7 @@ class _Place:
         return True
 
 
-class Component:
+class Component(ABC):
     """The matches of one component, as its events arrive. The whole state is what is held, in order."""
 
     def __init__(self, layout: Layout, choice: Choice) -> None:
@@ -354,9 +355,9 @@ class Component:
         return tuple(notification for _, _, notification in events)
 
     @property
+    @abstractmethod
     def partial_matches(self) -> int:
         """How many partial matches of several events are in memory, dead ones that await sweeping included."""
-        raise NotImplementedError
 
     def take(self, notification: Notification, places: Sequence[int]) -> tuple[Notification, ...] | None:
         """The match that a notification completes, if it does; `places` are those whose filters it matches."""
@@ -372,9 +373,9 @@ class Component:
         self._number += 1
         return self._taken((self._number, keys, notification), type, fitting)
 
+    @abstractmethod
     def _taken(self, event: Event, type: int, fitting: list[_Place]) -> tuple[Notification, ...] | None:
         """The match that an event completes in one of these places; without one, it is held."""
-        raise NotImplementedError
 
     def _discard(self, match: Partial) -> None:
         """Discard what a match has taken, and all of the same types that came before (prefix and infix)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 from random import Random
@@ -13,18 +12,11 @@ from random import Random
 from fairlead.log import Disk, Places
 from fairlead.log.format import offsets_in
 from fairlead.log.segment import Segment
+from fairlead.network.addresses import HOST, free_ports
 
-__all__ = ["BrokerProcess", "free_port", "truncate_unsynced"]
+__all__ = ["BrokerProcess", "truncate_unsynced"]
 
 START_S = 60.0
-
-
-def free_port() -> int:
-    """A port that nobody listens on, now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def truncate_unsynced(directory: Path, rng: Random) -> int:
@@ -50,7 +42,7 @@ class BrokerProcess:
     def __init__(self, name: str, directory: Path, links: list[str]) -> None:
         self.name, self.links = name, links
         self.data = directory / name
-        self.port = free_port()
+        [self.port] = free_ports([HOST])
         self.starts = 0
         self._log = (directory / f"{name}.err").open("ab")
         self._process: asyncio.subprocess.Process | None = None
