@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "bus": KERNEL,
     "network": KERNEL,
     "simulation": KERNEL,
-    "spark": KERNEL | {"network.client", "simulation"},
+    "spark": KERNEL | {"network.addresses", "network.client", "network.sync", "simulation"},
     "testing": KERNEL | RUNTIMES,
     "fairlead": KERNEL | RUNTIMES,
     "bench": KERNEL | RUNTIMES,
@@ -48,7 +48,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 HOMES: dict[str, frozenset[str]] = {
     "pyspark": frozenset({"spark"}),
     **dict.fromkeys(
-        ("asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"), frozenset({"console", "network"})
+        ("asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"),
+        frozenset({"console", "network", "testing"}),
     ),
     **dict.fromkeys(("starlette", "uvicorn"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),

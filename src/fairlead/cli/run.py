@@ -285,6 +285,8 @@ def show_summary(summary: Summary, config: Config) -> None:
     if summary.patterns or summary.composites:
         found = _counted(summary.patterns, "pattern", "patterns")
         rows.append(("composites", f"{summary.composites:,} found by {found}"))
+    if config.publish is not None:
+        rows.append(("published", f"{summary.published:,} at {config.publish.url}"))
     if summary.rejected:
         rows.append(("rejected", f"{summary.rejected:,}: {_top(summary.reasons)}"))
     for name, count in (("duplicates", summary.duplicates), ("late", summary.late)):

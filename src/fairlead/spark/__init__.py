@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairlead.spark.ordering import order
     from fairlead.spark.output import Output
     from fairlead.spark.patterns import Patterns
+    from fairlead.spark.publishing import publish
     from fairlead.spark.running import Pipeline
     from fairlead.spark.sessions import session
     from fairlead.spark.subscriptions import Subscriptions
@@ -47,6 +48,7 @@ __all__ = [
     "notifications",
     "order",
     "pairs",
+    "publish",
     "rejected",
     "session",
 ]
@@ -62,6 +64,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.spark.ordering": ("order",),
     "fairlead.spark.output": ("Output",),
     "fairlead.spark.patterns": ("Patterns",),
+    "fairlead.spark.publishing": ("publish",),
     "fairlead.spark.running": ("Pipeline",),
     "fairlead.spark.sessions": ("session",),
     "fairlead.spark.subscriptions": ("Subscriptions",),

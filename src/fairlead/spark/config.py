@@ -19,7 +19,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from fairlead.configuration import (
     Format,
@@ -37,8 +37,11 @@ from fairlead.configuration import (
     text,
     texts,
 )
-from fairlead.errors import PipelineError, ValueRefused
+from fairlead.errors import NetworkError, PipelineError, ValueRefused
 from fairlead.ingest.records import STANDARD, Fields
+
+if TYPE_CHECKING:
+    from fairlead.network.addresses import Tls
 
 __all__ = [
     "KEYS",
@@ -48,6 +51,7 @@ __all__ = [
     "Deliveries",
     "Events",
     "Order",
+    "Publish",
     "SparkSettings",
     "Stream",
     "SubscriptionsSource",
@@ -66,6 +70,8 @@ UNTYPED: Final = frozenset({"json", "csv", "xml", "text", "kafka"})
 SUBSCRIPTION_FILES: Final = ("json", "csv", "parquet")
 SINKS: Final = ("parquet", "json", "table", "callback")
 """Where deliveries can go; anything else is a sink of Spark's."""
+PUBLISHED: Final = ("deliveries", "composites")
+"""What can be published into the network."""
 ENDINGS: Final = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),
@@ -142,6 +148,25 @@ class Deliveries:
 
 
 @dataclass(frozen=True, slots=True)
+class Publish:
+    """At which broker what becomes of notifications, and which of it."""
+
+    url: str
+    what: tuple[str, ...] = PUBLISHED
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    @property
+    def tls(self) -> Tls | None:
+        """With which certificates the broker is spoken to; None where nothing is said of them."""
+        from fairlead.network.addresses import Tls
+
+        given = (self.certificate, self.key, self.authority)
+        return Tls(*given) if any(given) else None
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """Whether a trace is recorded, and by what it is judged."""
 
@@ -181,6 +206,7 @@ class Config:
     extensions: tuple[str, ...] = ()
     order: Order = Order()
     deliveries: Deliveries = Deliveries()
+    publish: Publish | None = None
     audit: Audit = Audit()
     stream: Stream = Stream()
     spark: SparkSettings = SparkSettings()
@@ -218,6 +244,7 @@ class Config:
             extensions=top["extensions"],
             order=Order(order["lateness"], mode == "batch" if order["final"] is None else order["final"]),
             deliveries=Deliveries(**reading.table("deliveries", given.get("deliveries", {}))),
+            publish=reading.publish(given),
             audit=Audit(
                 bool(audit["specifications"]) if audit["trace"] is None else audit["trace"],
                 audit["specifications"],
@@ -268,8 +295,8 @@ class Config:
         Of the schema its content counts. Where it runs, how it is cut into batches, and passwords do not.
         """
         result = self.to_json(secrets=False)
-        for free in ("name", "output", "spark", "stream", "rejected", "report"):
-            del result[free]
+        for free in ("name", "output", "spark", "stream", "rejected", "report", "publish"):
+            result.pop(free, None)
         del result["order"]["final"]  # what is committed is the same, whether or not more is to come
         result["audit"] = {"trace": self.audit.trace}
         if self.schema is not None:
@@ -293,6 +320,7 @@ class Config:
             "patterns": None if self.patterns is None else asdict(self.patterns),
             "order": {"lateness": format_duration(self.order.lateness_us), "final": self.order.final},
             "deliveries": asdict(self.deliveries),
+            "publish": None if self.publish is None else asdict(self.publish),
             "audit": {"trace": self.audit.trace, "specifications": list(self.audit.specifications)},
             "stream": {
                 "trigger": None
@@ -315,6 +343,16 @@ class Config:
 
 
 # -- reading one value -------------------------------------------------------------------------------------
+
+
+def _broker(given: Any) -> str:
+    """The address of a broker, spelled out."""
+    from fairlead.network.addresses import Address
+
+    try:
+        return str(Address.parse(text(given)))
+    except NetworkError as error:
+        raise Wrong(str(error).replace("\n  hint: ", "; ")) from None
 
 
 def _format(*ours: str) -> Callable[[Any], str]:
@@ -505,6 +543,18 @@ KEYS: Final[Format] = {
             _settings, "options of Spark's writer, for `table` and sinks of Spark's", {}, shown="none"
         ),
     },
+    "publish": {
+        "url": Key(_broker, "the broker, such as `fairlead://host:7400`", required=True),
+        "what": Key(
+            some_of(*PUBLISHED),
+            "`deliveries`, and `composites`, which is what patterns with a name have found",
+            PUBLISHED,
+            shown="both",
+        ),
+        "authority": Key(text, "TLS: the file with the certificates that are trusted", shown="the system's"),
+        "certificate": Key(text, "TLS: the certificate that the workers show"),
+        "key": Key(text, "TLS: its key"),
+    },
     "audit": {
         "trace": Key(
             flag,
@@ -580,6 +630,18 @@ RULES: Final = (
         "[deliveries] options",
         lambda c: c.deliveries.format in ("parquet", "json", "callback") and bool(c.deliveries.options),
         'they go with format = "table" and with sinks of Spark\'s',
+    ),
+    _Rule(
+        ("publish",),
+        "[publish] what",
+        lambda c: c.publish is not None and not c.publish.what,
+        f"name something: {' or '.join(PUBLISHED)}",
+    ),
+    _Rule(
+        ("publish",),
+        "[publish] certificate",
+        lambda c: c.publish is not None and (c.publish.certificate is None) != (c.publish.key is None),
+        "a certificate is shown with its key: name both",
     ),
     _Rule(
         ("", "subscriptions"),
@@ -729,6 +791,14 @@ class _Reading(Reading):
         if "patterns" not in given:
             return None
         return self.source(self.table("patterns", given["patterns"]))
+
+    def publish(self, given: Mapping[str, Any]) -> Publish | None:
+        """Where to publish: a pipeline need not."""
+        if "publish" not in given:
+            return None
+        values = self.table("publish", given["publish"])
+        files = {name: self.resolved(values[name]) for name in ("authority", "certificate", "key")}
+        return Publish(**{**values, **files})
 
     def source(self, values: Mapping[str, Any]) -> SubscriptionsSource:
         """Where subscriptions or patterns are."""

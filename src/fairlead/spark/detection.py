@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from fairlead.filters import Schema
     from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 
-__all__ = ["Detected", "Detecting", "Level", "Placer", "Router", "detect", "detected"]
+__all__ = ["Detected", "Detecting", "Level", "Placer", "Router", "detect", "detected", "stream_of"]
 
 PORTION: Final = 10_000
 """About so many rows are detected at a time, of as many keys as that takes; a longer key in pieces."""
@@ -154,7 +154,7 @@ def detected(
         return Detected(())
     spark = notifications.sparkSession
     buckets = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    stream = _stream(notifications, several=len(patterns.levels) > 1)
+    stream = stream_of(notifications, several=len(patterns.levels) > 1)
     found: list[DataFrame] = []
     for number in range(len(patterns.levels)):
         level = Level(patterns, number, buckets)
@@ -251,9 +251,12 @@ def _is_composite() -> Any:
     return F.col("automaton").isNull()
 
 
-def _stream(notifications: DataFrame, *, several: bool) -> DataFrame:
+def stream_of(notifications: DataFrame, *, several: bool) -> DataFrame:
     """Notifications with what composites have beside them; as records, where they are to meet these."""
     columns = set(notifications.columns)
+    if {"interval", "pattern", RECORD} <= columns:
+        times = {"start": F.col("interval.start"), "event_time": F.col("time")}
+        return notifications.withColumns(times).select(*STREAM)
     if "event_time" in columns:
         given = to_records(notifications) if several else notifications
         time = F.col("time") if "time" in columns else F.coalesce("event_time", F.lit(0))

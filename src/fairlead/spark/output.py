@@ -75,6 +75,8 @@ class Counts:
     """For how many automata and keys something is in progress after it."""
     refused: int = 0
     """How many changes of subscriptions and patterns could not be taken: they are among the rejected rows, too."""
+    published: int = 0
+    """How many notifications went into the network."""
 
     def then(self, later: Counts) -> Counts:
         """The counts of both, one after the other."""

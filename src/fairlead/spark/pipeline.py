@@ -1,6 +1,6 @@
 """The pipeline: the way of a notification on Spark, on one screen.
 
-    raw ─▶ ingest ─▶ order ─▶ detect ─▶ match ─▶ deliver ─▶ trace ─▶ audit
+    raw ─▶ ingest ─▶ order ─▶ detect ─▶ match ─▶ deliver ─▶ publish ─▶ trace ─▶ audit
              │         │        └─▶ in progress, until the next batch
          rejected      ├─▶ late
                        └─▶ held until the next batch
@@ -26,6 +26,7 @@ from fairlead.spark.ingestion import notifications
 from fairlead.spark.matching import match
 from fairlead.spark.ordering import order
 from fairlead.spark.output import Manifest, Output
+from fairlead.spark.publishing import without_own
 from fairlead.spark.work import Work, schema_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def ingested(spark: SparkSession, config: Config, *, stream: bool = False) -> Da
     for events in config.events:
         input = input_of(events, config)
         raw = sources.read_stream(spark, input) if stream else sources.read(spark, input)
-        rows.append(sources.ingest_input(raw, input, schema))
+        read = sources.ingest_input(raw, input, schema)
+        rows.append(read if config.publish is None else without_own(read, config.publish.what))
     if len(rows) == 1 and config.patterns is None:  # composites are records, and what they join has to be
         return rows[0]
     return reduce(lambda one, other: one.unionByName(other), map(to_records, rows))
@@ -78,7 +80,9 @@ class Step:
             matches = match(released, subscriptions, payload=sink.payload)
             if work.has("composites"):
                 matches = found.joining(matches, subscriptions, payload=sink.payload)
-            deliveries = work.deliver(deliver(matches, sink.buckets))
+            told = deliver(matches, sink.buckets)
+            deliveries = work.deliver(told)
+            work.publish(told, found)
 
             work.write(
                 lambda: work.write_rejected(rows, seen),

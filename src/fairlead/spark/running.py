@@ -38,6 +38,7 @@ from fairlead.spark.ordering import watermark_of
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.patterns import Patterns
 from fairlead.spark.pipeline import Step, ingested, input_of
+from fairlead.spark.publishing import check_broker
 from fairlead.spark.report import Facts, Judged, ReportData, gather, render
 from fairlead.spark.sessions import is_remote, session
 from fairlead.spark.subscriptions import Subscriptions
@@ -128,6 +129,7 @@ class Pipeline:
         place = f"{config.output}/deliveries" if sink.format in FILES else sink.options.get("path")
         target = sink.table or sink.callback or place or "where its options say"
         judged = ", ".join(config.audit.specifications) or "nothing"
+        published = "" if config.publish is None else " and ".join(config.publish.what)
         return [
             f"pipeline    {config.name}, {config.mode}",
             *inputs,
@@ -137,6 +139,7 @@ class Pipeline:
             + (", watched for changes" if config.subscriptions.watch else ""),
             f"deliver     {sink.format} to {target}, {sink.buckets} buckets"
             + (", with the content" if sink.payload else ""),
+            *([] if config.publish is None else [f"publish     {published} at {config.publish.url}"]),
             f"audit       {judged}; {'with' if config.audit.trace else 'without'} a trace",
             f"output      {config.output}: {standing}",
         ]
@@ -159,6 +162,9 @@ class Pipeline:
             callback_named(sink.callback)
         elif sink.format not in (*FILES, "table"):
             check_format(self.spark, sink.format)
+        # Over Connect it is others who publish, and these may see another network.
+        if (to := self.config.publish) is not None and self.config.spark.remote is None:
+            check_broker(to.url, to.tls)
 
     def _check_asked(self) -> None:
         """Read what is asked for before a stream begins: its first batch may be long in coming.
@@ -303,6 +309,7 @@ class Pipeline:
             held=in_all.held,
             rejected_before=in_all.rejected + in_all.refused - counts.rejected - counts.refused,
             ended=bool(manifests) and self._is_finished(manifests[-1]),
+            published=counts.published,
         )
 
     def _judged(self, manifests: Sequence[Manifest], *, finished: bool) -> Sequence[Judged]:

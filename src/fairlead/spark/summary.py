@@ -58,6 +58,8 @@ class Summary:
     """How many rows earlier runs on the same output have rejected."""
     ended: bool = False
     """Whether that was the end: what comes later belongs to another output."""
+    published: int = 0
+    """How many notifications went into the network."""
 
     @property
     def rows_per_s(self) -> float:
@@ -82,6 +84,7 @@ class Summary:
             "subscriptions": self.subscriptions,
             "composites": self.composites,
             "patterns": self.patterns,
+            "published": self.published,
             "verdicts": dict(self.verdicts),
             "seconds": round(self.seconds, 3),
             "rows_per_s": round(self.rows_per_s, 1),

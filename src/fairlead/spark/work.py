@@ -36,6 +36,7 @@ from fairlead.spark.matching import evened
 from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
 from fairlead.spark.patterns import PATTERN, Asked, ChangedPatterns, Patterns
+from fairlead.spark.publishing import publish
 from fairlead.spark.storage import Directory, as_path
 from fairlead.spark.subscriptions import (
     SUBSCRIPTION,
@@ -346,6 +347,8 @@ class Work:
     def deliver(self, deliveries: DataFrame) -> DataFrame:
         """Write deliveries to where the pipeline says; gives them as they were written."""
         sink = self.config.deliveries
+        if self._publishes("deliveries"):
+            deliveries = self.kept(deliveries)
         if sink.table is not None:
             self._claim(sink.table)
         elif not (self.has("released") or self.has("composites")):
@@ -374,6 +377,21 @@ class Work:
             elif self.has("deliveries"):
                 write_files(written, sink.format, self._attempt.channel("deliveries"))
         return written.select(*DELIVERY)
+
+    def publish(self, deliveries: DataFrame, found: Detected) -> None:
+        """Publish into the network what the pipeline says; it comes before the commit, and again if that fails."""
+        if (to := self.config.publish) is None:
+            return
+        self._clock.turn("publish")
+        frames = []
+        if self._publishes("composites") and self.has("composites"):
+            frames.append(found.composites.where("is_public"))
+        if self._publishes("deliveries") and self.has("deliveries"):
+            frames.append(deliveries)
+        self._rows["published"] = sum(publish(each, to.url, to.tls) for each in frames)
+
+    def _publishes(self, what: str) -> bool:
+        return self.config.publish is not None and what in self.config.publish.what
 
     def _claim(self, table: str) -> None:
         """A table with rows before the first batch is somebody else's; one that has had ours is still there."""
@@ -526,6 +544,7 @@ class Work:
                 deliveries=rows["deliveries"],
                 composites=rows["composites"],
                 in_progress=rows[PROGRESS],
+                published=rows["published"],
             ),
             watermark=self.watermark,
             newest=self.newest,

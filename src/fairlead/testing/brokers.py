@@ -1,0 +1,60 @@
+"""Brokers for tests that have no event loop of their own: on one loop, in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from fairlead.network.addresses import Address
+from fairlead.network.server import Server
+from fairlead.network.settings import BrokerSettings
+
+__all__ = ["PATIENCE_S", "Brokers"]
+
+PATIENCE_S: Final = 20.0
+
+
+class Brokers:
+    """Brokers at ports that are free; with a log where a directory is given for it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._running: list[Server] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, name: str = "b", path: Path | None = None, port: int = 0, **settings: Any) -> Server:
+        """A broker that listens, and logs below `path` if that is given."""
+        data = None if path is None else str(path / name)
+        server = Server(BrokerSettings(name, Address("127.0.0.1", port), data, **settings))
+        self._wait(server.start())
+        self._running.append(server)
+        return server
+
+    def stop(self, server: Server) -> None:
+        """End it, as a signal would."""
+        self._running.remove(server)
+        self._wait(server.stop())
+
+    def close(self) -> None:
+        """End them all, the last one first."""
+        for server in reversed(self._running[:]):
+            self.stop(server)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
