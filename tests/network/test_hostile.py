@@ -417,7 +417,7 @@ async def test_who_never_reads_and_blocks_holds_up_publishers_until_it_reads_or_
         _, writer = await deaf(broker, "block")
         async with connect(broker.url) as client:
             publishing = asyncio.gather(*(client.publish({"x": n, "pad": BIG}) for n in range(1_000)))
-            await until(lambda: bool(broker.node._blocking))
+            await until(lambda: bool(broker.node.blocking))
             assert most_waiting(broker) < 2_000_000
             writer.transport.abort()
             await asyncio.wait_for(publishing, 20.0)

@@ -17,9 +17,10 @@ from fairlead.audit import Verdict, audit
 from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
+from fairlead.network import wire
 from fairlead.network.chaos import SPECIFICATIONS, Accounts, Tally
 from fairlead.network.node import Node
-from fairlead.network.sessions import ClientSession, Durable, LinkSession, Session
+from fairlead.network.sessions import ClientSession, Durable, LinkSession, Peer, Session
 from fairlead.routing import STRATEGIES
 from fairlead.testing.chaos import FAULTS, Asked, Listener, Plan, Producer, World
 
@@ -77,9 +78,15 @@ def test_every_fault_happens() -> None:
 class AcknowledgesEarly(Node):
     """Acknowledges and passes on what is not safe yet."""
 
-    def _commit(self, session: Session, taken: list[Any], now: int) -> None:
-        super()._commit(session, taken, now)
-        self.synced(self._end)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        commit = self.dispatch.commit
+
+        def commit_and_go(session: Session, taken: list[Any], now: int) -> None:
+            commit(session, taken, now)
+            self.synced(self.dispatch.end)
+
+        self.dispatch.commit = commit_and_go
 
 
 class ForgetsPlaces(Node):
@@ -102,9 +109,15 @@ class ForgetsPublications(Node):
 class ForgetsWhoIsAway(Node):
     """Keeps nothing for a durable subscriber that is away."""
 
-    def _detach(self, durable: Durable) -> None:
-        super()._detach(durable)
-        durable.looked = self.dispatched
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        detach = self.durability.detach
+
+        def detach_and_forget(durable: Durable) -> None:
+            detach(durable)
+            durable.looked = self.dispatched
+
+        self.durability.detach = detach_and_forget
 
 
 class ForgetsWhatIsUnderWay(Node):
@@ -123,18 +136,24 @@ class PartsOnDisconnect(Node):
         ended = session.ended
         super().lost(session)
         if not ended and isinstance(session, LinkSession) and session.name in self.links:
-            self._forget_link(session.name, 0)
+            self.neighbourhood.forget(session.name, 0)
 
 
 class DoesNotWaitForOthers(Node):
     """Says that a subscription has taken effect before the other brokers know of it."""
 
-    def _fence(self, session: ClientSession, number: int, *, patient: bool) -> None:
-        waiting = dict(self.links)
-        self.links.clear()
-        super()._fence(session, number, patient=patient)
-        self.synced(self._end)
-        self.links.update(waiting)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        answer = self.fences.answer
+
+        def answer_at_once(session: ClientSession, number: int, *, patient: bool) -> None:
+            waiting = dict(self.links)
+            self.links.clear()
+            answer(session, number, patient=patient)
+            self.synced(self.dispatch.end)
+            self.links.update(waiting)
+
+        self.fences.answer = answer_at_once
 
 
 class TellsWhatIsNotSafe(Node):
@@ -145,10 +164,10 @@ class TellsWhatIsNotSafe(Node):
             each.safe = each.received
         return super().hello(neighbour)
 
-    def _greet_broker(self, *given: Any) -> LinkSession:
-        for each in self.state.neighbours.values():
+    def greet(self, peer: Peer, hello: wire.Hello, now: int = 0) -> Session:
+        for each in self.state.neighbours.values() if hello.role == "broker" else ():
             each.safe = each.received
-        return super()._greet_broker(*given)
+        return super().greet(peer, hello, now)
 
 
 @pytest.mark.parametrize(("make_node", "lost"), [(Node, 0), (TellsWhatIsNotSafe, 1)])
@@ -184,7 +203,7 @@ def test_a_neighbour_is_told_what_is_safe_when_it_comes_back_and_no_more(
 class NotesNoPlaces(Node):
     """Does not write down where those are who are new."""
 
-    def _place(self, name: str, first: int) -> int:
+    def place(self, name: str, first: int) -> int:
         assert self.ledger is not None
         return self.ledger.log.cursors.get(name, self.dispatched)
 
@@ -192,8 +211,10 @@ class NotesNoPlaces(Node):
 class DeliversToAll(Node):
     """Delivers to every client whatever comes."""
 
-    def _way(self, notification: Notification, source: str) -> Any:
-        return super()._way(Notification.of({"x": 7, "region": "south"}), source)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        way = self.ways.way
+        self.ways.way = lambda notification, source: way(Notification.of({"x": 7, "region": "south"}), source)
 
 
 MUTANTS: list[tuple[Callable[..., Node], str, frozenset[str]]] = [

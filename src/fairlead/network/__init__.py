@@ -8,7 +8,8 @@ readable and all brokers and links come back.
     ledger     what a broker remembers over restarts, all of it in its log
     routes     whom a notification concerns, remembered by what the filters look at
     outbox     what one destination still has to get from the log
-    node       the broker with its sessions, without sockets: bytes in, bytes out
+    sessions   connections that have introduced themselves, and the destinations behind them
+    node       the broker with its sessions, without sockets: bytes in, bytes out; its docstring has its parts
     addresses  where brokers are
     settings   what a broker is run with, and its file
     overlay    the file of a whole network

@@ -1,0 +1,552 @@
+"""All publications stand in one order, and every subscriber is notified in that order.
+
+A publication is matched under the bus's lock, at the moment at which it takes its place: when it is published, or,
+on an ordered bus, when the watermark passes it. What it completes takes its place next. Then all is handed over.
+
+    registry      who asks for what
+    receivers     where a subscriber's notifications go: a callback, or a queue
+    handing_over  that they get there, in order, by one thread at a time
+    advertising   who may publish what
+    questions     patterns and fair subscriptions, in all forms
+    handles       what users hold: subscriptions, detections, advertisements
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+
+from fairlead.bus.advertising import Advertised
+from fairlead.bus.handing_over import ErrorHook, HandingOver
+from fairlead.bus.handles import Advertisement, Detection, Subscription
+from fairlead.bus.questions import question_of
+from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
+from fairlead.bus.registry import Registry
+from fairlead.bus.statistics import COUNTED, BusStatistics
+from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
+from fairlead.errors import BusClosed, SubscriptionRefused, ValueRefused
+from fairlead.filters.filter import Filter
+from fairlead.filters.language import parse
+from fairlead.matching import Engine, engine_named
+from fairlead.model import Instant, Notification, Record
+from fairlead.model.encoding import record_hash
+from fairlead.model.order import BEGINNING, END, LatestIdentities, OrderKey
+
+if TYPE_CHECKING:
+    from fairlead.audit import Event
+    from fairlead.audit.recorder import Recorder
+    from fairlead.bus.questions import Asked
+    from fairlead.correlation import fair
+    from fairlead.correlation.standing import Answer, Standing
+    from fairlead.filters.schema import Schema
+
+__all__ = ["Bus"]
+
+log: Final = logging.getLogger(__name__)
+
+Order: TypeAlias = Literal["live", "ordered"]
+Failures: TypeAlias = list[tuple[Subscription, Exception]]
+Failed: TypeAlias = tuple[Failures, Notification]
+
+REMEMBERED: Final = 1_000_000
+"""How many identities a bus remembers unless told otherwise: a duplicate is known among that many."""
+OBJECT: Final = "object"
+COUNTED_AS: Final = {
+    Arrival.HELD: "published",
+    Arrival.LATE: "late",
+    Arrival.DUPLICATE: "duplicates",
+}
+
+
+class Bus:
+    """Publish and subscribe within one process. Thread-safe.
+
+    `order` is "live" (at once, in the order of publishing) or "ordered" (by the one total order, once the
+    newest event time is `lateness_us` microseconds ahead); `on_late` is called with what comes too late. On a live
+    bus these two are about patterns, which see what is published in the total order in either case.
+    `schema` checks what is published and is what filters are read with. `engine` names the matching engine.
+    `clock` stamps notifications that come without a time; without a clock they have none. `on_error` is
+    called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
+    recognised among the last `remembered` identities (producer, id): that bounds the memory they take.
+
+    `trace` records what happens, for `fairlead audit`: in a file with that name, complete when the bus is
+    closed, or by calling a function with every event, under locks, so that it must not use the bus. What has
+    no text form, such as a Python object, cannot be published on a bus with a file.
+    """
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        engine: str | Engine[str] = "columnar",
+        clock: Callable[[], Instant] | None = None,
+        *,
+        on_error: ErrorHook | None = None,
+        remembered: int = REMEMBERED,
+        order: Order = "live",
+        lateness_us: int = 0,
+        on_late: Callable[[Late], object] | None = None,
+        trace: str | os.PathLike[str] | Callable[[Event], object] | None = None,
+    ) -> None:
+        self._schema = schema
+        self._clock = clock
+        # Re-entrant: a filter asks embedded objects, and these may know the bus.
+        self._lock = threading.RLock()
+        self._engine: Engine[str] = engine_named(engine) if isinstance(engine, str) else engine
+        self._registry = Registry()
+        self._advertised = Advertised()
+        self._identities = LatestIdentities(remembered)
+        self._is_ordered = _is_ordered(order)
+        self._lateness_us = lateness_us
+        # On a live bus only patterns look at it: everything else does not wait.
+        self._queue = OrderedQueue(lateness_us)
+        self._on_late = on_late
+        self._validity: dict[str, Validity] = {}
+        self._standing: Standing | None = None  # while there are patterns
+        self._correlating = engine if isinstance(engine, str) else "columnar"
+        self._objects = itertools.count(1)
+        self._closed = False
+        self._counts = dict.fromkeys(COUNTED, 0)
+        self._trace = None if trace is None else _recorder(trace)  # late: it opens a file
+        self._handing_over = HandingOver(self._lock, self._counts, trace=self._trace, on_error=on_error)
+
+    # -- producers -----------------------------------------------------------------------------------------
+
+    def publish(self, event: Mapping[str, Any] | tuple[Any, ...] | Notification) -> Notification | None:
+        """Publish a notification, and return it with its identity; None where it is a duplicate.
+
+        Everybody has it when the call returns, unless the call came from a callback or another thread was
+        handing over: then they get it next.
+        """
+        notification = Notification.of(event)
+        if self._schema is not None:
+            notification = self._schema.admit(notification)
+        digest = self._digest(notification) if notification.id is None else None
+        notification = self._stamped(notification)
+        if self._trace is not None:
+            self._trace.check(notification)
+        if self._is_ordered:
+            return self._publish_ordered(notification, digest)
+        with self._lock:
+            self._check_open()
+            self._check_advertised(notification)
+            matched = self._matching(notification)
+            identified = self._identities.take(notification, digest)
+            if identified is None:
+                self._counts["duplicates"] += 1
+                return None
+            self._counts["published"] += 1
+            failures = self._enter(identified, matched)
+            if self._standing is not None and self._standing.has_patterns:
+                self._counts["late"] += self._queue.add(identified) is Arrival.LATE
+                failures += self._release()
+            late = self._queue.take_late()
+        self._conclude(failures, late)
+        return identified
+
+    def _publish_ordered(self, notification: Notification, digest: str | None) -> Notification | None:
+        if digest is not None and digest.startswith(OBJECT):
+            notification = replace(notification, id=digest)
+        with self._lock:
+            self._check_open()
+            self._check_advertised(notification)
+            arrival, identified = self._queue.take(notification)
+            self._counts[COUNTED_AS[arrival]] += 1
+            late = self._queue.take_late()
+            failures = self._release()
+        self._conclude(failures, late)
+        return None if arrival is Arrival.DUPLICATE else identified
+
+    def advance(self, to: Instant | None = None) -> None:
+        """Let time pass: nothing that happened before `to` is still to come, and what comes all the same is late.
+
+        Without `to`, up to what the bus's clock says, less the allowed lateness. That something is absent is known
+        when its time has passed; where events are rare, somebody has to say so.
+        """
+        if to is None:
+            if self._clock is None:
+                raise ValueError("to when? the bus has no clock: advance(Instant(…)), or Bus(clock=…)")
+            to = Instant(self._clock().microseconds - self._lateness_us)
+        with self._lock:
+            self._check_open()
+            self._queue.punctuate(to.microseconds)
+            failures = self._release()
+        self._conclude(failures)
+
+    def _release(self) -> list[Failed]:
+        """What the watermark has passed enters now, in the total order, and with it what patterns find there."""
+        released = self._queue.release()
+        if self._is_ordered:
+            released = [each for each in released if self._was_advertised(each[1])]
+        answers: deque[Answer] = deque()
+        failed: list[Failed] = []
+        if self._standing is not None and self._standing.has_patterns:
+            answers.extend(self._standing.advance(released, self._queue.watermark))
+            failed += self._failed_filters(self._standing)
+        if self._is_ordered:
+            for key, notification in released:
+                while answers and answers[0].key is not None and answers[0].key.time < key.time:
+                    failed += self._answer(answers.popleft())
+                failed += self._enter(notification, self._matching(notification), key)
+        for answer in answers:
+            failed += self._answer(answer)
+        return failed
+
+    def _answer(self, answer: Answer) -> list[Failed]:
+        """Those who asked get an answer and, where it is public, all whose subscriptions match it."""
+        self._counts["composites"] += 1
+        key = answer.key if self._is_ordered else None
+        if answer.is_public:
+            return self._enter(answer.notification, self._matching(answer.notification), key, answer.ids)
+        self._handing_over.pending.extend(
+            self._registry.handovers(answer.notification, [*answer.ids], key, is_public=False)
+        )
+        return []
+
+    def _enter(
+        self,
+        notification: Notification,
+        matched: tuple[list[str], Failures],
+        key: OrderKey | None = None,
+        asked_by: tuple[str, ...] = (),
+    ) -> list[Failed]:
+        """Hand the next notification of the bus's one order, and what it completes, to those concerned."""
+        matching, failures = matched
+        if key is not None:
+            matching = [id for id in matching if id not in self._validity or key in self._validity[id]]
+        if self._trace is not None:
+            self._trace.published(notification, key)
+        self._handing_over.pending.extend(self._registry.handovers(notification, [*matching, *asked_by], key))
+        failed: list[Failed] = [(failures, notification)] if failures else []
+        if self._standing is not None:
+            for relation in self._standing.relations(notification, key):
+                failed += self._answer(relation)
+            failed += self._failed_filters(self._standing)
+        return failed
+
+    def _conclude(self, failures: list[Failed], late: Iterable[Late] = ()) -> None:
+        """Without the lock: report what went wrong, then hand over."""
+        for subscriptions, notification in failures:
+            self._report(subscriptions, notification)
+        for each in late:
+            self._tell_late(each)
+        self._handing_over.run()
+
+    def advertise(self, filter: str | Filter, producer: str = "") -> Advertisement:
+        """Announce what a producer will publish; from now on it can publish nothing else (book 2.5.4).
+
+        A producer that has never advertised may publish anything. One that has revoked all its
+        advertisements may publish nothing. Advertising the same filter again changes nothing.
+        """
+        parsed = self._parsed(filter)
+        with self._lock:
+            self._check_open()
+            if self._trace is not None:
+                self._trace.check(parsed)
+            existing = self._advertised.get(producer, parsed)
+            if existing is not None:
+                return existing
+            advertisement = Advertisement(producer, parsed, self)
+            self._advertised.add(advertisement)
+            if self._trace is not None:
+                self._trace.advertised(producer, parsed)
+            return advertisement
+
+    def unadvertise(self, advertisement: Advertisement) -> bool:
+        """Revoke an advertisement; False where it was not active."""
+        with self._lock:
+            if not self._advertised.remove(advertisement):
+                return False
+            if self._trace is not None:
+                self._trace.unadvertised(advertisement.producer, advertisement.filter)
+            return True
+
+    @property
+    def advertisements(self) -> tuple[Advertisement, ...]:
+        """The active advertisements: what may come."""
+        with self._lock:
+            return self._advertised.all
+
+    # -- consumers -----------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        filter: str | Filter,
+        callback: Callback | None = None,
+        *,
+        id: str | None = None,
+        subscriber: str | None = None,
+        maxsize: int | None = None,
+        overflow: Overflow = "block",
+        since: Instant | None = None,
+        until: Instant | None = None,
+    ) -> Subscription:
+        """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
+
+        A subscriber that subscribes to the same filter again gets the same subscription, and one
+        `unsubscribe` ends it (book 2.5.2); under another id it is another subscription. `maxsize` bounds the
+        queue; when it is full, the handing over either waits (`block`) or pushes out the oldest one, which is
+        counted (`drop_oldest`).
+
+        On an ordered bus it holds for order times in [since, until); what the watermark has passed is gone.
+        """
+        check_callable(callback)
+        parsed = self._parsed(filter)
+        if not self._is_ordered and (since is not None or until is not None):
+            raise SubscriptionRefused(
+                "`since` and `until` are places in the total order", hint='make the bus with order="ordered"'
+            )
+        with self._lock:
+            self._check_open()
+            existing = self._registry.existing(parsed, callback, id, subscriber)
+            if existing is not None:
+                return existing
+            identity, receiver = self._registry.entrance(callback, id, subscriber, maxsize, overflow)
+            if self._trace is not None:
+                self._trace.check(parsed)
+            self._engine.add(identity, parsed)
+            validity = self._admitted(since, until) if self._is_ordered else Validity()
+            if validity != Validity():
+                self._validity[identity] = validity
+            name = identity if subscriber is None else subscriber
+            subscription = Subscription(self, identity, name, parsed, receiver)
+            self._registry.add(subscription, is_joinable=subscriber is not None)
+            if self._trace is not None:
+                self._trace.subscribed(name, identity, parsed, validity)
+            return subscription
+
+    def detect(
+        self,
+        pattern: Asked,
+        callback: Callback | None = None,
+        *,
+        id: str | None = None,
+        subscriber: str | None = None,
+        maxsize: int | None = None,
+        overflow: Overflow = "block",
+        since: Instant | None = None,
+        until: Instant | None = None,
+        choice: fair.Choice | None = None,
+    ) -> Detection:
+        """Subscribe to the composite events of a pattern: text, a `Pattern`, or what Python calls have built.
+
+        A pattern is about the total order: it sees what happens in [since, until), from the watermark on. On a
+        live bus, what is published is held for patterns, though it is delivered at once; what comes too late for
+        them is counted and told to `on_late`. The composites of a pattern with a name, `spike: A followed by B`,
+        are published for all to see.
+
+        A fair subscription (`fair.parse(…)`) gives the relations that it delivers, by the `choice` of which events
+        to take. Its established order is that of the bus; on a live one, the order of publishing.
+
+        All else is as in `subscribe`.
+        """
+        from fairlead.correlation.standing import Standing
+
+        check_callable(callback)
+        question = question_of(pattern, choice, self._schema)
+        in_time = self._is_ordered or question.is_pattern
+        if not in_time and (since is not None or until is not None):
+            raise SubscriptionRefused(
+                "`since` and `until` are places in the total order", hint='make the bus with order="ordered"'
+            )
+        with self._lock:
+            self._check_open()
+            existing = self._registry.existing(question, callback, id, subscriber)
+            if existing is not None:
+                assert isinstance(existing, Detection), "a question is not a filter"
+                return existing
+            identity, receiver = self._registry.entrance(callback, id, subscriber, maxsize, overflow)
+            if self._trace is not None:
+                self._trace.check(question.filter)
+            validity = self._admitted(since, until) if in_time else Validity()
+            standing = self._standing
+            if standing is None:
+                standing = Standing(lambda: engine_named(self._correlating))
+            standing.add(identity, question, _time(validity.since, BEGINNING), _time(validity.until, END))
+            self._standing = standing
+            name = identity if subscriber is None else subscriber
+            detection = Detection(self, identity, name, question, receiver)
+            self._registry.add(detection, is_joinable=subscriber is not None)
+            if self._trace is not None and question.is_public:
+                self._trace.detecting(name, identity, question.filter, validity)
+            return detection
+
+    def unsubscribe(self, subscription: Subscription | str) -> bool:
+        """End a subscription, given itself or its id; False where it was not active.
+
+        No delivery to it begins after that. What is in its queue can still be read.
+        """
+        identity = subscription if isinstance(subscription, str) else subscription.id
+        with self._lock:
+            found = self._registry.by_id.get(identity)
+            if found is None or (isinstance(subscription, Subscription) and found is not subscription):
+                return False
+            if isinstance(found, Detection):
+                self._ask_no_more(found)
+            else:
+                self._engine.remove(identity)
+            self._registry.remove(found)
+            self._validity.pop(identity, None)
+            if self._trace is not None and found._is_recorded:  # not before: a delivery may begin up to here
+                self._trace.unsubscribed(found.subscriber, identity)
+            return True
+
+    def _ask_no_more(self, detection: Detection) -> None:
+        assert self._standing is not None, "it holds what is asked"
+        self._standing.remove(detection.id)
+        if not len(self._standing):
+            self._standing = None
+            if not self._is_ordered:  # nobody looks at what is held
+                self._queue = OrderedQueue(self._lateness_us)
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """The active subscriptions, in the order in which they were made."""
+        with self._lock:
+            return tuple(self._registry.by_id.values())
+
+    # -- the bus itself ------------------------------------------------------------------------------------
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until all that was published is handed over; False where that was not so in time.
+
+        A callback cannot wait for its own end: called from one, it is False at once.
+        """
+        return self._handing_over.wait(timeout)
+
+    def close(self) -> None:
+        """Accept nothing more, hand over what was published, then end all subscriptions."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.close()  # the final punctuation
+            failures = self._release()
+            self._handing_over.pending.append(self._end)  # behind all that was published
+        self._conclude(failures)
+
+    def _end(self) -> None:
+        """All that was published is handed over: end the subscriptions."""
+        if self._trace is not None:  # they end with the bus, and were not given up before
+            self._trace.ended()
+        for subscription in self.subscriptions:
+            self.unsubscribe(subscription)
+
+    def statistics(self) -> BusStatistics:
+        """What the bus holds and has done."""
+        with self._lock:
+            return BusStatistics(
+                **self._counts,
+                held=len(self._queue),
+                subscribers=self._registry.subscribers,
+                subscriptions=len(self._registry),
+                advertisements=len(self._advertised),
+                matching=self._engine.statistics(),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- how -----------------------------------------------------------------------------------------------
+
+    def _parsed(self, filter: str | Filter) -> Filter:
+        if isinstance(filter, Filter):
+            return filter
+        return parse(filter, self._schema)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BusClosed("the bus is closed")
+
+    def _digest(self, notification: Notification) -> str:
+        """The same for equal records. One that holds a Python object, which has no encoding, has no equal."""
+        try:
+            return record_hash(notification.attributes, notification.document)
+        except ValueRefused:
+            return f"{OBJECT}{next(self._objects)}"
+
+    def _stamped(self, notification: Notification) -> Notification:
+        if self._clock is None or notification.time is not None:
+            return notification
+        now = self._clock()
+        return replace(
+            notification, time=now, attributes=Record({**dict(notification.attributes), "time": now})
+        )
+
+    def _was_advertised(self, notification: Notification) -> bool:
+        """Whether what was held is advertised still: what held for larger order keys may be revoked."""
+        is_advertised = self._advertised.allows(notification)
+        self._counts["not_advertised"] += not is_advertised
+        return is_advertised
+
+    def _check_advertised(self, notification: Notification) -> None:
+        if not self._advertised.allows(notification):
+            self._counts["not_advertised"] += 1
+            raise self._advertised.refusal(notification)
+
+    def _admitted(self, since: Instant | None, until: Instant | None) -> Validity:
+        """For which order keys a subscription that is made now holds."""
+        bounds = (None if each is None else OrderKey.first_at(each.microseconds) for each in (since, until))
+        return Validity(*bounds).admitted_at(self._queue.watermark)
+
+    def _tell_late(self, late: Late) -> None:
+        if self._on_late is None:
+            return
+        try:
+            self._on_late(late)
+        except Exception:  # what became of it is not the publisher's concern
+            with self._lock:
+                self._counts["errors"] += 1
+            log.exception("the on_late hook failed")
+
+    def _report(self, failures: Failures, notification: Notification) -> None:
+        for subscription, error in failures:
+            delivery = Delivery(subscription.subscriber, notification, ())
+            self._handing_over.failed(subscription._receiver, delivery, error)
+
+    def _matching(self, notification: Notification) -> tuple[list[str], Failures]:
+        """The ids of the subscriptions that match, and those whose filter failed instead of answering."""
+        try:
+            return self._engine.match(notification), []
+        except Exception:  # a filter object's own: asked one by one, only its subscriber misses out
+            matching, failures = [], []
+            for identity, subscription in self._registry.by_id.items():
+                try:
+                    if not isinstance(subscription, Detection) and subscription.filter.matches(notification):
+                        matching.append(identity)
+                except Exception as error:
+                    failures.append((subscription, error))
+            return matching, failures
+
+    def _failed_filters(self, standing: Standing) -> list[Failed]:
+        return [
+            ([(self._registry.by_id[id], each.error) for id in each.ids], each.notification)
+            for each in standing.take_failures()
+        ]
+
+
+def _is_ordered(order: Order) -> bool:
+    if order not in ("live", "ordered"):
+        raise ValueError(f"the order is 'live' or 'ordered', not {order!r}")
+    return order == "ordered"
+
+
+def _time(key: OrderKey | None, default: int) -> int:
+    return default if key is None else key.time
+
+
+def _recorder(trace: str | os.PathLike[str] | Callable[[Event], object]) -> Recorder:
+    from fairlead.audit.recorder import Recorder
+
+    return Recorder(trace)

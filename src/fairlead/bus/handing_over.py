@@ -1,0 +1,121 @@
+"""All that is pending is handed over, in its order, by one thread at a time, and without the bus's lock.
+
+The first thread to come does it, until nothing is left; no thread waits for it, unless it asks to (`wait`). So
+callbacks may use the bus, and what one raises stops nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from fairlead.bus.receivers import Delivery, Receiver
+
+if TYPE_CHECKING:
+    from fairlead.audit.recorder import Recorder
+
+__all__ = ["ErrorHook", "HandingOver", "Handover"]
+
+log: Final = logging.getLogger(__name__)
+
+ErrorHook: TypeAlias = Callable[[Delivery, Exception], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A delivery on its way to the receiver that the subscriber had when it was published."""
+
+    receiver: Receiver
+    delivery: Delivery
+    is_public: bool
+    """Whether the notification was published: an answer may be for those only who asked."""
+
+
+class HandingOver:
+    """The one list of what is to be handed over. `counts` are the bus's, `lock` keeps both."""
+
+    __slots__ = ("_by", "_counts", "_idle", "_lock", "_on_error", "_trace", "pending")
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        counts: dict[str, int],
+        *,
+        trace: Recorder | None,
+        on_error: ErrorHook | None,
+    ) -> None:
+        self._lock, self._counts = lock, counts
+        self._trace, self._on_error = trace, on_error
+        self._idle = threading.Condition(lock)
+        self._by: int | None = None
+        self.pending: Final[deque[Handover | Callable[[], None]]] = deque()
+        """Deliveries, and what is to be done when all before it is handed over."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until all is handed over; False where that was not so in time, and at once within a callback."""
+        with self._lock:
+            if self._by == threading.get_ident():
+                return False
+            done = self._idle.wait_for(lambda: self._by is None, timeout)
+        if done:
+            self.run()  # what an interrupted callback has left behind
+        return done
+
+    def run(self) -> None:
+        """Hand over what is pending, unless a thread is at it already: it stays until all is done."""
+        with self._lock:
+            if self._by is not None:
+                return
+            self._by = threading.get_ident()
+        try:
+            while self._next():
+                pass
+        except BaseException:  # a callback was interrupted: what is left goes out with the next call
+            self._rest()
+            raise
+
+    def _next(self) -> bool:
+        with self._lock:
+            if not self.pending:
+                self._rest()  # under the same lock, or a publication could slip in between and be left lying
+                return False
+            handover = self.pending.popleft()
+        if isinstance(handover, Handover):
+            self._notify(handover)
+        else:
+            handover()
+        return True
+
+    def _rest(self) -> None:
+        with self._lock:
+            self._by = None
+            self._idle.notify_all()
+
+    def _notify(self, handover: Handover) -> None:
+        outcomes: tuple[str, ...]
+        try:
+            trace = self._trace if handover.is_public else None
+            outcomes = handover.receiver.receive(handover.delivery, trace)
+        except Exception as error:  # one subscriber's failure is not the others'
+            outcomes = ("delivered",)
+            self.failed(handover.receiver, handover.delivery, error)
+        with self._lock:
+            for outcome in outcomes:
+                self._counts[outcome] += 1
+
+    def failed(self, receiver: Receiver, delivery: Delivery, error: Exception) -> None:
+        """A callback or a filter has raised: count it, and report it to whoever wants to know."""
+        receiver.failed(error)
+        with self._lock:
+            self._counts["errors"] += 1
+        try:
+            if self._on_error is not None:
+                self._on_error(delivery, error)
+                return
+        except Exception:
+            log.exception("the on_error hook failed")
+        log.error("subscriber %r failed on a notification", delivery.subscriber, exc_info=error)

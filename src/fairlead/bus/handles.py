@@ -1,0 +1,151 @@
+"""What was asked for holds until its handle is given back, and a handle can be given back by leaving a block."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from fairlead.bus.receivers import Delivery, Receiver
+from fairlead.errors import SubscriptionEnded
+from fairlead.filters.filter import Filter
+from fairlead.model import Notification
+
+if TYPE_CHECKING:
+    from fairlead.bus.bus import Bus
+    from fairlead.correlation import fair, patterns
+    from fairlead.correlation.standing import Question
+
+__all__ = ["Advertisement", "Detection", "Subscription"]
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """That a producer will publish what matches a filter; as a context manager, until the block ends."""
+
+    producer: str
+    filter: Filter
+    _bus: Bus = field(repr=False, compare=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bus.unadvertise(self)
+
+
+class Subscription:
+    """A subscription: a handle to end it, and, without a callback, the queue to read from.
+
+    with bus.subscribe("price > 100") as quotes:
+        quotes.get()                     the next notification
+        for notification in quotes: ...  until the subscription is closed and the queue is read
+
+    Leaving the block ends the subscription. A subscriber's subscriptions read from the same queue.
+    """
+
+    __slots__ = ("_bus", "_receiver", "filter", "id", "subscriber")
+
+    def __init__(self, bus: Bus, id: str, subscriber: str, filter: Filter, receiver: Receiver) -> None:
+        self._bus = bus
+        self._receiver = receiver
+        self.id = id
+        self.subscriber = subscriber
+        self.filter = filter
+
+    @property
+    def _asked(self) -> Hashable:
+        """What a subscriber asks for once."""
+        return self.filter
+
+    @property
+    def _is_recorded(self) -> bool:
+        """Whether a trace has it: what is delivered for it was published."""
+        return True
+
+    @property
+    def active(self) -> bool:
+        """Whether it still holds."""
+        return self.id in self._receiver.active
+
+    @property
+    def errors(self) -> tuple[Exception, ...]:
+        """What the subscriber's callback and filters have raised: the latest ones."""
+        return tuple(self._receiver.errors)
+
+    @property
+    def error_count(self) -> int:
+        """How often they have raised."""
+        return self._receiver.error_count
+
+    @property
+    def dropped(self) -> int:
+        """How many notifications later ones have pushed out of the full queue."""
+        return self._receiver.dropped
+
+    def get(self, timeout: float | None = None) -> Notification:
+        """The next notification; waits for it, at most `timeout` seconds, then TimeoutError.
+
+        SubscriptionEnded where the subscription is closed and the queue has been read.
+        """
+        return self.get_delivery(timeout).notification
+
+    def get_delivery(self, timeout: float | None = None) -> Delivery:
+        """Like `get`, and which of the subscriber's subscriptions matched."""
+        return self._receiver.take(self.id, timeout)
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        self._bus.unsubscribe(self)
+
+    def __len__(self) -> int:
+        """How many notifications wait in the queue."""
+        return len(self._receiver)
+
+    def __bool__(self) -> bool:
+        return True  # an empty queue is no missing subscription
+
+    def __iter__(self) -> Iterator[Notification]:
+        while True:
+            try:
+                yield self.get()
+            except SubscriptionEnded:
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self.active else ", closed"
+        return f"<{type(self).__name__} {self.id!r} of {self.subscriber!r}: {self._asked}{state}>"
+
+
+class Detection(Subscription):
+    """A subscription to what a pattern, or a fair subscription, finds. Its filter is what the answers match."""
+
+    __slots__ = ("_question",)
+
+    def __init__(self, bus: Bus, id: str, subscriber: str, question: Question, receiver: Receiver) -> None:
+        super().__init__(bus, id, subscriber, question.filter, receiver)
+        self._question = question
+
+    @property
+    def pattern(self) -> patterns.Pattern | fair.Subscription:
+        """What is asked."""
+        return self._question.about
+
+    @property
+    def _asked(self) -> Hashable:
+        return self._question
+
+    @property
+    def _is_recorded(self) -> bool:
+        return self._question.is_public

@@ -1,0 +1,135 @@
+"""A delivery begins only while one of the subscriptions that it is for holds.
+
+A receiver is where a subscriber's notifications go: its callback, or its queue. A subscriber has one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from fairlead.errors import SubscriptionEnded, SubscriptionRefused
+from fairlead.model import Notification
+from fairlead.model.order import OrderKey
+
+if TYPE_CHECKING:
+    from fairlead.audit.recorder import Recorder
+
+__all__ = ["Callback", "Delivery", "Overflow", "Receiver", "check_callable"]
+
+Callback: TypeAlias = Callable[[Notification], object]
+Overflow: TypeAlias = Literal["block", "drop_oldest"]
+
+ERRORS_KEPT: Final = 100
+"""How many of its latest errors a subscriber keeps; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """That a subscriber is notified, once, and which of its subscriptions matched, sorted by id."""
+
+    subscriber: str
+    notification: Notification
+    subscriptions: tuple[str, ...]
+    key: OrderKey | None = None
+    """Its place in the total order, where delivery is ordered."""
+
+
+class Receiver:
+    """Where a subscriber's notifications go: its callback, or its queue."""
+
+    __slots__ = (
+        *("_callback", "_changed", "_maxsize", "_overflow", "_waiting"),
+        *("active", "dropped", "error_count", "errors"),
+    )
+
+    def __init__(self, callback: Callback | None, maxsize: int | None, overflow: Overflow) -> None:
+        if maxsize is not None and maxsize < 1:
+            raise SubscriptionRefused(f"a queue holds at least one notification, not {maxsize}")
+        if overflow not in ("block", "drop_oldest"):
+            raise SubscriptionRefused(f"overflow is 'block' or 'drop_oldest', not {overflow!r}")
+        if callback is not None and maxsize is not None:
+            raise SubscriptionRefused("a callback has no queue that could be bounded")
+        self._callback = callback
+        self._maxsize = maxsize
+        self._overflow = overflow
+        self._waiting: deque[Delivery] = deque()
+        self._changed = threading.Condition()
+        self.active: set[str] = set()
+        self.errors: deque[Exception] = deque(maxlen=ERRORS_KEPT)
+        self.error_count = 0
+        self.dropped = 0
+
+    def check_same(self, callback: Callback | None) -> None:
+        """A subscriber has one receiver: a second callback is refused, none means the one it has."""
+        if callback is not None and callback != self._callback:
+            raise SubscriptionRefused(
+                f"the subscriber has {'another callback' if self._callback else 'a queue'} already",
+                hint="leave the callback out, or use another subscriber's name",
+            )
+
+    def receive(self, delivery: Delivery, trace: Recorder | None = None) -> tuple[str, ...]:
+        """Take a delivery, unless all the subscriptions that matched have ended; what became of it."""
+        with self._changed:
+            if self._callback is None and self._overflow == "block":
+                self._changed.wait_for(lambda: self._room() or self._ended(delivery))
+            if self._ended(delivery):
+                return ("withdrawn",)
+            if trace is not None:  # under the lock that an unsubscription takes as well
+                trace.notified(delivery.subscriber, delivery.notification, delivery.subscriptions)
+            if self._callback is None:
+                outcomes = ("delivered",) if self._room() else ("delivered", "dropped")
+                if not self._room():
+                    self._waiting.popleft()
+                    self.dropped += 1
+                self._waiting.append(delivery)
+                self._changed.notify_all()
+                return outcomes
+        self._callback(delivery.notification)  # without the lock: it may unsubscribe
+        return ("delivered",)
+
+    def take(self, identity: str, timeout: float | None) -> Delivery:
+        """The next delivery in the queue; SubscriptionEnded where none is left, and the subscription has ended."""
+        if self._callback is not None:
+            raise SubscriptionRefused(
+                "the subscriber has a callback: there is no queue to read",
+                hint="subscribe without a callback",
+            )
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._waiting or identity not in self.active, timeout):
+                raise TimeoutError(f"no notification within {timeout} s")
+            if not self._waiting:
+                raise SubscriptionEnded(f"subscription {identity!r} is closed")
+            delivery = self._waiting.popleft()
+            self._changed.notify_all()
+            return delivery
+
+    def leave(self, identity: str) -> bool:
+        """End one of the subscriptions; whether it was the last one."""
+        with self._changed:
+            self.active.discard(identity)
+            self._changed.notify_all()
+            return not self.active
+
+    def failed(self, error: Exception) -> None:
+        """The callback, or a filter, has raised."""
+        self.errors.append(error)
+        self.error_count += 1
+
+    def _room(self) -> bool:
+        return self._maxsize is None or len(self._waiting) < self._maxsize
+
+    def _ended(self, delivery: Delivery) -> bool:
+        return self.active.isdisjoint(delivery.subscriptions)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+def check_callable(callback: object) -> None:
+    """SubscriptionRefused where what is to be called cannot be."""
+    if callback is not None and not callable(callback):
+        raise SubscriptionRefused(f"the callback cannot be called: {callback!r}")

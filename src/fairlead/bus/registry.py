@@ -1,0 +1,116 @@
+"""A subscriber has one receiver, asks the same question once, and is notified once, whatever of it matches.
+
+Subscriptions made under one subscriber's name are that subscriber's; one without that name is a subscriber of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from fairlead.bus.handing_over import Handover
+from fairlead.bus.handles import Subscription
+from fairlead.bus.receivers import Callback, Delivery, Overflow, Receiver
+from fairlead.errors import SubscriptionRefused
+from fairlead.model import Notification
+from fairlead.model.order import OrderKey
+
+__all__ = ["Registry"]
+
+
+class Registry:
+    """The active subscriptions of a bus. Whoever uses it holds the bus's lock."""
+
+    __slots__ = ("_by_question", "_ids_made", "_receivers", "by_id")
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Subscription] = {}
+        """In the order in which they were made."""
+        # Only subscribers that were named: the others cannot be joined.
+        self._by_question: dict[tuple[str, Hashable], dict[str, Subscription]] = {}
+        self._receivers: dict[str, Receiver] = {}
+        self._ids_made = 0
+
+    def existing(
+        self, asked: Hashable, callback: Callback | None, id: str | None, subscriber: str | None
+    ) -> Subscription | None:
+        """The subscription of a subscriber that asks the same already, under that id where there is one."""
+        known = {} if subscriber is None else self._by_question.get((subscriber, asked), {})
+        existing = next(iter(known.values()), None) if id is None else known.get(id)
+        if existing is not None:
+            existing._receiver.check_same(callback)
+        return existing
+
+    def entrance(
+        self,
+        callback: Callback | None,
+        id: str | None,
+        subscriber: str | None,
+        maxsize: int | None,
+        overflow: Overflow,
+    ) -> tuple[str, Receiver]:
+        """The id of a new subscription, and where its notifications go."""
+        identity = self._fresh_id() if id is None else id
+        if identity in self.by_id:
+            raise SubscriptionRefused(f"the id {identity!r} is taken", hint="leave it out to get one")
+        receiver = None if subscriber is None else self._receivers.get(subscriber)
+        if receiver is None:
+            return identity, Receiver(callback, maxsize, overflow)
+        receiver.check_same(callback)
+        return identity, receiver
+
+    def add(self, subscription: Subscription, *, is_joinable: bool) -> None:
+        """One more; its subscriber can be joined by others if it was named."""
+        self.by_id[subscription.id] = subscription
+        subscription._receiver.active.add(subscription.id)
+        if is_joinable:
+            key = subscription.subscriber, subscription._asked
+            self._by_question.setdefault(key, {})[subscription.id] = subscription
+            self._receivers[subscription.subscriber] = subscription._receiver
+
+    def remove(self, subscription: Subscription) -> None:
+        """One less: no delivery to it begins after that."""
+        del self.by_id[subscription.id]
+        last = subscription._receiver.leave(subscription.id)
+        if self._receivers.get(subscription.subscriber) is subscription._receiver:
+            key = subscription.subscriber, subscription._asked
+            alike = self._by_question[key]
+            del alike[subscription.id]
+            if not alike:
+                del self._by_question[key]
+            if last:
+                del self._receivers[subscription.subscriber]
+
+    def handovers(
+        self,
+        notification: Notification,
+        matching: Iterable[str],
+        key: OrderKey | None = None,
+        *,
+        is_public: bool = True,
+    ) -> list[Handover]:
+        """One delivery for each subscriber with a matching subscription."""
+        concerned: dict[Receiver, list[Subscription]] = {}
+        for identity in matching:
+            subscription = self.by_id[identity]
+            concerned.setdefault(subscription._receiver, []).append(subscription)
+        deliveries = [
+            Delivery(found[0].subscriber, notification, tuple(sorted(each.id for each in found)), key)
+            for found in concerned.values()
+        ]
+        handovers = [Handover(*each, is_public) for each in zip(concerned, deliveries, strict=True)]
+        return sorted(handovers, key=lambda each: each.delivery.subscriber) if key else handovers
+
+    @property
+    def subscribers(self) -> int:
+        """How many there are."""
+        return len({subscription._receiver for subscription in self.by_id.values()})
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def _fresh_id(self) -> str:
+        while True:
+            self._ids_made += 1
+            if (identity := f"s{self._ids_made}") not in self.by_id:
+                return identity

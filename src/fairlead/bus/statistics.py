@@ -1,0 +1,42 @@
+"""Nothing disappears without a number that says so: what a bus holds, and what it has done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.matching import Statistics
+
+__all__ = ["COUNTED", "BusStatistics"]
+
+COUNTED: Final = (
+    *("published", "duplicates", "late", "not_advertised", "composites", "delivered", "withdrawn", "dropped"),
+    "errors",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatistics:
+    """What a bus holds and what it has done."""
+
+    published: int
+    duplicates: int
+    late: int
+    """Came after the watermark had passed their place in the order. (On a live bus, patterns did not see them.)"""
+    held: int
+    """Wait for the watermark."""
+    not_advertised: int
+    composites: int
+    """Composite events, and relations, that were found."""
+    delivered: int
+    """Handed over to a callback or a queue."""
+    withdrawn: int
+    """Not handed over, because the subscriber had unsubscribed in between."""
+    dropped: int
+    """Pushed out of a full queue by later ones."""
+    errors: int
+    """Callbacks and filters that raised."""
+    subscribers: int
+    subscriptions: int
+    advertisements: int
+    matching: Statistics

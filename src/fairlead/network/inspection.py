@@ -1,0 +1,67 @@
+"""What a node says of itself, to whoever asks: as it is now, and asking changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairlead.filters.language import render
+from fairlead.network.sessions import Counters
+
+if TYPE_CHECKING:
+    from fairlead.network.node import Node
+
+__all__ = ["status", "tables"]
+
+
+def status(node: Node) -> dict[str, Any]:
+    """How the broker is, in figures."""
+    counters = node.counters
+    log = None if node.ledger is None else node.ledger.log
+    return {
+        "broker": node.name,
+        "url": node.url,
+        "clients": len(node.clients),
+        "queued": sum(len(session.backlog) for session in node.clients.values()),
+        "blocking": len(node.blocking),
+        "subscriptions": sum(
+            len(node.broker.clients[each].subscriptions.by_id) for each in node.broker.clients
+        ),
+        "routing_entries": len(node.broker.subscriptions),
+        "counters": {name: getattr(counters, name) for name in Counters.__slots__},
+        "log": None
+        if log is None
+        else {"first": log.first, "end": log.end, "synced": log.synced, "bytes": log.size},
+        "links": {
+            name: {
+                "connected": link.session is not None,
+                "ready": link.ready,
+                "behind": node.dispatched - link.cursor(node.dispatched),
+                "unconfirmed": len(link.unconfirmed),
+                "url": node.state.neighbours[name].url or ("" if link.session is None else link.session.url),
+            }
+            for name, link in node.links.items()
+        },
+        "durables": {
+            name: {
+                "connected": durable.session is not None,
+                "behind": node.dispatched - durable.cursor(node.dispatched),
+                "unconfirmed": len(durable.unconfirmed),
+            }
+            for name, durable in node.durables.items()
+            if not durable.ends
+        },
+    }
+
+
+def tables(node: Node) -> dict[str, Any]:
+    """The routing tables, as text."""
+    tables = [node.broker.subscriptions, node.broker.advertisements]
+    subscriptions, advertisements = (
+        [[render(interest.filter), destination] for interest, destination in table] for table in tables
+    )
+    return {
+        "broker": node.name,
+        "neighbours": sorted(node.links),
+        "subscriptions": subscriptions,
+        "advertisements": advertisements,
+    }

@@ -1,0 +1,99 @@
+"""Where a notification goes: the same way as every other one that the filters cannot tell from it.
+
+So a way is looked for once, and remembered until the routing tables or the destinations change (`routes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairlead.broker import Broker
+from fairlead.filters.filter import Filter
+from fairlead.model import Notification
+from fairlead.model.packed import unpack, unpack_plain
+from fairlead.network import wire
+from fairlead.network.routes import Names, Routes, is_plain
+from fairlead.network.sessions import ClientSession, Durable, Link, Stop
+
+__all__ = ["Way", "Ways"]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Where a notification goes: `broker.Route`, with the destinations themselves."""
+
+    links: tuple[Link, ...]
+    stops: tuple[Stop, ...]
+
+    def dispatch(self, offset: int, packed: bytes) -> None:
+        """Hand a notification to all destinations."""
+        for link in self.links:
+            link.relay(offset, packed)
+        for stop in self.stops:
+            stop.target.deliver(offset, stop, packed)
+
+
+class Ways:
+    """The ways through one broker, over the links that there are, to the clients that there are."""
+
+    def __init__(self, broker: Broker, links: Mapping[str, Link]) -> None:
+        self._broker, self._links = broker, links
+        self.targets: dict[str, ClientSession | Durable] = {}
+        """Connected clients and durable subscribers, as the broker calls them."""
+        self._routes: dict[str, Routes[Way]] = {}
+        self._names = Names()
+        self._changed = self._was_changed = False
+
+    def look_at(self, filter: Filter) -> None:
+        """One more filter decides where notifications go."""
+        self._names.add(filter)
+
+    def change(self) -> None:
+        """The tables or the destinations have changed: no way that is remembered counts any more."""
+        self._changed = True
+
+    def forget(self, source: str) -> None:
+        """Nothing comes from there any more."""
+        self._routes.pop(source, None)
+        self.change()
+
+    def remembered(self, source: str = "") -> Routes[Way]:
+        """The ways that are remembered for what comes from there."""
+        if self._changed:
+            self._changed = False
+            for each in self._routes.values():
+                each.forget(self._names.names)
+        routes = self._routes.get(source)
+        if routes is None:
+            routes = self._routes[source] = Routes()
+            routes.forget(self._names.names)
+        return routes
+
+    def of(self, packed: bytes, source: str) -> Way:
+        """The way of a notification that comes from there."""
+        parts = unpack_plain(packed)
+        if parts is not None and is_plain(parts[2]):
+            return self.remembered(source).of(parts[2], self.found, packed, source)
+        return self.found(packed, source)
+
+    def found(self, packed: bytes, source: str) -> Way:
+        """The same, found by matching, whatever is remembered."""
+        return self.way(unpack(packed), source)
+
+    def way(self, notification: Notification, source: str) -> Way:
+        """The same, of a notification that has been unpacked."""
+        route = self._broker.route(notification, source)
+        targets = [(self.targets.get(client), ids) for client, ids in route.clients]
+        return Way(
+            tuple(self._links[name] for name in route.neighbours),
+            tuple(Stop(target, wire.deliver_head(ids)) for target, ids in targets if target is not None),
+        )
+
+    def tick(self) -> None:
+        """From time to time: arrange the filters, so that the first notification need not wait for that."""
+        if self._changed and not self._was_changed:
+            self._was_changed = True
+        elif self._was_changed:  # not at once: changes seldom come alone
+            self._was_changed = False
+            self._broker.catalogue.matching(Notification.of({}))
