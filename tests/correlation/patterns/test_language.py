@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import time as TimeOfDay
 from decimal import Decimal
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.correlation import fair
 from fairlead.correlation.patterns import building
 from fairlead.correlation.patterns.building import render_python
 from fairlead.correlation.patterns.core import parse_core, render_core
@@ -32,7 +35,7 @@ from fairlead.correlation.patterns.model import (
     Within,
 )
 from fairlead.correlation.patterns.spelling import events_of_type, negation
-from fairlead.errors import FilterError, FilterSyntaxError
+from fairlead.errors import FairleadError, FilterError, FilterSyntaxError
 from fairlead.filters import EVERYTHING, Op, Schema
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Instant, Multi, Point
@@ -372,6 +375,32 @@ def test_any_text_is_a_pattern_or_is_refused(text: str) -> None:
     except (FilterSyntaxError, FilterError):
         return
     assert parse(render(pattern)) == pattern
+
+
+WHOLE = (
+    "a: A[x > 1] as q followed by B without (C or D) within 5 minutes, same s and t, B.p > 1.1 * q.p + 5 and "
+    "count(q) >= 2, giving t = sum(q.x), u = 2 * B.x - 1, taking all matches, limit 5, with partial matches",
+    'any order of (A weakly followed by B), 3 or more C and exactly 2 D within 1 hour, max(A.x) != "s"',
+    'A starting timer T for 5 minutes then (B before timer T else timer T as z), A.t = t"2026-01-01T00:00:00Z"',
+    "A then no (B or C[x in {1,2}]) until 19:00 as q, sum(A.x) + 3 < avg(A.y) * 2",
+    "optional A followed by `my type` among [true] followed by not A among B as n, B.x = -0.5, n.y = null",
+)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        *((parse, text) for text in WHOLE),
+        (parse_core, '([A] ; [B ⊆ {B, C}])_{within 1 h}, same room where A = [type = "A"], B = [x > 1]'),
+        (parse_core, "[¬A ⊆ P] [A]* | [B]{2,3} || [C]+ ; [D]?"),
+        (fair.parse, "A[1].x > B.x and A[2].y > A[1].y or C.x < D.y and E[x in {1, 2}]"),
+    ],
+)
+def test_a_text_that_ends_anywhere_is_refused_in_words(read: Callable[[str], object], text: str) -> None:
+    for end in range(len(text)):
+        for cut in (text[:end], text[:end] + text[end + 1 :], text[end:]):
+            with suppress(FairleadError):
+                read(cut)
 
 
 # -- durations and moments -----------------------------------------------------------------------------------

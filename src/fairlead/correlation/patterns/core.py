@@ -53,7 +53,7 @@ from fairlead.errors import FilterSyntaxError
 from fairlead.filters import Filter, Or
 from fairlead.filters import parse as parse_filter
 from fairlead.filters import render as render_filter
-from fairlead.filters.language.lexer import END
+from fairlead.filters.language.lexer import END, ENDS
 from fairlead.filters.terms import quote_name, quote_step
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ class _CoreReader(PatternReader):
             found[name] = self.enclosed("]")
         if self.kinds[self.at] != END:
             raise self.unexpected(("a comma", "the end"))
-        self.kinds[where:], self.texts[where:], self.starts[where:] = [END], [""], [self.starts[where]]
+        end = self.starts[where]
+        self.kinds[where:], self.texts[where:], self.starts[where:] = [END] * ENDS, [""] * ENDS, [end] * ENDS
         self.at = 0
         return found
 

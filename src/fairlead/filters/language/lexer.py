@@ -17,6 +17,7 @@ __all__ = [
     "BAD",
     "BYTES",
     "END",
+    "ENDS",
     "NAME",
     "NUMBER",
     "OTHER",
@@ -37,6 +38,7 @@ BAD: Final = "bad"
 OTHER: Final = "other"
 """A character that means nothing here, though an operator of an extension may be spelled with it."""
 END: Final = "end"
+ENDS: Final = 3
 
 _STEP = r"(?:[^\W\d]\w*|`[^`\\]*(?:\\(?:[\\`]|u\{[0-9a-fA-F]{1,6}\})[^`\\]*)*`)"
 _TOKEN: Final = re.compile(
@@ -56,7 +58,10 @@ _TEXT_KINDS: Final = {'"': STRING, "t": TIME, "x": BYTES}
 
 
 def tokens(source: str) -> tuple[list[str], list[str], list[int]]:
-    """The kinds, texts and offsets of all tokens; the kind of a sign is the sign. The last one is END."""
+    """The kinds, texts and offsets of all tokens; the kind of a sign is the sign. The last ones are END.
+
+    As many as the furthest look ahead goes: behind the end stands nothing, and nobody has to ask where it is.
+    """
     kinds: list[str] = []
     texts: list[str] = []
     starts: list[int] = []
@@ -68,9 +73,9 @@ def tokens(source: str) -> tuple[list[str], list[str], list[int]]:
         kinds.append(text if group == _SIGN else _TEXT_KINDS[text[0]] if group == _TEXT else _KINDS[group])
         texts.append(text)
         starts.append(found.start(group))
-    kinds.append(END)
-    texts.append("")
-    starts.append(len(source))
+    kinds += [END] * ENDS
+    texts += [""] * ENDS
+    starts += [len(source)] * ENDS
     return kinds, texts, starts
 
 
