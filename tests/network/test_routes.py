@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
-from fairlead.model import Notification
+from fairlead.model import Notification, number_of
 from fairlead.model.packed import unpack, unpack_plain
-from fairlead.network.routes import Names, Routes, is_plain, names_in
+from fairlead.network.routes import Cells, Routes, is_plain
 from fairlead.testing.strategies import filters
 
 NAMES = ("a", "b", "price", "time", "id", "n.m")
@@ -21,15 +21,22 @@ VALUES = st.one_of(
     st.floats(),
     st.sampled_from(["", "x", "1", "2024-05-01T10:00:00Z"]),
 )
+
+
+def cells_of(*filters: Filter | str) -> Cells:
+    cells = Cells()
+    for filter in filters:
+        cells.add(parse(filter) if isinstance(filter, str) else filter)
+    return cells
+
+
 FIELDS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4)
 
 
 @given(st.lists(filters(), max_size=4), st.lists(FIELDS, min_size=1, max_size=12))
 def test_what_is_remembered_is_what_matches(given: list[Filter], streams: list[dict[str, object]]) -> None:
-    names, routes = Names(), Routes[tuple[bool, ...]]()
-    for filter in given:
-        names.add(filter)
-    routes.forget(names.names)
+    routes = Routes[tuple[bool, ...]]()
+    routes.forget(cells_of(*given))
 
     def find(packed: bytes) -> tuple[bool, ...]:
         notification = unpack(packed)
@@ -52,7 +59,7 @@ def test_plain_fields_are_never_refused(fields: dict[str, object]) -> None:
 
 def test_one_and_true_are_told_apart() -> None:
     routes = Routes[int]()
-    routes.forget(frozenset({"a", "b"}))
+    routes.forget(cells_of("a = 1 and b = 2"))
     found = [routes.of({"a": value}, lambda value=value: hash(repr(value))) for value in (1, True, 1.5, "1")]
     assert len(set(found)) == 4
 
@@ -65,27 +72,54 @@ def test_a_route_is_looked_for_once_until_the_tables_change() -> None:
         return len(asked)
 
     routes = Routes[int]()
-    routes.forget(frozenset({"a"}))
+    routes.forget(cells_of("a = 1"))
     assert [routes.of({"a": 1, "b": other}, find) for other in range(3)] == [1, 1, 1]
-    routes.forget(frozenset({"a"}))
+    routes.forget(cells_of("a = 1"))
     assert routes.of({"a": 1}, find) == 2
-    routes.forget(None)
+    routes.forget(cells_of("a.b = 1"))
     assert [routes.of({"a": 1}, find), routes.of({"a": 1}, find)] == [3, 4]
 
 
 def test_values_that_never_come_again_are_not_remembered_for_ever() -> None:
     routes = Routes[int]()
-    routes.forget(frozenset({"a"}))
+    routes.forget(cells_of("a + b > 1"))
     for number in range(20_000):
         assert routes.of({"a": number}, int, number) == number
     assert not routes._routes
 
 
-def test_what_filters_look_at() -> None:
-    assert names_in([parse("a = 1 and (b > 2 or not exists c)"), parse("d in {1, 2}")]) == {
-        "a",
-        "b",
-        "c",
-        "d",
-    }
-    assert names_in([parse("a.b = 1")]) is None
+def test_values_that_no_filter_tells_apart_go_one_way() -> None:
+    key = cells_of("price > 10 and price < 20", "price = 15 or price in {0.1, 7}", 'x in {"a", "b"}').key()
+    assert key is not None
+
+    def apart(*values: object, name: str = "price") -> int:
+        return len({key({name: value}) for value in values})
+
+    assert apart(11, 12.5, 14.999, 14) == 1
+    assert apart(9, 10, 11, 15, 16, 20, 21, 7, 0.1, 0.2, 0, None, True, "a", ...) == 15
+    assert apart(0.1, 0.10000000000000002, 0.09999999999999999) == 3
+    assert apart("c", "d", "") == 1
+    assert apart("a", "b", "c", name="x") == 3
+
+
+CLOSE = st.sampled_from([0.1, 0.2, 0.3, 0.1 + 0.2, 1e16, 2.0**53, 2.5, 5e-324, 1e-7])
+
+
+@given(
+    st.lists(st.sampled_from(["=", "<", "<=", ">", ">=", "!="]), min_size=1, max_size=3),
+    st.lists(CLOSE | st.integers(2**53 - 2, 2**53 + 2) | st.integers(-2, 3), min_size=1, max_size=3),
+    st.lists(CLOSE | st.integers(2**53 - 3, 2**53 + 3) | st.integers(-3, 4), min_size=2, max_size=8),
+)
+def test_numbers_in_one_cell_match_alike(ops: list[str], cuts: list[float], values: list[float]) -> None:
+    filters = [parse(f"a {op} {number_of(cut)}") for op in ops for cut in cuts]
+    key = cells_of(*filters).key()
+    assert key is not None
+    seen: dict[object, list[bool]] = {}
+    for value in values:
+        found = [filter.matches(Notification.of({"a": value})) for filter in filters]
+        assert seen.setdefault(key({"a": value}), found) == found
+
+
+def test_filters_that_look_at_more_than_attributes_leave_nothing_to_remember() -> None:
+    assert cells_of("a.b = 1").key() is None
+    assert cells_of(*(f"a{number} = 1" for number in range(17))).key() is None

@@ -1,24 +1,28 @@
-"""Whom a notification concerns, remembered by what the filters look at.
+"""Whom a notification concerns, remembered by what the filters tell apart.
 
-What a broker's filters decide depends on the attributes that they name, and on nothing else. So two notifications
-that agree in those go the same way, and the way need be looked for only once: `Routes` keeps it by these
-attributes' values and types, as long as the routing tables do not change. That serves notifications of plain
-values, of which most streams consist; where a filter looks at more than named attributes (a path, a filter object,
-a tuple), or the values hardly ever come again, every notification is matched.
+What a broker's filters decide depends on the attributes that they name, and of these only on what they compare
+them with: to `price > 10` and `price < 20` all prices between 10 and 20 are one. `Cells` has for each attribute the
+numbers and texts that filters mention, and so divides its values into cells. Two notifications in the same cells
+go the same way, and the way need be looked for only once: `Routes` keeps it, as long as the routing tables do not
+change. That serves notifications of plain values, of which most streams consist; where a filter looks at more
+than named attributes (a path, a filter object, a tuple), or the cells hardly ever come again, every notification
+is matched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, TypeVar
+from bisect import bisect_left
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, Generic, TypeGuard, TypeVar
 
 from fairlead.errors import ValueRefused
-from fairlead.filters.constraint import Constraint
+from fairlead.filters.constraint import Constraint, Op, TypeName
 from fairlead.filters.filter import Filter, leaves
 from fairlead.filters.terms import Attribute, Polynomial
-from fairlead.model import Instant
+from fairlead.model import Instant, Kind, Multi, Number
 
-__all__ = ["Names", "Routes", "is_plain", "names_in"]
+__all__ = ["Cells", "Routes", "is_plain"]
 
 T = TypeVar("T")
 
@@ -31,25 +35,16 @@ SPECIAL: Final[dict[str, Callable[[Any], bool]]] = {
 }
 """The names under which not every plain value may stand, and which may."""
 NAMES_MAX: Final = 16
-"""Values of more attributes than this are not likely to come again together."""
+"""Cells of more attributes than this are not likely to come again together."""
+CUTS_MAX: Final = 100_000
+"""So many numbers, or texts, are told apart by name; if there are more, all are."""
+EXACT_MAX: Final = 2**53
+"""Up to here every integer is a float."""
+_SOME_TEXT: Final = object()
+_NUMBER: Final = object()
 ROUTES_MAX: Final = 10_000
 TRIED: Final = 4_096
 """After so many notifications it is looked at whether remembering has been worth it."""
-
-
-def names_in(filters: Iterable[Filter]) -> frozenset[str] | None:
-    """The attributes that the filters look at; None if they look at anything else."""
-    names: set[str] = set()
-    for filter in filters:
-        for leaf in leaves(filter):
-            match leaf:
-                case Constraint(term=Attribute(name)) if "." not in name:
-                    names.add(name)
-                case Constraint(term=Polynomial() as term) if not any("." in name for name in term.names):
-                    names |= term.names
-                case _:
-                    return None
-    return frozenset(names)
 
 
 def _is_time(text: str) -> bool:
@@ -88,21 +83,124 @@ class Plain:
 is_plain: Final = Plain()
 
 
-class Names:
-    """What filters look at, as they come. A filter that goes takes nothing away: looking at more does no harm."""
+class _Attribute:
+    """What filters compare the values of one attribute with."""
+
+    __slots__ = ("numbers", "texts")
 
     def __init__(self) -> None:
-        self.names: frozenset[str] | None = frozenset()
+        self.numbers: list[float] | None = []
+        """In order; None where they tell any two numbers apart."""
+        self.texts: set[str] | None = set()
+        """None where they tell any two texts apart."""
+
+    def look(self, op: Op, operand: Any) -> None:
+        """One more filter compares them with this."""
+        match op:
+            case Op.EXISTS | Op.ABSENT:
+                pass
+            case Op.EQ | Op.NE:
+                self._mention(operand)
+            case Op.IN | Op.NOT_IN if isinstance(operand, Multi):
+                for each in operand:
+                    self._mention(each)
+            case Op.LT | Op.LE | Op.GT | Op.GE if _is_number(operand):
+                self._mention(operand)
+            case Op.IN_RANGE | Op.NOT_IN_RANGE if _is_number(operand.low) and _is_number(operand.high):
+                self._mention(operand.low)
+                self._mention(operand.high)
+            case Op.IS if isinstance(operand, TypeName):
+                for text in operand.members:
+                    self._mention(text)
+            case Op.IS if isinstance(operand, Kind):
+                pass
+            case Op.PREFIX | Op.SUFFIX | Op.SUBSTRING | Op.LIKE | Op.MATCHES:
+                self.texts = None
+            case _:
+                self.numbers = self.texts = None
+
+    def _mention(self, value: Any) -> None:
+        if isinstance(value, str):
+            if self.texts is not None:
+                self.texts.add(value)
+                if len(self.texts) > CUTS_MAX:
+                    self.texts = None
+        elif _is_number(value):
+            if self.numbers is not None:
+                self._cut(value)
+        elif value is not None and not isinstance(value, bool):
+            self.numbers = self.texts = None
+
+    def _cut(self, value: Number) -> None:
+        """A float is the shortest decimal that rounds to it, so cuts may be rounded, too: whatever is below the
+        rounded one is below the other; only one float is equal to it, and no integer lies between the two."""
+        assert self.numbers is not None
+        cut: float = float(value)
+        at = bisect_left(self.numbers, cut)
+        if at == len(self.numbers) or self.numbers[at] != cut:
+            self.numbers.insert(at, cut)
+        if not -EXACT_MAX <= value <= EXACT_MAX or len(self.numbers) > CUTS_MAX:
+            self.numbers = None
+
+    def cell(self) -> Callable[[Any], Any]:
+        """What tells two values apart that filters may tell apart: 1 and True are two things."""
+        numbers, texts = self.numbers, self.texts
+
+        def of(value: Any) -> Any:
+            kind = type(value)
+            if kind is str:
+                return value if texts is None or value in texts else _SOME_TEXT
+            if kind is not int and kind is not float:
+                return kind, value
+            if numbers is None:
+                return _NUMBER, value
+            at = bisect_left(numbers, value)
+            return at if at < len(numbers) and numbers[at] == value else ~at
+
+        return of
+
+
+def _is_number(value: Any) -> TypeGuard[Number]:
+    return type(value) in (int, Decimal)
+
+
+class Cells:
+    """What filters tell apart, as they come. One that goes takes nothing away: telling more apart does no harm."""
+
+    def __init__(self) -> None:
+        self._attributes: dict[str, _Attribute] | None = {}
+        """None where they look at more than attributes."""
 
     def add(self, filter: Filter) -> None:
         """One more filter."""
-        if self.names is None:
-            return
-        names = names_in([filter])
-        if names is None:
-            self.names = None
-        elif not names <= self.names:
-            self.names |= names
+        for leaf in leaves(filter):
+            if self._attributes is None:
+                return
+            match leaf:
+                case Constraint(term=Attribute(name), op=op, operand=operand) if "." not in name:
+                    # A time is a text that means an instant.
+                    self._of(name).look(Op.EXTENDED if name == "time" else op, operand)
+                case Constraint(term=Polynomial() as term) if not any("." in name for name in term.names):
+                    for name in term.names:
+                        self._of(name).look(Op.EXTENDED, None)
+                case _:
+                    self._attributes = None
+
+    def _of(self, name: str) -> _Attribute:
+        assert self._attributes is not None
+        return self._attributes.setdefault(name, _Attribute())
+
+    def key(self) -> Callable[[dict[str, Any]], Any] | None:
+        """What tells fields apart that filters may tell apart; None where that is too much to remember it."""
+        attributes = self._attributes
+        if attributes is None or len(attributes) > NAMES_MAX:
+            return None
+        if len(attributes) == 1:
+            [(name, attribute)] = attributes.items()
+            cell = attribute.cell()
+            return lambda fields: cell(fields.get(name, ...))
+        cells = [(name, attribute.cell()) for name, attribute in sorted(attributes.items())]
+        return lambda fields: tuple([cell(fields.get(name, ...)) for name, cell in cells])
 
 
 class Routes(Generic[T]):
@@ -113,11 +211,11 @@ class Routes(Generic[T]):
         self._key: Callable[[dict[str, Any]], Any] | None = None
         self._hits = self._misses = 0
 
-    def forget(self, names: frozenset[str] | None) -> None:
-        """The tables have changed: the filters look at these attributes now; None: at other things, too."""
+    def forget(self, cells: Cells) -> None:
+        """The tables have changed: this is what the filters tell apart now."""
         self._routes.clear()
         self._hits = self._misses = 0
-        self._key = None if names is None or len(names) > NAMES_MAX else _key_of(sorted(names))
+        self._key = cells.key()
 
     def of(self, fields: dict[str, Any], find: Callable[..., T], *given: Any) -> T:
         """The route of plain fields; if it is not remembered, what `find` finds for what is given."""
@@ -137,21 +235,3 @@ class Routes(Generic[T]):
             self._routes.clear()
         route = self._routes[key] = find(*given)
         return route
-
-
-def _key_of(names: list[str]) -> Callable[[dict[str, Any]], Any]:
-    """What tells fields apart that filters over these names tell apart: 1, 1.0 and True are three things."""
-    if len(names) == 1:
-        [name] = names
-
-        def of_one(fields: dict[str, Any]) -> Any:
-            value = fields.get(name, Ellipsis)
-            return value if type(value) is str else (type(value), value)
-
-        return of_one
-
-    def of_many(fields: dict[str, Any]) -> Any:
-        values = [fields.get(name, Ellipsis) for name in names]
-        return (*values, *map(type, values))
-
-    return of_many

@@ -13,7 +13,7 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.packed import unpack, unpack_plain
 from fairlead.network import wire
-from fairlead.network.routes import Names, Routes, is_plain
+from fairlead.network.routes import Cells, Routes, is_plain
 from fairlead.network.sessions import ClientSession, Durable, Link, Stop
 
 __all__ = ["Way", "Ways"]
@@ -42,16 +42,19 @@ class Ways:
         self.targets: dict[str, ClientSession | Durable] = {}
         """Connected clients and durable subscribers, as the broker calls them."""
         self._routes: dict[str, Routes[Way]] = {}
-        self._names = Names()
+        self._cells = Cells()
         self._changed = self._was_changed = False
+        self.version = 0
+        """How often the tables or the destinations have changed."""
 
     def look_at(self, filter: Filter) -> None:
         """One more filter decides where notifications go."""
-        self._names.add(filter)
+        self._cells.add(filter)
 
     def change(self) -> None:
         """The tables or the destinations have changed: no way that is remembered counts any more."""
         self._changed = True
+        self.version += 1
 
     def forget(self, source: str) -> None:
         """Nothing comes from there any more."""
@@ -63,11 +66,11 @@ class Ways:
         if self._changed:
             self._changed = False
             for each in self._routes.values():
-                each.forget(self._names.names)
+                each.forget(self._cells)
         routes = self._routes.get(source)
         if routes is None:
             routes = self._routes[source] = Routes()
-            routes.forget(self._names.names)
+            routes.forget(self._cells)
         return routes
 
     def of(self, packed: bytes, source: str) -> Way:
