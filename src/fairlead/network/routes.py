@@ -1,12 +1,12 @@
 """Whom a notification concerns, remembered by what the filters tell apart.
 
 What a broker's filters decide depends on the attributes that they name, and of these only on what they compare
-them with: to `price > 10` and `price < 20` all prices between 10 and 20 are one. `Cells` has for each attribute the
-numbers and texts that filters mention, and so divides its values into cells. Two notifications in the same cells
-go the same way, and the way need be looked for only once: `Routes` keeps it, as long as the routing tables do not
-change. That serves notifications of plain values, of which most streams consist; where a filter looks at more
-than named attributes (a path, a filter object, a tuple), or the cells hardly ever come again, every notification
-is matched.
+them with: to `price > 10` and `price < 20` all prices between 10 and 20 are one. `Cells` has for each attribute
+the numbers and texts that filters mention, and so divides its values into cells. Two notifications in the same
+cells go the same way, and the way need be looked for only once: `Routes` keeps it, as long as the routing
+tables do not change. That serves notifications of plain values, of which most streams consist; where a filter
+looks at more than named attributes (a path, a filter object, a tuple), or the cells hardly ever come again,
+every notification is matched.
 """
 
 from __future__ import annotations
