@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 from fairlead.errors import PipelineError
 from fairlead.log import Log
@@ -13,6 +15,7 @@ from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival
 from fairlead.model import Notification
 from fairlead.model.packed import pack
 from fairlead.spark.ingestion import notifications
+from fairlead.spark.logs import LogSource
 from fairlead.spark.sources import Input, ingest_input, read, read_stream
 
 
@@ -53,6 +56,14 @@ def test_a_stream_goes_on_where_its_checkpoint_stands(spark: SparkSession, tmp_p
         query.awaitTermination()
     found = spark.read.parquet(str(tmp_path / "out")).select("id").collect()
     assert sorted(row.id for row in found) == [f"{number:03}" for number in range(15)]
+
+
+def test_a_stream_does_not_take_another_log_for_its_own(tmp_path: Path) -> None:
+    write(tmp_path / "log", *range(3))
+    stream = LogSource({"path": str(tmp_path / "log")}).streamReader(StructType())
+    assert stream.latestOffset({"offset": 2}, ReadAllAvailable()) == {"offset": 6}
+    with pytest.raises(PipelineError, match="another one"):
+        stream.latestOffset({"offset": 1_000}, ReadAllAvailable())
 
 
 def test_an_option_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:

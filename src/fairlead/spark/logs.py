@@ -121,6 +121,12 @@ class _Stream(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise PipelineError(
                 f"{self._directory}: {missing}", hint="let the broker keep them longer: [retention]"
             )
+        if start["offset"] > bounds.stop:  # what is synced does not go away
+            raise PipelineError(
+                f"{self._directory}: the stream has read up to record {start['offset']}, and the log ends at "
+                f"{bounds.stop}: it is another one",
+                hint="begin a new output and checkpoint for it",
+            )
         stop = bounds.stop if self._target is None else min(self._target, bounds.stop)
         if isinstance(limit, ReadMaxRows):
             stop = min(stop, start["offset"] + limit.max_rows)
