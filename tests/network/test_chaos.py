@@ -17,7 +17,7 @@ from fairlead.network.chaos.processes import truncate_unsynced
 from fairlead.network.chaos.proxy import Proxy
 from fairlead.network.chaos.schedule import FAULTS, Fault, schedule
 
-SEED, SECONDS = 4, 8.0
+SEED, SECONDS = 4, 20.0
 WRONG = ("lost", "duplicated", "misdelivered", "out of order")
 
 
