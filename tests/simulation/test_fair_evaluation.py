@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from fairlead.broker.fair.client import Client
 from fairlead.cli import main
 from fairlead.errors import ScenarioError
 from fairlead.simulation.fair import SYSTEMS, FairCell, FairScenario, evaluate, plots
@@ -168,5 +170,34 @@ def test_the_same_results_are_the_same_picture(
 
 
 def test_options_that_are_for_routing_are_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", str(file), "--check"]) == 2
-    assert "--check is for routing" in capsys.readouterr().err
+    assert main(["simulate", str(file), "--brokers", "5"]) == 2
+    assert "--brokers is for routing" in capsys.readouterr().err
+
+
+def test_what_is_delivered_can_be_checked_and_traced_crashes_included(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(FILE.replace("effort = 100", "effort = 100\ncrashes = 1"), encoding="utf-8")
+    assert main(["simulate", str(file), "--check", "--algorithm", "faidecs-replicated", "token"]) == 0
+    assert "all properties of fair correlation hold, in 8 runs" in capsys.readouterr().err
+    trace = tmp_path / "trace.jsonl"
+    assert main(["simulate", str(file), "--trace", str(trace)]) == 2
+    assert "a trace is of one run, and these are 8" in capsys.readouterr().err
+    file.write_text(file.read_text("utf-8").replace("types = [2, 3]", "types = [3]"), encoding="utf-8")
+    one = ["--algorithm", "faidecs-replicated", "--subscriptions", "6"]
+    assert main(["simulate", str(file), "--trace", str(trace), *one]) == 0
+    assert '"step":"crash' in trace.read_text("utf-8")
+    assert main(["audit", str(trace)]) == 0
+
+
+def test_a_run_that_is_not_fair_is_found(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sound = Client._deliver
+
+    def falls_silent(self: Client) -> None:
+        if self.name == "subscriber 1":
+            self._complete.clear()
+        sound(self)
+
+    with patch.object(Client, "_deliver", falls_silent):
+        assert main(["simulate", str(file), "--check"]) == 1
+    assert "conjunction validity: subscriber 1 delivered no relation" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from fairlead.cli.terminal import Progress, complain, emit_json, note, say
 from fairlead.errors import SimulationFailed
 
 if TYPE_CHECKING:
+    from fairlead.audit.fair.run import FairRun
     from fairlead.bench.tables import Grid
     from fairlead.simulation import Cell, Results, Row, Scenario, Simulation
     from fairlead.simulation.fair import FairCell, FairResults, FairRow
@@ -49,7 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.description = (
         "Simulate an overlay of brokers as a scenario says: at each number of subscriptions, what the routing "
-        "tables hold and what publications cost. The same seed is the same run, on any machine."
+        "tables hold and what publications cost. The same seed is the same run, on any machine. A file with "
+        'kind = "fair" compares ways to establish an order for fair correlation, one with kind = "detection" '
+        "policies for the detection of patterns."
     )
     parser.epilog = (
         "Example: fairlead simulate examples/simulation/small.toml --algorithm identity covering --out results. "
@@ -75,7 +78,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trace", metavar="FILE", type=Path, help="write what happens, for `fairlead audit`; one run only"
     )
     parser.add_argument(
-        "--check", action="store_true", help="check every state against the specification of routing"
+        "--check",
+        action="store_true",
+        help="check every state against the specification of routing, or what was delivered by that of fairness",
     )
     parser.add_argument("--on", choices=("spark",), help="run the algorithms, sizes and seeds on Spark")
     where = parser.add_mutually_exclusive_group()
@@ -300,7 +305,7 @@ def _line(algorithm: str, rows: Sequence[Row]) -> tuple[str, ...]:
 
 # -- fair correlation --------------------------------------------------------------------------------------
 
-NOT_FAIR: Final = ("seeds", "brokers", "trace", "check", "on", "master", "remote")
+NOT_FAIR: Final = ("seeds", "brokers", "on", "master", "remote")
 FAIR_LEGEND: Final = (
     "throughput: events that a subscriber of the level delivers in a second. latency: from the multicast of an "
     "event to its\ndelivery. Both relative to ordered merging with 10 subscribers and two types in setup A."
@@ -308,7 +313,10 @@ FAIR_LEGEND: Final = (
 
 
 def _run_fair(arguments: argparse.Namespace) -> int:
+    from fairlead.audit.fair import files
+    from fairlead.audit.fair.judging import audit_fair
     from fairlead.simulation.fair import FairScenario, evaluate
+    from fairlead.simulation.fair.evaluation import fair_cells
     from fairlead.simulation.fair.plots import draw_fair
 
     scenario = FairScenario.read(arguments.scenario).changed(
@@ -317,15 +325,30 @@ def _run_fair(arguments: argparse.Namespace) -> int:
     for option in NOT_FAIR:
         if getattr(arguments, option):
             raise BadInput(f"--{option} is for routing, and {arguments.scenario} is about fair correlation")
+    if arguments.trace is not None and (count := len(fair_cells(scenario))) > 1:
+        raise BadInput(
+            f"a trace is of one run, and these are {count}",
+            hint="one of types = [2] in the file, --algorithm token and --subscriptions 10",
+        )
     _make_room(arguments)
     started = time.monotonic()
     progress = Progress("runs of fair correlation")
 
+    violated: list[str] = []
+
     def told(_: FairCell, number: int, __: int) -> None:
         progress.at(number)
 
+    def watch(cell: FairCell, run: FairRun) -> None:
+        if arguments.check:
+            for finding in audit_fair(run).findings:
+                violated.extend(f"{cell}: {finding.rule}: {each.what}" for each in finding.violations[:1])
+        if arguments.trace is not None:
+            with arguments.trace.open("w", encoding="utf-8") as trace:
+                trace.writelines(f"{line}\n" for line in files.write(run))
+
     try:
-        results = evaluate(scenario, told)
+        results = evaluate(scenario, told, watch if arguments.check or arguments.trace else None)
     except SimulationFailed as failure:
         complain(str(failure))
         return 1
@@ -333,16 +356,22 @@ def _run_fair(arguments: argparse.Namespace) -> int:
         progress.done()
     if arguments.out is not None:
         _keep(results, arguments.out, draw_fair)
+    for each in violated:
+        complain(each)
     if arguments.json:
         for row in results.rows:
             emit_json(row.to_json())
-        return 0
+        return int(bool(violated))
     for grid in _fair_grids(results):
         say(grid.plain())
         say()
     say(FAIR_LEGEND)
     note(f"{time.monotonic() - started:.1f} s")
-    return 0
+    if arguments.check and not violated:
+        note(f"all properties of fair correlation hold, in {len(fair_cells(scenario))} runs")
+    if arguments.trace is not None:
+        note(f"judge the trace with: fairlead audit {arguments.trace}")
+    return int(bool(violated))
 
 
 def _fair_grids(results: FairResults) -> Iterator[Grid]:

@@ -105,7 +105,9 @@ class Station(Replica):
         self._fix(marks)
         self._told = max(self._told, self.applied)
         self.forget(min(marks.get(each, 0) for each in self.alive))
-        idle = token.idle + 1 if token.told == token.upto == self.end else 0
+        # After a crash clients may have been told what a station has yet to learn that all know.
+        is_done = token.told == token.upto == self.end == self.applied
+        idle = token.idle + 1 if is_done else 0
         known = tuple(sorted(marks.items()))
         passed = Token(self.role, self.view, self.end, self.stamp, self._told, known, idle)
         if idle >= len(self.alive):

@@ -16,6 +16,9 @@ setup A.
 
 Nothing is measured but the model: the time that processes take for messages, and that messages are under way.
 It says who becomes the bottleneck, and when. What a library does besides, it does not say.
+
+A scenario with `crashes` lets as many replicas of the first subscriber's role stop while the load is greatest, in
+systems that can do without them.
 """
 
 from __future__ import annotations
@@ -28,9 +31,9 @@ from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from random import Random
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from fairlead.audit.fair.run import Delivered
+from fairlead.audit.fair.run import Delivered, FairRun
 from fairlead.audit.fair.run import Multicast as Multicasted
 from fairlead.broker.fair import Directory
 from fairlead.broker.fair.messages import Multicast, Subscribe
@@ -42,7 +45,7 @@ from fairlead.simulation.fair.network import FairSimulation
 from fairlead.simulation.fair.scenario import SYSTEMS, FairScenario
 from fairlead.simulation.fair.sharing import Sharing
 
-__all__ = ["FairCell", "FairResults", "FairRow", "evaluate", "fair_cells"]
+__all__ = ["FairCell", "FairResults", "FairRow", "Watch", "evaluate", "fair_cells"]
 
 NODES: Final = tuple(f"node {number}" for number in range(1_000))
 """So many that two roles rarely meet at one of them."""
@@ -56,6 +59,8 @@ EVENTS: Final = (80, 400)
 PART: Final = 0.9
 """The last tenth of the deliveries does not count: by then there is not enough to do."""
 LONG_US: Final = 10**12
+CRASH_US: Final = 1_000
+"""How long after the load has begun, or after the crash before, a replica stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,16 @@ class FairCell:
     types: int
     subscribers: int
 
-    def run(self, scenario: FairScenario) -> tuple[FairRow, ...]:
-        """A row for each level."""
-        return _Run(scenario, self).rows()
+    def run(self, scenario: FairScenario, watch: Watch | None = None) -> tuple[FairRow, ...]:
+        """A row for each level; `watch` gets what has happened."""
+        run = _Run(scenario, self)
+        rows = run.rows()
+        if watch is not None:
+            watch(self, run.record())
+        return rows
+
+
+Watch: TypeAlias = Callable[[FairCell, FairRun], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +140,21 @@ def fair_cells(scenario: FairScenario) -> tuple[FairCell, ...]:
 
 
 def evaluate(
-    scenario: FairScenario, told: Callable[[FairCell, int, int], object] | None = None
+    scenario: FairScenario,
+    told: Callable[[FairCell, int, int], object] | None = None,
+    watch: Watch | None = None,
 ) -> FairResults:
-    """Run all systems on the same events and subscriptions; `told` is called before each, with its number."""
+    """Run all systems on the same events and subscriptions.
+
+    `told` is called before each, with its number; `watch` after it, with what has happened.
+    """
     base, *_ = FairCell("A", "faidecs", 2, 10).run(scenario)
     cells = fair_cells(scenario)
     rows: list[FairRow] = []
     for number, cell in enumerate(cells, start=1):
         if told is not None:
             told(cell, number, len(cells))
-        rows += [_relative(row, base) for row in cell.run(scenario)]
+        rows += [_relative(row, base) for row in cell.run(scenario, watch)]
     return FairResults(scenario, tuple(rows))
 
 
@@ -157,6 +174,7 @@ class _Run:
         self._cell = cell
         random = Random(f"subscriptions {scenario.seed} {cell.setup} {cell.types} {cell.subscribers}")
         asked = list(_subscriptions(cell, random))
+        self._first = asked[0][1].conjunctions[0]
         self._levels = {f"subscriber {number}": level for number, (level, _) in enumerate(asked)}
         self._random = Random(f"events {scenario.seed} {cell.setup} {cell.types} {cell.subscribers}")
         system = SYSTEMS[cell.system]
@@ -180,6 +198,7 @@ class _Run:
         scenario, cell = self._scenario, self._cell
         count = max(EVENTS[0], min(EVENTS[1], scenario.effort // cell.subscribers))
         pause = 1
+        self._crash(scenario.crashes)
         burst = self._load(count, pause)
         # What was multicast in the time that it took is what the system can carry.
         _, duration = self._pace([each for found in burst.values() for each in found])
@@ -227,6 +246,17 @@ class _Run:
             elif isinstance(step, Delivered):
                 found.setdefault(self._levels[step.process], []).append(step)
         return found
+
+    def _crash(self, count: int) -> None:
+        """Let replicas of a role stop soon after the load begins, so many or as many as can be done without."""
+        directory, now = self._simulation.directory, self._simulation.now
+        members = directory.members(directory.serving(self._first))
+        for number, process in enumerate(members[: min(count, (directory.replicas - 1) // 2)], start=1):
+            self._simulation.crash(now + number * CRASH_US, process)
+
+    def record(self) -> FairRun:
+        """What has happened, from the beginning."""
+        return self._simulation.record().run
 
     def _finish(self) -> None:
         if not self._simulation.come_to_rest(self._simulation.now + LONG_US):

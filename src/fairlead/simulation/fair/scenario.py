@@ -69,6 +69,7 @@ class FairScenario:
     effort: int = 16_000
     load_percent: int = 70
     interval_us: int = 3_000
+    crashes: int = 0
     costs: Costs = Costs(10, 2)  # noqa: RUF009 (frozen)
     delay: Delay = Delay(50, 50)  # noqa: RUF009 (frozen)
     source: str = field(default="scenario.toml", compare=False)
@@ -175,6 +176,11 @@ FAIR_KEYS: Final[Format] = {
         ),
         "interval_us": Key(
             count(1, 10**9), "how long a merger is quiet before it tells the time, for disjunctions", 3_000
+        ),
+        "crashes": Key(
+            count(0, 10),
+            "how many replicas of a role stop under load, in systems that can do without them",
+            0,
         ),
     },
     "costs": {
