@@ -26,7 +26,7 @@ def test_a_port_that_is_taken_is_told(broker: Any) -> None:
         async with serve(broker.server, Address("127.0.0.1", broker.port)):
             pass
 
-    with pytest.raises(NetworkError, match=r"cannot serve HTTP at .*: Address already in use"):
+    with pytest.raises(NetworkError, match=r"cannot serve HTTP at http://.*: Address already in use"):
         broker.wait(again())
 
 

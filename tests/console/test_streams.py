@@ -104,6 +104,26 @@ def test_a_durable_subscriber_gets_what_came_while_it_was_away(broker: Any) -> N
         assert read(events, 2)[0] == [1, 2]
 
 
+def test_a_durable_subscriber_is_asked_about_what_it_asked_for_before(broker: Any) -> None:
+    with broker.events('topic = "same"', durable="same"):
+        pass
+    answer = broker.ask("GET", "/events?filter=exists%20x&durable=same")
+    assert (answer.status, """'same' asks for 'topic = "same"'""" in answer.json["detail"]) == (409, True)
+    with broker.events('topic="same"', durable="same") as events:  # however it is written
+        publish(broker, "same", 1)
+        assert read(events, 1)[0] == [1]
+
+
+def test_a_stream_does_not_wait_for_a_broker_that_is_away(
+    started: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.console.feeds.INSTALL_S", 0.01)
+    running = started(neighbours=("far",))
+    with running.events("true", durable="d") as events:
+        publish(running, "near", 1)
+        assert read(events, 1)[0] == [1]
+
+
 def test_the_last_event_before_a_connection_is_lost_comes_again(broker: Any) -> None:
     with broker.events('topic = "last"', durable="last") as events:
         publish(broker, "last", 1)
@@ -177,6 +197,7 @@ def test_a_durable_subscriber_can_be_forgotten_even_with_a_slash_in_its_name(bro
         ("filter=true&since=yesterday", "not an instant"),
         ("filter=true&policy=wait", "there are block, drop, disconnect"),
         ("filter=true&policy=drop&durable=d", "leave out durable"),
+        ("filter=true&durable=", "is not empty"),
         ("filter=true&filter=false", "given twice"),
         ("filter=true&fitler=false", "no parameter 'fitler'"),
     ],

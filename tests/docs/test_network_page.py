@@ -14,6 +14,7 @@ from fairlead.configuration import Key
 from fairlead.network import sync
 from fairlead.network.overlay import OVERLAY_FILE, read_overlay
 from fairlead.network.settings import BROKER_FILE, COMMON, DROP, POLICIES, read_settings
+from fairlead.routing import STRATEGIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
@@ -52,13 +53,18 @@ def rows(heading: str) -> list[str]:
 def test_every_call_is_there_and_is_one() -> None:
     named = {name for row in rows("call") for name in re.findall(r"`(\w+)\(", row)}
     public = {name for name in vars(sync.Client) if not name.startswith("_")}
-    assert named == public - {"name", "broker", "open", "close"}
+    assert named == public - {"name", "broker", "duplicates", "open", "close"}
 
 
 def test_the_policies_are_those_that_brokers_have() -> None:
     named = [re.findall(r"`(\w+)`", row)[0] for row in rows("policy")]
     assert sorted(named) == sorted(POLICIES)
     assert rows("policy")[0] == f"`{DROP}` (default)"
+
+
+def test_the_routing_algorithms_are_those_that_brokers_have() -> None:
+    [line] = [line for line in PAGE.splitlines() if line.startswith("Both are one of")]
+    assert re.findall(r"`(\w+)`", line) == list(STRATEGIES)
 
 
 def test_the_files_among_the_examples_can_be_run() -> None:

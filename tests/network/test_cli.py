@@ -12,6 +12,7 @@ import sys
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -19,6 +20,8 @@ from typing import Any
 import pytest
 
 from fairlead.cli import main
+from fairlead.errors import ConnectionEnded
+from fairlead.model import Notification
 from fairlead.network import drawing, sync
 from fairlead.network.survey import Seen, Survey
 
@@ -88,6 +91,36 @@ def test_what_the_broker_refuses_is_rejected_and_the_rest_is_published(brokers: 
         assert re.search(r"1 (published|sent), 1 rejected", shell.err)
 
 
+def test_what_had_been_published_when_the_broker_was_lost_is_said(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lost:
+        """A client that loses its broker, after two answers that nobody has looked at, and before a third."""
+
+        duplicates = asked = 0
+
+        def __enter__(self) -> Lost:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing is left to close."""
+
+        def publishing(self, event: Notification) -> Future[Notification]:
+            self.asked += 1
+            answer: Future[Notification] = Future()
+            if self.asked in (2, 3):
+                answer.set_result(event)
+            elif self.asked == 4:
+                self.first.set_exception(ConnectionEnded("the broker is gone"))
+            else:
+                self.first = answer
+            return answer
+
+    monkeypatch.setattr("fairlead.cli.pub.connected", lambda *_, **__: Lost())
+    assert shell("pub", given='{"x": 1}\n' * 4)[0] == 2
+    assert shell.err == "2 published, 0 rejected, 2 not acknowledged\nfairlead: the broker is gone\n"
+
+
 def test_only_the_first_rejections_are_shown(brokers: Any, shell: Shell) -> None:
     assert shell("pub", "-b", brokers.start().url, given="x\n" * 8)[0] == 3
     assert "fairlead: … and 3 more" in shell.err
@@ -107,7 +140,47 @@ def test_what_is_delivered_is_printed_and_accepted(brokers: Any, shell: Shell, t
     assert shell("sub", "-b", url, "--forget", "desk") == (0, [])
     assert shell.err == "desk is forgotten at b\n"
     assert shell("sub", "-b", url, "--forget", "desk")[0] == 2
-    assert "no durable subscription 'desk'" in shell.err
+    assert shell.err == "fairlead: there is no durable subscriber 'desk'\n"
+
+
+def test_a_durable_subscriber_is_asked_about_under_its_name_only(
+    brokers: Any, shell: Shell, tmp_path: Path
+) -> None:
+    url = brokers.start("b", tmp_path).url
+    assert shell("sub", "-b", url, "x > 0", "--durable", "desk", "--timeout", "0") == (1, [])
+    assert shell("sub", "-b", url, "y > 0", "--durable", "desk", "--timeout", "0") == (2, [])
+    assert "the durable subscriber 'desk' asks for 'x > 0'\n  hint: subscribe to that first" in shell.err
+    assert shell("sub", "-b", url, "--forget", "desk", "x > 0") == (0, [])
+    assert shell.err == "desk: x > 0 is forgotten at b\n"
+    assert shell("sub", "-b", url, "y > 0", "--durable", "desk", "--timeout", "0") == (1, [])
+
+
+def test_a_durable_subscriber_reads_on_though_some_broker_is_away(
+    brokers: Any, shell: Shell, tmp_path: Path
+) -> None:
+    url = brokers.start("b", tmp_path, neighbours=("far",)).url
+    durable = ("sub", "-b", url, "--durable", "desk", "--patience", "0.01s")
+    assert shell(*durable, "--timeout", "0") == (1, [])
+    assert "fairlead: far cannot be reached, and will know of it when it is back" in shell.err
+    assert shell("pub", "-b", url, "--producer", "p", "id=1", "x=1")[0] == 0
+    assert shell(*durable, "-n", "1") == (0, ["p/1  x=1"])
+
+
+def test_what_was_published_before_is_counted_apart(brokers: Any, shell: Shell, tmp_path: Path) -> None:
+    url = brokers.start("b", tmp_path).url
+    given = '{"id": "1", "producer": "p"}\n{"id": "2", "producer": "p"}\n'
+    assert shell("pub", "-b", url, given=given) == (0, [])
+    assert shell.err == "2 published, 0 rejected\n"
+    assert shell("pub", "-b", url, given=given + '{"id": "3", "producer": "p"}\n{"id": ""}\n') == (3, [])
+    assert "-:4: rejected: an id is not empty" in shell.err
+    assert shell.err.endswith("1 published, 1 rejected, 2 published before\n")
+
+
+def test_what_is_to_be_published_is_advertised_where_brokers_want_to_know(brokers: Any, shell: Shell) -> None:
+    url = brokers.start(advertisements="simple").url
+    assert shell("pub", "-b", url, "x=1")[0] == 3
+    assert shell("pub", "-b", url, "x=1", "--advertise", "x > 0") == (0, [])
+    assert shell("pub", "-b", url, "x=1", "--advertise", "x >")[0] == 2
 
 
 def test_composite_events_are_printed(brokers: Any, shell: Shell, tmp_path: Path) -> None:
@@ -140,15 +213,34 @@ def test_composite_events_are_printed(brokers: Any, shell: Shell, tmp_path: Path
         (("pub", "price"), "neither name=value nor a JSON object: 'price'"),
         (("pub", "x=1", "--events", "f"), "leave out one of both"),
         (("pub", "x=1", "-b", "http://x"), "http://x: not the address of a broker"),
-        (("pub", "x=1", "-b", "127.0.0.1:1", "--patience", "0"), "cannot be reached: Connection refused"),
+        (
+            ("pub", "x=1", "-b", "127.0.0.1:1", "--patience", "0"),
+            "cannot be reached: Connection refused\n  hint: is a broker running there?",
+        ),
         (("pub", "x=1", "--key", "k"), "a certificate is shown with its key"),
+        (("pub", "x=1", "--authority", "a.pem"), "no TLS is spoken\n  hint: call fairleads://"),
         (("sub", "--patience", "soon"), "argument --patience"),
         (("sub", "-n", "0"), "one or more, not 0"),
+        (("sub", "--timeout", "-1"), "argument --timeout: not so long: -1"),
         (("sub", "--pattern", "A followed by B", "--durable", "d"), "--since goes with it"),
+        (("sub", "--pattern", "A followed by B", "x > 1"), "--pattern and a filter do not go together"),
+        (("sub", "x > 1", "--filter", "x > 2"), "two filters"),
+        (("sub", "x >"), "FILTER: line 1, column 4"),
+        (("sub", ""), "FILTER: it is empty"),
+        (("sub", "--filter", ""), "--filter: it is empty"),
+        (("sub", "--durable", ""), "--durable: the name is empty"),
+        (("sub", "--forget", " "), "--forget: the name is empty"),
+        (("sub", "--forget", "d", "--since", "1h"), "--forget and --since do not go together"),
+        (("sub", "--forget", "d", "-n", "1"), "--forget and -n do not go together"),
+        (("sub", "--durable", "d", "--policy", "drop"), "--durable and --policy do not go together"),
+        (("sub", "--lateness", "5s"), "--lateness goes with --pattern only"),
+        (("sub", "x > 1", "--clock"), "--clock goes with --pattern only"),
         (("topology", "-b", "127.0.0.1:1", "--patience", "0"), "cannot be reached: Connection refused"),
         (("top", "--every", "0"), "an interval is longer than nothing"),
         (("broker", "run", "-c", "a", "--network", "b"), "leave out one of both"),
         (("broker", "run", "--network", "b"), "which broker of the network?"),
+        (("broker", "run", "--name", ""), "--name: it is empty"),
+        (("broker", "run", "--data", ""), "--data: it is empty"),
         (("network", "up", "nothing.toml"), "nothing.toml: cannot be read"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
@@ -174,6 +266,8 @@ def test_a_filter_or_a_time_that_cannot_be_read_is_bad_input(brokers: Any, shell
         ("broker",),
         ("broker", "run"),
         ("broker", "check"),
+        ("broker", "link"),
+        ("broker", "unlink"),
         ("network",),
         ("network", "up"),
         ("network", "check"),
@@ -251,6 +345,22 @@ def test_what_cannot_be_asked_is_said_and_the_answer_is_no(
     )
     for form in ("--dot", "--svg"):
         assert shell("topology", "-b", hub, "--patience", "0", form)[0] == 1
+    for form in (["--once", "--every", "0.01"], ["--json"]):
+        assert shell("top", "-b", hub, "--all", "--patience", "0", *form)[0] == 1
+        assert shell("top", "-b", hub, "--patience", "0", *form)[0] == 0
+
+
+def test_brokers_are_linked_and_unlinked_at_the_prompt(
+    brokers: Any, shell: Shell, until: Callable[[Callable[[], object]], None]
+) -> None:
+    a, b = brokers.start("a"), brokers.start("b")
+    assert shell("broker", "link", b.url, "-b", a.url) == (0, [])
+    assert shell.err == f"a calls {b.url}\n"
+    until(lambda: shell("topology", "-b", b.url)[1][-1].startswith("└─ a"))
+    assert shell("broker", "unlink", "b", "-b", a.url) == (0, [])
+    assert shell.err == "a is not linked with b any longer\n"
+    assert shell("broker", "unlink", "b", "-b", a.url) == (2, [])
+    assert shell.err == "fairlead: there is no link to 'b'\n"
 
 
 def test_a_circle_is_named() -> None:
@@ -326,12 +436,17 @@ def test_what_holds_for_a_broker_is_printed(shell: Shell, tmp_path: Path) -> Non
         ["listen", "fairlead://127.0.0.1:0"],
         ["data", str(tmp_path / "fairlead-data")],
     ]
-    assert "time           604800.0" in shown
+    assert "time           7 days" in shown
     code, [line] = shell("broker", "check", str(path), "--json")
-    assert json.loads(line)[""]["links"] == ["fairlead://127.0.0.1:7401"]
+    assert json.loads(line)["links"] == ["fairlead://127.0.0.1:7401"]
     path.write_text('nmae = "x"\n[routing]\nalgorithm = "best"\n[tls]\nkey = "k"\n', encoding="utf-8")
     assert shell("broker", "check", str(path)) == (2, [])
     assert "4 problems" in shell.err
+    path.write_text('listen = ":7400"\n[http]\nlisten = ":7400"\n', encoding="utf-8")
+    assert shell("broker", "check", str(path)) == (2, [])
+    assert "[http] listen: the broker itself listens at port 7400" in shell.err
+    path.write_text('[http]\nlisten = ":8400"\n', encoding="utf-8")
+    assert shell("broker", "check", str(path))[1][-1].split() == ["listen", "http://127.0.0.1:8400"]
 
 
 TOPOLOGY = 'data = "{data}"\nlinks = [["hub", "east"]]\n[brokers]\nhub = 0\neast = 0\n'

@@ -238,9 +238,9 @@ async def test_closing_a_subscription_makes_room_for_the_others() -> None:
             return bool(unread.waiting)
 
         await until(arrived)
-        assert client._waiting == 1
+        assert client._intake.waiting == 1
         await unread.close()
-        assert client._waiting == 0
+        assert client._intake.waiting == 0
 
 
 @on_a_loop
@@ -373,3 +373,18 @@ async def test_closing_fails_what_waits_and_ends_iterations() -> None:
 
 def test_a_client_is_made_outside_of_a_loop_too() -> None:
     assert isinstance(connect(), Client)
+
+
+@on_a_loop
+async def test_what_was_accepted_is_in_the_log_when_the_client_is_closed(tmp_path: Path) -> None:
+    async with broker(tmp_path) as server:
+        async with connect(server.url) as client:
+            subscription = client.subscribe("exists x", durable="d")
+            await subscription.installed()
+            await asyncio.gather(*(client.publish({"x": n}) for n in range(5)))
+            for _ in range(5):
+                await (await subscription.delivery()).accept()
+        ledger = server.node.ledger
+        assert ledger is not None
+        assert ledger.log.cursors["sub:d"] == ledger.content
+        assert not ledger.log.cursors.changed

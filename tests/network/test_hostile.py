@@ -270,7 +270,10 @@ def runs(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
             hello(role="broker") + wire.control(wire.Table([], [("x > 1", "")])),
             "no advertisements in this network",
         ),
-        (hello(role="broker") + wire.relay(1, b"\xc1"), "not a packed notification"),
+        (
+            hello(role="broker") + wire.control(wire.Table([], [])) + wire.relay(1, b"\xc1"),
+            "not a packed notification",
+        ),
     ],
 )
 @runs
@@ -474,7 +477,7 @@ async def test_a_subscriber_that_publishes_for_each_delivery_does_not_wait_for_i
     ):
         for number in range(500):
             await source.publish({"x": number})
-        await until(lambda: relay._waiting > 50)
+        await until(lambda: relay._intake.waiting > 50)
         for number in range(500):
             assert (await asyncio.wait_for(heard.get(), 10.0)).attributes["x"] == number
             await asyncio.wait_for(relay.publish({"y": number}), 10.0)

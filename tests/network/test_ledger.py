@@ -16,6 +16,7 @@ from fairlead.network.ledger import (
     Change,
     Ledger,
     Linked,
+    Parting,
     State,
     Subscribed,
     Told,
@@ -30,12 +31,13 @@ changes = st.one_of(
     st.builds(Unsubscribed, names, st.sampled_from(["", "a", "b"])),
     st.builds(Told, names, heard, heard, st.booleans()),
     st.builds(Linked, names, st.sampled_from(["", "fairlead://h:1"]), st.sampled_from(["", "l1", "l2"])),
+    st.builds(Parting, names, st.sampled_from(["", "fairlead://h:1"])),
     st.builds(Unlinked, names),
 )
 
 
 def state_of(ledger: Ledger) -> object:
-    return (ledger.state.durables, ledger.state.neighbours)
+    return (ledger.state.durables, ledger.state.neighbours, ledger.state.parting)
 
 
 @given(st.lists(changes, max_size=12))
@@ -46,7 +48,7 @@ def test_a_state_is_what_its_changes_make_again(given: list[Change]) -> None:
     for change in state.changes():
         again.apply(change)
     assert again.durables == {name: held for name, held in state.durables.items() if held}
-    assert again.neighbours == state.neighbours
+    assert (again.neighbours, again.parting) == (state.neighbours, state.parting)
     assert len(state) == len(list(state.changes()))
 
 
@@ -60,11 +62,11 @@ def test_after_a_power_failure_the_state_is_one_that_was_or_a_later_one(
     disk = MemoryDisk()
     ledger = Ledger("d", disk)
     plain = State()
-    safe, states = 0, [repr((plain.durables, plain.neighbours))]
+    safe, states = 0, [repr((plain.durables, plain.neighbours, plain.parting))]
     for change, then in steps:
         ledger.note(change, 0)
         plain.apply(change)
-        states.append(repr((plain.durables, plain.neighbours)))
+        states.append(repr((plain.durables, plain.neighbours, plain.parting)))
         if then:
             ledger.gather(0) if then == "gather" else ledger.log.sync()
             ledger.log.sync()

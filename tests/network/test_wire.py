@@ -101,3 +101,26 @@ def test_any_bytes_are_a_message_or_a_protocol_error(raw: bytes) -> None:
 def test_a_message_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ProtocolError, match="not a message"):
         wire.parse_control(msgspec.msgpack.encode(["Shout", 1]))
+
+
+@given(st.lists(st.tuples(texts, texts), max_size=30), st.integers(16, 200))
+def test_a_message_that_is_longer_than_a_frame_travels_in_several(
+    filters: list[tuple[str, str]], limit: int
+) -> None:
+    table = wire.Table(filters, filters[:3])
+    sent = wire.control_in_parts(table, limit)
+    *parts, (last, rest) = wire.Frames(limit).feed(b"".join(sent))
+    begun = wire.Parts()
+    for kind, payload in parts:
+        assert kind == wire.PART
+        begun.add(payload)
+    assert (last, begun.finish(rest)) == (wire.CONTROL, table)
+    assert (sent == [wire.control(table)]) == (len(wire.control(table)) <= limit + 4)
+
+
+def test_a_message_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MESSAGE_MAX", 100)
+    parts = wire.Parts()
+    parts.add(b"x" * 100)
+    with pytest.raises(ProtocolError, match="a message of more than 100 bytes"):
+        parts.add(b"x")

@@ -127,12 +127,12 @@ class MergesClientsImperfectly(ImperfectMerging):
 
     def _merged(self, table: RoutingTable, interest: Interest, source: str) -> Any:
         is_client = source not in table.neighbours
-        table.neighbours[source] = None
+        table.meet(source)
         try:
             return super()._merged(table, interest, source)
         finally:
             if is_client:
-                del table.neighbours[source]
+                table.part(source)
 
 
 # -- brokers ---------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class KeepsTheDead(Broker):
     def _part(self, neighbour: str) -> None:
         del self.links[neighbour]
         for table in (self.subscriptions, self.advertisements):
-            del table.neighbours[neighbour]
+            table.part(neighbour)
 
 
 class TrustsEarlierLinks(Broker):

@@ -41,7 +41,8 @@ def catalogue() -> Catalogue:
 @st.composite
 def tables(draw: st.DrawFn) -> RoutingTable:
     table = RoutingTable(catalogue())
-    table.neighbours = dict.fromkeys(NEIGHBOURS)
+    for neighbour in NEIGHBOURS:
+        table.meet(neighbour)
     entries = st.tuples(
         st.sampled_from(FILTERS), st.sampled_from(DESTINATIONS), st.sampled_from(("", "x", "y"))
     )
@@ -132,7 +133,7 @@ def test_the_sets_of_a_table_are_those_of_the_book(table: RoutingTable, filter: 
 @settings(max_examples=20)
 @given(tables())
 def test_who_is_below_in_a_hierarchy_is_never_told(table: RoutingTable) -> None:
-    table.deaf = {"B2"}
+    table.meet("B2", deaf=True)
     for filter in FILTERS:
         assert "B2" not in table.without_cover(Interest(filter))
         assert "B2" not in table.without_identical(Interest(filter))

@@ -48,8 +48,8 @@ class ForgetsEverything(Flooding):
 
 def told(strategy: Strategy) -> None:
     table = RoutingTable(Catalogue(engine_named("brute")))
-    table.neighbours = {"B1": None, "B2": None}
-    for neighbour in table.neighbours:
+    for neighbour in ("B1", "B2"):
+        table.meet(neighbour)
         for interest in strategy.initial():
             table.add(interest, neighbour)
     for text in (

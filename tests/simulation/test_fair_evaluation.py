@@ -201,3 +201,13 @@ def test_a_run_that_is_not_fair_is_found(file: Path, capsys: pytest.CaptureFixtu
     with patch.object(Client, "_deliver", falls_silent):
         assert main(["simulate", str(file), "--check"]) == 1
     assert "conjunction validity: subscriber 1 delivered no relation" in capsys.readouterr().err
+
+
+def test_the_page_has_every_key_with_what_it_means() -> None:
+    page = (EXAMPLES[0].parents[2] / "docs" / "fairness.md").read_text(encoding="utf-8")
+    for name, keys in FAIR_KEYS.items():
+        for key, each in keys.items():
+            place = f"`[{name}]` `{key}`" if name else f"`{key}`"
+            row = next(line for line in page.splitlines() if line.startswith(f"| {place} |"))
+            assert row.endswith(f"| {each.meaning} |")
+            assert not each.required or row.startswith(f"| {place} | required |")

@@ -14,7 +14,7 @@ alone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
@@ -108,6 +108,9 @@ class Settings:
     """How long messages to a neighbour may wait for others, to go as one."""
     durable: bool = False
     """Whether a publication goes to the log before it goes anywhere else."""
+    lasting: bool = False
+    """Whether a neighbour's subscription stays when what was advertised for it is taken back: where publications
+    may wait for the neighbour, those who published them may have gone before it gets them."""
 
 
 class Broker:
@@ -139,7 +142,8 @@ class Broker:
         self._routed: dict[tuple[bool, str, Filter], Interest] = {}
         self._latest = 0
         self._renewed: dict[Interest, None] = {}
-        self._identities = LatestIdentities(REMEMBERED) if identities is None else identities
+        self.identities = LatestIdentities(REMEMBERED) if identities is None else identities
+        """What was published here, as far as that is remembered."""
         self._effects: list[Effect] = []
         self.waiting: dict[str, list[Message]] = {}
         """What is to be sent to whom, when its time has come."""
@@ -195,8 +199,13 @@ class Broker:
         else:
             self._route(call.source, admitted, now)
 
-    def admit(self, client: str, notification: Notification) -> Notification | str:
-        """A client's publication as it goes on its way, with a producer and an id; or why it does not."""
+    def admit(
+        self, client: str, notification: Notification, identities: LatestIdentities | None = None
+    ) -> Notification | str:
+        """A client's publication as it goes on its way, with a producer and an id; or why it does not.
+
+        `identities` are those that it must not be one of, if not all that are remembered.
+        """
         if not notification.producer:
             notification = replace(notification, producer=client)
         if not self._may_publish(client, notification):
@@ -205,20 +214,20 @@ class Broker:
         if notification.id is None:
             digest = record_hash(notification.attributes, notification.document)
         # Every notification has a producer and an id, so that it can be told from all others.
-        identified = self._identities.take(notification, digest)
+        identified = (self.identities if identities is None else identities).take(notification, digest)
         return "this notification was published before" if identified is None else identified
 
     def is_new(self, identity: tuple[str, str]) -> bool:
         """Whether nothing of this identity was published here before, as far as is remembered; now it was."""
-        return self._identities.take_identity(identity)
+        return self.identities.take_identity(identity)
 
     def forget(self, notification: Notification) -> None:
         """It could not be published after all: whoever publishes it again does so for the first time."""
-        self._identities.forget(identity_of(notification))
+        self.identities.forget(identity_of(notification))
 
     def knows(self, notification: Notification) -> bool:
         """Whether something of its identity was published here before."""
-        return identity_of(notification) in self._identities
+        return identity_of(notification) in self.identities
 
     def _may_publish(self, client: str, notification: Notification) -> bool:
         if self.settings.advertisements is None:
@@ -419,26 +428,26 @@ class Broker:
     # -- filters -------------------------------------------------------------------------------------------
 
     def _admin(self, message: Admin, now: int) -> None:
-        if message.source not in self.links or message.source in self._awaited:
+        source = message.source
+        if source not in self.links or source in self._awaited:
             return  # sent over an earlier link, which was cut
         if message.advertisements:
-            self._administer_advertisements(message.source, message.added, message.removed)
+            self._administer_advertisements(source, message.added, message.removed)
         else:
-            self._administer(message.source, message.added, message.removed)
-            if message.added and self.settings.advertisements is not None:
+            self._administer(source, message.added, message.removed)
+            if self.settings.advertisements is not None and message.added:
                 # What they are for may have been taken back while they were under way.
-                self._drop_unservable((interest, message.source) for interest in message.added)
+                self._drop_unservable((interest, source) for interest in message.added)
 
     def _drop_unservable(self, entries: Iterable[Entry]) -> None:
         """Trees of their own (book 4.6.6) keep what cannot be served until it is unsubscribed: others may hang on
         it, and who has dropped a filter would take it up again from below, in a circle."""
-        if self.history is not None:
+        if self.history is not None or self.settings.lasting:
             return
         for interest, neighbour in list(unservable(entries, self.advertisements)):
             self.subscriptions.remove(interest, neighbour)
 
-    def _administer(self, source: str, added: Iterable[Interest], removed: Iterable[Interest]) -> None:
-        added, removed = tuple(added), tuple(removed)
+    def _administer(self, source: str, added: Sequence[Interest], removed: Sequence[Interest]) -> None:
         if added or removed:
             outcome = self.settings.strategy.administer(self.subscriptions, source, added, removed)
             self._tell(source, outcome, advertisements=False)
@@ -464,19 +473,21 @@ class Broker:
         if outcome.stale and source in self.links:
             self._send(source, Renew(self.name, tuple(outcome.stale), advertisements))
         restricted = self.settings.advertisements is not None and not advertisements
-        alike = outcome.alike
-        if alike is not None and not restricted:
-            neighbours, added = alike
+        if outcome.alike is not None and not restricted:
+            neighbours, added = outcome.alike
             if neighbours and added:
                 message = Admin(self.name, added, (), advertisements)
-                self._effects += [Send(neighbour, message) for neighbour in neighbours]
+                for neighbour in neighbours:
+                    self._effects.append(Send(neighbour, message))
             return
         for neighbour in outcome.neighbours:
             if neighbour == source:
                 continue
             added = tuple(outcome.subscriptions.get(neighbour, ()))
             removed = tuple(outcome.unsubscriptions.get(neighbour, ()))
-            if restricted and neighbour != self.parent:
+            lasting = self.settings.lasting
+            # What lasts is taken back by name, and what it stood for has to last in its place.
+            if restricted and neighbour != self.parent and not (lasting and removed):
                 added = tuple(servable(added, self.advertisements, neighbour))
                 if self.history is None:
                     removed = tuple(servable(removed, self.advertisements, neighbour))
@@ -551,8 +562,11 @@ class Broker:
         if neighbour not in self.links:
             self._meet(neighbour, LinkId())
 
-    def introduction(self, neighbour: str) -> tuple[list[Interest], list[Interest]]:
-        """The subscriptions and the advertisements that a neighbour has to know of, all of them (book 4.6.4)."""
+    def introduction(self, neighbour: str) -> tuple[list[Interest], list[Interest], list[Interest]]:
+        """The subscriptions and the advertisements that a neighbour has to know of, all of them (book 4.6.4).
+
+        And the subscriptions that it need not know, but keeps where they last.
+        """
         strategies = (self.settings.strategy, self.settings.advertisements)
         told = [
             list(strategy.prune(table, table.but(neighbour)))
@@ -560,9 +574,12 @@ class Broker:
             else []
             for strategy, table in zip(strategies, (self.subscriptions, self.advertisements), strict=True)
         ]
-        if self.settings.advertisements is not None and neighbour != self.parent:
-            told[0] = list(servable(told[0], self.advertisements, neighbour))
-        return told[0], told[1]
+        subscriptions, advertisements = told
+        if self.settings.advertisements is None or neighbour == self.parent:
+            return subscriptions, advertisements, []
+        served = dict.fromkeys(servable(subscriptions, self.advertisements, neighbour))
+        others = [each for each in subscriptions if each not in served] if self.settings.lasting else []
+        return list(served), advertisements, others
 
     def _introduce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
         if neighbour in table.hearers:
@@ -571,12 +588,9 @@ class Broker:
 
     def _meet(self, neighbour: str, link: LinkId) -> None:
         self.links[neighbour] = link
-        for table in (self.subscriptions, self.advertisements):
-            table.neighbours[neighbour] = None
-        if neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent):
-            self.advertisements.deaf.add(neighbour)
-            if self.settings.climbs:
-                self.subscriptions.deaf.add(neighbour)
+        below = neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent)
+        self.advertisements.meet(neighbour, deaf=below)
+        self.subscriptions.meet(neighbour, deaf=below and self.settings.climbs)
         for interest in self.settings.strategy.initial():
             self.subscriptions.add(interest, neighbour)
 
@@ -600,8 +614,7 @@ class Broker:
             self.severed.add(neighbour)
         self._awaited.discard(neighbour)
         for table in (self.subscriptions, self.advertisements):
-            del table.neighbours[neighbour]
-            table.deaf.discard(neighbour)
+            table.part(neighbour)
             table.mergers.pop(neighbour, None)  # all entries go, so what they were made of does not matter
         for interest in self.settings.strategy.initial():
             self.subscriptions.remove(interest, neighbour)

@@ -21,6 +21,9 @@ The answers are effects, to be carried out in their order:
     Send          a message to a neighbour          Deliver       a notification to a client
     Append        a record to the log               Acknowledge   the publication will not be lost
     Refuse        a call that cannot be granted     Wake          come back at this time, with a Tick
+
+A simulation makes millions of Admin and Send: they are never part of a circle, so the collector of garbage does
+not keep track of them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ class Forward(Struct, frozen=True):
     stamp: Micros = 0
 
 
-class Admin(Struct, frozen=True):
+class Admin(Struct, frozen=True, gc=False):
     """admin(S, U), about the subscription table or the advertisement table (book 4.6.1)."""
 
     source: str
@@ -241,7 +244,7 @@ class Synced(Struct, frozen=True):
 Command: TypeAlias = Link | Unlink | Climb | Tick | Synced
 
 
-class Send(Struct, frozen=True):
+class Send(Struct, frozen=True, gc=False):
     """Send a message to a neighbour, after all that was sent to it before."""
 
     to: str

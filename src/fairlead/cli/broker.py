@@ -10,7 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from fairlead.cli.terminal import emit_json, paint, say
+from fairlead.cli.connecting import add_connection_options, connected
+from fairlead.cli.terminal import emit_json, note, paint, say
 from fairlead.errors import BadInput, NetworkError
 
 if TYPE_CHECKING:
@@ -59,6 +60,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", metavar="FILE")
     check.add_argument("--json", action="store_true", help="one JSON object")
     check.set_defaults(run=_check)
+    link = actions.add_parser("link", help="have a running broker be linked with another one")
+    link.description = (
+        "Have a running broker call another one, and stay linked with it; it goes on calling where that is away."
+        " `fairlead topology` shows what became of it."
+    )
+    link.epilog = "Example: fairlead broker link fairlead://hub.example.org:7400 -b :7401"
+    link.add_argument("neighbour", metavar="URL", help="where the other one is")
+    add_connection_options(link)
+    link.set_defaults(run=_link)
+    unlink = actions.add_parser("unlink", help="have a running broker end a link")
+    unlink.description = (
+        "Have a running broker end the link to a neighbour, with all that waits for it: one that will not be back,"
+        " too. Durable subscriptions and the log wait for every neighbour."
+    )
+    unlink.epilog = "Example: fairlead broker unlink east -b :7400"
+    unlink.add_argument("neighbour", metavar="NAME", help="what the neighbour is called")
+    add_connection_options(unlink)
+    unlink.set_defaults(run=_unlink)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -111,6 +130,9 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         settings = read_overlay(arguments.network).broker(arguments.name, dict(map(_port, arguments.ports)))
     else:
         settings = BrokerSettings() if arguments.config is None else read_settings(arguments.config)
+    for option in ("name", "data"):
+        if getattr(arguments, option) is not None and not getattr(arguments, option).strip():
+            raise BadInput(f"--{option}: it is empty", hint="leave it out, or say it")
     if arguments.name is not None:
         settings = replace(settings, name=arguments.name)
     if arguments.listen is not None:
@@ -129,6 +151,20 @@ def _port(given: str) -> tuple[str, int]:
     return name, int(port)
 
 
+def _link(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        client.link(arguments.neighbour)
+        note(f"{client.broker} calls {arguments.neighbour}")
+    return 0
+
+
+def _unlink(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        client.unlink(arguments.neighbour)
+        note(f"{client.broker} is not linked with {arguments.neighbour} any longer")
+    return 0
+
+
 # -- check ---------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +177,7 @@ def _check(arguments: argparse.Namespace) -> int:
         server_context(settings.tls)
     held = _held(settings)
     if arguments.json:
-        emit_json(held)
+        emit_json({**held.pop(""), **held})
         return 0
     for table, keys in held.items():
         if table:
@@ -153,6 +189,10 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _held(settings: BrokerSettings) -> dict[str, dict[str, object]]:
     """What a broker is run with, by the tables and keys of its file."""
+    from fairlead.correlation.patterns.durations import render_duration
+    from fairlead.network.settings import http_url
+
+    kept = settings.keep_seconds
     tls = settings.tls
     held: dict[str, dict[str, object]] = {
         "": {
@@ -167,9 +207,12 @@ def _held(settings: BrokerSettings) -> dict[str, dict[str, object]]:
             "imperfection": settings.imperfection,
             "advertisements": settings.advertisements,
         },
-        "retention": {"time": settings.keep_seconds, "bytes": settings.keep_bytes},
+        "retention": {
+            "time": None if kept is None else render_duration(round(kept * 1e6)),
+            "bytes": settings.keep_bytes,
+        },
         "limits": {name: getattr(settings.limits, name) for name in type(settings.limits).__slots__},
-        "http": {"listen": None if settings.http is None else str(settings.http)},
+        "http": {"listen": None if settings.http is None else http_url(settings.http)},
     }
     if tls is not None:
         held["tls"] = {name: getattr(tls, name) for name in type(tls).__slots__}

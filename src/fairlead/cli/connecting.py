@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
 from collections.abc import Callable
@@ -46,13 +47,15 @@ def seconds(given: str) -> float:
     from fairlead.errors import FairleadError
 
     try:
-        return float(given)
+        found = float(given)
     except ValueError:
-        pass
-    try:
-        return duration_of(given) / 1e6
-    except FairleadError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        try:
+            found = duration_of(given) / 1e6
+        except FairleadError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    if not 0 <= found < math.inf:
+        raise argparse.ArgumentTypeError(f"not so long: {given}")
+    return found
 
 
 def tls_of(arguments: argparse.Namespace) -> Tls | None:

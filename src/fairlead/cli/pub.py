@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cli.connecting import add_connection_options, connected, now
-from fairlead.cli.inputs import opened
+from fairlead.cli.inputs import opened, read_filter
 from fairlead.cli.terminal import Progress, complain, emit_json, note
 from fairlead.errors import BadInput, BrokerRefused, ValueRefused
 
@@ -48,6 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-wait", action="store_true", help="best effort: not logged, nothing is waited for"
     )
+    parser.add_argument(
+        "--advertise",
+        metavar="FILTER",
+        help="say first what will be published, where the brokers want to know",
+    )
     parser.add_argument("--stamp", action="store_true", help="what has no time gets that of publishing")
     parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")
     parser.add_argument(
@@ -66,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress("events")
     with connected(arguments, arguments.producer, clock=now if arguments.stamp else None) as client:
         publisher = _Publisher(client, arguments)
+        if arguments.advertise is not None:
+            client.advertise(read_filter(arguments.advertise, None, "--advertise"))
         try:
             for where, event in events:
                 if isinstance(event, Rejection):
@@ -86,7 +93,12 @@ class _Publisher:
     def __init__(self, client: Client, arguments: argparse.Namespace) -> None:
         self._client, self._arguments = client, arguments
         self._under_way: deque[tuple[str, Future[Notification]]] = deque()
-        self.published = self.rejected = 0
+        self._answered = self.rejected = 0
+
+    @property
+    def published(self) -> int:
+        """How many have been published here, and not before."""
+        return self._answered - self._client.duplicates
 
     def put(self, where: str, event: Notification) -> None:
         if self._arguments.no_wait:
@@ -105,14 +117,15 @@ class _Publisher:
             self._settle()
 
     def _settle(self) -> None:
-        where, publishing = self._under_way.popleft()
+        where, publishing = self._under_way[0]
         try:
             self._tell(publishing.result())
         except (BrokerRefused, ValueRefused) as error:
             self.reject(where, str(error))
+        self._under_way.popleft()
 
     def _tell(self, published: Notification) -> None:
-        self.published += 1
+        self._answered += 1
         if self._arguments.json:
             emit_json({"producer": published.producer, "id": published.id})
 
@@ -123,10 +136,20 @@ class _Publisher:
             complain(f"{where}: rejected: {reason}")
 
     def summarise(self) -> None:
+        """Say what became of all, also where there was no end to it."""
+        unknown = 0
+        for _, publishing in self._under_way:
+            if publishing.done() and not publishing.cancelled() and publishing.exception() is None:
+                self._tell(publishing.result())
+            else:
+                unknown += 1
         if self.rejected > SHOWN:
             complain(f"… and {self.rejected - SHOWN:,} more")
         how = "sent" if self._arguments.no_wait else "published"
-        note(f"{self.published:,} {how}, {self.rejected:,} rejected")
+        known = self._client.duplicates
+        also = f", {known:,} published before" if known else ""
+        also += f", {unknown:,} not acknowledged" if unknown else ""
+        note(f"{self.published:,} {how}, {self.rejected:,} rejected{also}")
 
 
 # -- events --------------------------------------------------------------------------------------------------

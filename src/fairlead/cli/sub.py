@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cli.connecting import add_connection_options, connected, now, seconds
 from fairlead.cli.inputs import read_filter, read_text
@@ -14,6 +14,7 @@ from fairlead.cli.terminal import complain, emit_json, note, paint, say
 from fairlead.errors import BadInput, SubscriptionEnded, ValueRefused
 
 if TYPE_CHECKING:
+    from fairlead.filters.filter import Filter
     from fairlead.model import Notification
     from fairlead.network.sync import Client, Detection, Subscription
 
@@ -27,77 +28,125 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " while it is away: under its name it goes on where it was. What has been printed is accepted."
     )
     parser.epilog = (
-        "Example: fairlead sub --filter 'price > 100' -n 10. "
+        "Example: fairlead sub 'price > 100' -n 10. "
         "Exit code: 0 when so many have come, 1 when none came for as long as --timeout says."
     )
-    parser.add_argument("--filter", metavar="TEXT", help="what is wanted (default: everything)")
+    parser.add_argument("wanted", metavar="FILTER", nargs="?", help="what is wanted (default: everything)")
+    parser.add_argument("--filter", metavar="TEXT", help="the same, as an option")
     parser.add_argument("-n", metavar="N", type=int, dest="most", help="stop after so many")
     parser.add_argument(
         "--timeout", metavar="D", type=seconds, help="stop when nothing has come for so long, as 10s"
     )
-    parser.add_argument(
-        "--durable", metavar="NAME", default="", help="as the durable subscriber of this name"
-    )
+    parser.add_argument("--durable", metavar="NAME", help="as the durable subscriber of this name")
     parser.add_argument(
         "--since",
         metavar="TIME",
         help="begin with what was published then: 2026-03-02T09:00:00Z, or 10m (ago)",
     )
     parser.add_argument(
-        "--policy", choices=("drop", "block", "disconnect"), default="", help="if this is too slow"
+        "--policy", choices=("drop", "block", "disconnect"), help="if this is too slow (default: drop)"
     )
     parser.add_argument(
-        "--pattern", metavar="TEXT", help="composite events, as in 'A followed by B within 1 hour'"
+        "--pattern",
+        metavar="TEXT",
+        help="composite events, as in 'A followed by B within 1 hour'; events need a time (`pub --stamp`), which"
+        " passes with newer ones, or with --clock",
     )
     parser.add_argument(
         "--lateness",
         metavar="D",
-        default="0s",
-        help="with --pattern: how late an older event may come, as 5s",
+        help="with --pattern: how late an older event may come, as 5s (default: 0s)",
     )
     parser.add_argument(
         "--clock", action="store_true", help="with --pattern: time passes by the clock where nothing comes"
     )
     parser.add_argument("--json", action="store_true", help="JSON lines, as `fairlead pub` reads them")
-    parser.add_argument("--forget", metavar="NAME", help="end a durable subscriber, and do nothing else")
+    parser.add_argument(
+        "--forget",
+        metavar="NAME",
+        help="end a durable subscriber, or with a filter its subscription to that, and do nothing else",
+    )
     add_connection_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    _check(arguments)
+    filter = _checked(arguments)
     clock = now if arguments.clock else None
-    with connected(arguments, policy=arguments.policy, clock=clock) as client:
+    with connected(arguments, policy=arguments.policy or "", clock=clock) as client:
         if arguments.forget is not None:
-            client.forget(arguments.forget)
-            note(f"{arguments.forget} is forgotten at {client.broker}")
+            client.forget(arguments.forget, filter)
+            what = arguments.forget if filter is None else f"{arguments.forget}: {filter}"
+            note(f"{what} is forgotten at {client.broker}")
             return 0
-        with _asked(client, arguments) as asked:
+        with _asked(client, filter, arguments) as asked:
             return _show(asked, arguments)
 
 
-def _check(arguments: argparse.Namespace) -> None:
+APART: Final = {
+    "forget": ("durable", "since", "pattern", "policy", "most", "timeout", "lateness", "clock", "json"),
+    "pattern": ("filter", "wanted", "durable"),
+    "durable": ("policy",),
+}
+"""What does not go together."""
+WITH: Final = {"lateness": "pattern", "clock": "pattern"}
+"""What goes only with something else."""
+OPTIONS: Final = {"most": "-n", "wanted": "a filter", "filter": "a filter"}
+WHY: Final = {
+    "forget": "it ends a durable subscriber, and nothing else is done",
+    "pattern": "it says itself what it is about, and is not durable; --since goes with it",
+    "durable": "what waits for it waits in the log, however slow it is",
+}
+
+
+def _checked(arguments: argparse.Namespace) -> Filter | None:
+    """What is wanted, if it is said; BadInput, if it cannot be."""
+    given = {name for name, value in vars(arguments).items() if value is not None and value is not False}
+    for name, others in APART.items():
+        for other in others:
+            if {name, other} <= given:
+                raise BadInput(f"{_option(name)} and {_option(other)} do not go together", hint=WHY[name])
+    for name, other in WITH.items():
+        if name in given and other not in given:
+            raise BadInput(f"{_option(name)} goes with {_option(other)} only")
+    for name in ("durable", "forget"):
+        if name in given and not getattr(arguments, name).strip():
+            raise BadInput(f"--{name}: the name is empty", hint=f"--{name} desk")
     if arguments.most is not None and arguments.most < 1:
         raise BadInput(f"one or more, not {arguments.most}", hint="-n 10")
-    if arguments.pattern is not None and (arguments.filter is not None or arguments.durable):
-        raise BadInput(
-            "a pattern says itself what it is about, and is not durable", hint="--since goes with it"
-        )
+    if {"wanted", "filter"} <= given:
+        raise BadInput("two filters", hint="write one: 'price > 100 and volume > 5'")
+    if not {"wanted", "filter"} & given:
+        return None
+    text, where = (arguments.wanted, "FILTER") if "wanted" in given else (arguments.filter, "--filter")
+    if not text.strip():
+        raise BadInput(f"{where}: it is empty", hint="leave it out, and everything is wanted")
+    return read_filter(text, None, where)
 
 
-def _asked(client: Client, arguments: argparse.Namespace) -> Subscription | Detection:
+def _option(name: str) -> str:
+    return OPTIONS.get(name, f"--{name}")
+
+
+def _asked(client: Client, filter: Filter | None, arguments: argparse.Namespace) -> Subscription | Detection:
     since = _since(arguments.since)
     if arguments.pattern is not None:
         from fairlead.correlation.patterns import parse
 
         pattern = read_text(parse, arguments.pattern, None, "--pattern")
-        detection = client.detect(pattern, lateness=arguments.lateness, since=since)
+        detection = client.detect(pattern, lateness=arguments.lateness or "0s", since=since)
         note(f"detecting at {client.broker}: {pattern}")
         return detection
-    filter = read_filter(arguments.filter or "true", None, "--filter")
-    subscription = client.subscribe(filter, durable=arguments.durable, since=since)
+    wanted = read_filter("true", None) if filter is None else filter
+    subscription = client.subscribe(
+        wanted, durable=arguments.durable or "", since=since, timeout=arguments.patience
+    )
     who = f", durable as {arguments.durable}" if arguments.durable else ""
-    note(f"subscribed at {client.broker}: {filter}{who}")
+    note(f"subscribed at {client.broker}: {wanted}{who}")
+    if not subscription.is_installed:
+        away = [name for name, link in client.status()["links"].items() if not link["connected"]]
+        who = ", ".join(away) or "a broker behind the neighbours"
+        complain(f"{who} cannot be reached, and will know of it when it is back")
     return subscription
 
 

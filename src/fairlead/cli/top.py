@@ -33,7 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Show what a broker, or with --all its whole network, is doing: rates, subscriptions, links and durable"
         " subscribers with what waits for them. Ctrl-C ends it."
     )
-    parser.epilog = "Example: fairlead top --all --every 2s"
+    parser.epilog = (
+        "Example: fairlead top --all --every 2s. "
+        "Exit code, with --once or --json: 0 when all brokers could be asked, 1 when one could not."
+    )
     parser.add_argument(
         "--all", action="store_true", help="all brokers that it is linked with, over others, too"
     )
@@ -48,8 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.every <= 0:
         raise BadInput("an interval is longer than nothing", hint="--every 2s")
     if arguments.json:
-        emit_json(_look(arguments).to_json())
-        return 0
+        seen = _look(arguments)
+        emit_json(seen.to_json())
+        return 0 if seen.is_told else 1
     before, asked = _look(arguments), time.monotonic()
     with _screen(arguments.once) as show:
         while True:
@@ -57,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             after, elapsed_s, asked = _look(arguments), time.monotonic() - asked, time.monotonic()
             show(_brokers(before, after, elapsed_s), _queues(after))
             if arguments.once:
-                return 0
+                return 0 if after.is_told else 1
             before = after
 
 

@@ -10,6 +10,8 @@ A place is only one in its own log, so it goes out with the log's name: `17-5f0c
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from fairlead.console.cloudevents import text_of
 from fairlead.console.desk import Arrival, Desk
 from fairlead.console.problems import Problem
 from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
-from fairlead.filters.language import parse
+from fairlead.filters.language import parse, render
 from fairlead.model import Instant
 from fairlead.model.packed import unpack
 from fairlead.network import wire
@@ -30,6 +32,8 @@ __all__ = ["CHUNK_BYTES", "Event", "Feed", "Told", "Wanted", "place_in"]
 
 CHUNK_BYTES: Final = 1 << 16
 """How much is sent at a time."""
+INSTALL_S: Final = 5.0
+"""How long brokers that are away are waited for."""
 SUBSCRIPTION: Final = "http"
 PARAMETERS: Final = ("filter", "durable", "since", "after", "policy")
 
@@ -64,6 +68,8 @@ class Wanted:
         except FairleadError as error:
             raise Problem.of(400, error) from None
         policy, durable = given.get("policy", ""), given.get("durable", "")
+        if "durable" in given and not durable.strip():
+            raise Problem(400, "the name of a durable subscriber is not empty")
         if policy and policy not in POLICIES:
             raise Problem(400, f"no policy {policy!r}; there are {', '.join(POLICIES)}")
         after = last_event_id or given.get("after", "")
@@ -111,6 +117,8 @@ class Feed:
         self._name = wanted.durable or f"c:{session}#{SUBSCRIPTION}"
         """Under which name the broker keeps this stream's place."""
         self._gap: Told | None = None
+        self.is_installed = False
+        """Whether every broker that has to know of it does."""
 
     @property
     def is_durable(self) -> bool:
@@ -118,19 +126,26 @@ class Feed:
         return bool(self._wanted.durable)
 
     async def open(self) -> None:
-        """Return when the subscription is in effect; Problem if the broker does not take it."""
+        """Return when the subscription is in effect; Problem if the broker does not take it.
+
+        It is in effect at this broker at once. Those that are away are waited for, but not for long.
+        """
         wanted = self._wanted
         since = wanted.since
         if self._follows_log and not wanted.durable and (since is None or wanted.after):
             since = 0  # the whole log; the place is set below
-        id = f"{wanted.durable}:{wanted.filter}" if wanted.durable else SUBSCRIPTION
+        # As a client of the network has it: the same durable subscriber, whoever comes for it.
+        id = f"{wanted.durable}:{render(parse(wanted.filter))}" if wanted.durable else SUBSCRIPTION
         answer = self._desk.begin(
             lambda number: wire.Subscribe(number, id, wanted.filter, wanted.durable, since)
         )
         # Nothing is sent before the log has been synced, so until then the place can be set.
         self._go_to_place()
         try:
-            await answer
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INSTALL_S):
+                    await asyncio.shield(answer)
+            self.is_installed = answer.done()
         except BrokerRefused as error:
             raise Problem.of(409, error) from None
         except ConnectionEnded as error:

@@ -15,7 +15,7 @@ from fairlead.console.websockets import WebSocketProtocol
 from fairlead.errors import NetworkError
 from fairlead.network.contexts import server_context
 from fairlead.network.server import Server
-from fairlead.network.settings import Address
+from fairlead.network.settings import Address, http_url
 
 __all__ = ["Serving", "serve"]
 
@@ -52,7 +52,7 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
     if address.secure:
         if server.settings.tls is None:
             raise NetworkError(
-                f"HTTP at {address} is to be secure", hint="give the broker a certificate: [tls]"
+                f"HTTP at {http_url(address)} is to be secure", hint="give the broker a certificate: [tls]"
             )
         config.ssl = server_context(server.settings.tls)
     listening = _listen(address)
@@ -63,8 +63,7 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
         await http.begun.wait()
         if not http.started:
             await serving
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        yield Serving(f"http{'s' if address.secure else ''}://{host}:{port}", port, gateway)
+        yield Serving(http_url(address._replace(port=port)), port, gateway)
     finally:
         gateway.close()
         http.should_exit = True
@@ -95,4 +94,4 @@ def _listen(address: Address) -> socket.socket:
         [(family, *_, place), *_] = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         return socket.create_server(place[:2], family=family, backlog=1_024)
     except OSError as error:
-        raise NetworkError(f"cannot serve HTTP at {address}: {error.strerror or error}") from None
+        raise NetworkError(f"cannot serve HTTP at {http_url(address)}: {error.strerror or error}") from None

@@ -49,7 +49,8 @@ class EventStream(Response):
     async def _stream(self, feed: Feed, send: Send, gone: asyncio.Future[None]) -> None:
         await feed.open()
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await _write(send, ": subscribed\n\n")
+        others = "" if feed.is_installed else "; a broker that cannot be reached will know when it is back"
+        await _write(send, f": subscribed{others}\n\n")
         sent: list[int] = []
         try:
             while True:

@@ -20,7 +20,7 @@ class Cursors(MutableMapping[str, int]):
     which has the lock.
     """
 
-    __slots__ = ("_changed", "_lock", "_offsets", "_size", "_writing")
+    __slots__ = ("_changed", "_lock", "_offsets", "_size", "_writing", "_writing_version", "safe", "version")
 
     def __init__(self, offsets: dict[str, int], lock: Lock) -> None:
         self._lock = lock
@@ -28,6 +28,8 @@ class Cursors(MutableMapping[str, int]):
         self._size = 0
         self._changed: set[str] = set()
         self._writing: set[str] = set()
+        self.version = self._writing_version = self.safe = 0
+        """How many changes there were; how many of them are being written; how many are safe."""
         for name, offset in offsets.items():
             self.replay(name, offset)
 
@@ -40,13 +42,13 @@ class Cursors(MutableMapping[str, int]):
         with self._lock:
             if self._offsets.get(name) != offset:
                 self._put(name, offset)
-                self._changed.add(name)
+                self._change(name)
 
     def __delitem__(self, name: str) -> None:
         with self._lock:
             del self._offsets[name]
             self._size -= _room_of(name)
-            self._changed.add(name)
+            self._change(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._offsets)
@@ -71,6 +73,7 @@ class Cursors(MutableMapping[str, int]):
     def changes(self) -> list[bytes]:
         """The payloads that tell all changes, which count as being written from now on."""
         self._writing |= self._changed
+        self._writing_version = self.version
         names, self._changed = sorted(self._changed), set()
         # So many at a time that even names of the greatest length fit into a record.
         step = MAX_PAYLOAD // (MAX_NAME + 10)
@@ -82,11 +85,17 @@ class Cursors(MutableMapping[str, int]):
     def written(self) -> None:
         """All that counted as being written is safe."""
         self._writing.clear()
+        self.safe = self._writing_version
 
     def taken_back(self) -> None:
         """Nothing is known of what counted as being written: it is to be written again."""
         self._changed |= self._writing
         self._writing.clear()
+        self._writing_version = self.safe
+
+    def _change(self, name: str) -> None:
+        self._changed.add(name)
+        self.version += 1
 
     def _put(self, name: str, offset: int) -> None:
         if name not in self._offsets:

@@ -99,6 +99,13 @@ class Reader:
                 raise
         return found
 
+    def read_chunk(self, limit: int) -> list[Record]:
+        """The same, looking at no more than `limit` records and one chunk: `offset` tells whether it went on."""
+        records = self._run(limit)
+        if not records and self._go_on():
+            records = self._run(limit)
+        return self._chosen(records)
+
     def seek(self, offset: int) -> None:
         """Go on from a given offset."""
         segment = self._holding(offset)

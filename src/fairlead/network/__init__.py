@@ -6,6 +6,7 @@ readable and all brokers and links come back.
 
     wire       the frames: what travels
     ledger     what a broker remembers over restarts, all of it in its log
+    published  what comes again from a publisher that lost its connection is known
     routes     whom a notification concerns, remembered by what the filters look at
     outbox     what one destination still has to get from the log
     sessions   connections that have introduced themselves, and the destinations behind them
@@ -15,7 +16,7 @@ readable and all brokers and links come back.
     overlay    the file of a whole network
     server     sockets, timers, the disk: drives a node
     running    a broker as a process
-    client     the asynchronous client
+    client     the asynchronous client; its docstring has its parts
     detection  patterns and fair subscriptions, where they are asked
     sync       the client for code without an event loop
     survey     a look at a whole network; `drawing` draws it

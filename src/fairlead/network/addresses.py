@@ -29,18 +29,18 @@ class Address(NamedTuple):
     @classmethod
     def parse(cls, given: str) -> Address:
         """`fairlead://host:7400`, `fairleads://host` with TLS, or just `host:7400`, `:7400`, `host`."""
-        parts = urlsplit(given if "://" in given else f"{PLAIN}://{given}")
+        try:
+            parts = urlsplit(given if "://" in given else f"{PLAIN}://{given}")
+            port = parts.port
+        except ValueError:  # half an address of IPv6, or a port that is none
+            parts = None
+        if parts is None or parts.path.strip("/") or parts.query:
+            raise NetworkError(f"{given}: not the address of a broker", hint="write fairlead://host:7400")
         if parts.scheme not in SCHEMES:
             raise NetworkError(
                 f"{given}: not the address of a broker",
                 hint="write fairlead://host:7400, or fairleads:// for TLS",
             )
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if port == -1 or parts.path.strip("/") or parts.query:
-            raise NetworkError(f"{given}: not the address of a broker", hint="write fairlead://host:7400")
         return cls(parts.hostname or "127.0.0.1", PORT if port is None else port, parts.scheme == SECURE)
 
     def __str__(self) -> str:

@@ -10,7 +10,13 @@ subscriptions go on. To a durable subscriber every notification is delivered exa
 accepted when the next one is asked for; after a crash, from the first one that had not been accepted.
 
 Subscriptions with one durable name are one subscriber's, with one place in the broker's log: take from all of
-them, or close them all.
+them, or close them all. Who comes back under the name asks for all that it asked for before; what it does not
+want any longer, it takes back with `forget(name, filter)`.
+
+    channel        one connection, and why there is none
+    subscriptions  what users hold
+    intake         what is delivered: each once
+    publications   what is published, until it is safe
 """
 
 from __future__ import annotations
@@ -18,24 +24,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
+import math
 import random
 import ssl
 import uuid
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError, ProtocolError, ValueRefused
+from fairlead.errors import (
+    BrokerRefused,
+    ConnectionEnded,
+    FairleadError,
+    NetworkError,
+    ProtocolError,
+    ValueRefused,
+)
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
 from fairlead.model import Instant, Notification, Record
-from fairlead.model.packed import pack, unpack
+from fairlead.model.packed import pack
 from fairlead.network import wire
 from fairlead.network.addresses import Address, Tls
+from fairlead.network.channel import Channel, NoChannel, call, wants_certificate
 from fairlead.network.contexts import client_context
+from fairlead.network.intake import Intake
+from fairlead.network.publications import Publications, fail
+from fairlead.network.subscriptions import Closed, Delivery, Subscription
 
 if TYPE_CHECKING:
     from fairlead.correlation import fair, patterns
@@ -48,12 +65,17 @@ log: Final = logging.getLogger(__name__)
 
 Publishable: TypeAlias = Mapping[str, Any] | tuple[Any, ...] | Notification
 Clock: TypeAlias = Callable[[], Instant]
+Since: TypeAlias = Instant | datetime | str | int
+Patience: TypeAlias = float | str | timedelta | None
 
 BACKOFF_S: Final = (0.05, 2.0)
-IN_FLIGHT: Final = 10_000
-"""How many publications may wait for their acknowledgement; beyond, publishing waits."""
 QUEUE: Final = 10_000
 """How many notifications wait in this process before it stops reading; then the broker's policy decides."""
+TURN_BYTES: Final = 1 << 14
+"""After so many bytes that nobody has to wait for, others have their turn."""
+HINT: Final = "is a broker running there? `fairlead broker run` starts one"
+WORDLESS_MAX: Final = 3
+"""So many calls in a row that end without a word after the handshake of TLS are an answer."""
 
 
 def connect(
@@ -62,198 +84,18 @@ def connect(
     name: str | None = None,
     policy: str = "",
     tls: Tls | None = None,
-    patience: float | None = 30.0,
+    patience: Patience = 30.0,
     clock: Clock | None = None,
 ) -> Client:
     """A client of the broker at this address; it connects when it is entered.
 
     `name` is the producer of what it publishes. `policy` is what the broker does when this client is slow:
-    "drop" the oldest, "block" those who publish, or "disconnect" it. `patience` is how many seconds it bears
-    without a broker before what waits for one fails; None: for ever. `clock` stamps what is published without a
-    time, and says to patterns how time passes where nothing happens; without it, time passes with events only.
+    "drop" the oldest, "block" those who publish, or "disconnect" it. `patience` is how long, in seconds or as
+    "60s", it bears without a broker before what waits for one fails; None: for ever. `clock` stamps what is
+    published without a time, and says to patterns how time passes where nothing happens; without it, time passes
+    with events only.
     """
     return Client(url, name=name, policy=policy, tls=tls, patience=patience, clock=clock)
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A notification as it was delivered, with the ids of the subscriptions that match."""
-
-    notification: Notification
-    subscriptions: tuple[str, ...]
-    durable: str = ""
-    place: int = 0
-    _of: Subscription | None = field(default=None, repr=False, compare=False)
-
-    async def accept(self) -> None:
-        """It is dealt with, and will not come again."""
-        if self._of is not None:
-            self._of._dealt_with(self)
-
-    async def reject(self, *, again: bool = False) -> None:
-        """It is not dealt with: it comes again, after others, or is done with all the same."""
-        if self._of is not None:
-            self._of._dealt_with(self, rejected=True, again=again)
-
-
-@dataclass(slots=True)
-class _Durable:
-    """What this process knows of a durable subscriber."""
-
-    seen: int = 0
-    """The last place that came."""
-    open: dict[int, int] = field(default_factory=dict)
-    """Places that are not dealt with, and by how many subscriptions they still have to be."""
-    again: set[int] = field(default_factory=set)
-
-
-class Subscription:
-    """What one filter matches: iterate over it, or wait for `get()`.
-
-    Leaving it as a context, or `close()`, takes it back; a durable one stays at the broker until `client.forget`.
-    The last notification is dealt with then, unless an error was raised: who failed on it gets it again.
-    """
-
-    def __init__(self, client: Client, id: str, filter: Filter, durable: str, since: int | None) -> None:
-        self._client = client
-        self.id, self.filter, self.durable, self.since = id, filter, durable, since
-        self.dropped = 0
-        """How many deliveries the broker has left out, because this client was slow."""
-        self._queue: deque[Delivery] = deque()
-        self._arrived = asyncio.Event()
-        self._last: Delivery | None = None
-        self._ended: FairleadError | None = None
-        self._installed: asyncio.Future[None] | None = None
-        self._seen = 0
-        """The last place that came, of what is in the past."""
-
-    @property
-    def waiting(self) -> int:
-        """How many deliveries have come and not been taken."""
-        return len(self._queue)
-
-    async def __aenter__(self) -> Subscription:
-        await self.installed()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._last = None
-        await self.close()
-
-    async def installed(self) -> None:
-        """Return when every broker that has to know of it does."""
-        if self._installed is None:
-            self._installed = self._client._install(self)
-        await asyncio.shield(self._installed)
-
-    def __aiter__(self) -> AsyncIterator[Notification]:
-        return self._notifications()
-
-    async def _notifications(self) -> AsyncIterator[Notification]:
-        with contextlib.suppress(Closed):
-            while True:
-                yield await self.get()
-
-    async def get(self) -> Notification:
-        """The next notification. The one before is dealt with by asking."""
-        if self._last is not None:
-            self._dealt_with(self._last)
-            self._last = None
-        self._last = await self.delivery()
-        return self._last.notification
-
-    async def deliveries(self) -> AsyncIterator[Delivery]:
-        """The deliveries, each to be accepted or rejected."""
-        with contextlib.suppress(Closed):
-            while True:
-                yield await self.delivery()
-
-    async def delivery(self) -> Delivery:
-        """The next delivery, to be accepted or rejected."""
-        await self.installed()
-        while not self._queue:
-            if self._ended is not None:
-                raise self._ended
-            self._arrived.clear()
-            await self._arrived.wait()
-        delivery = self._queue.popleft()
-        self._client._taken()
-        return delivery
-
-    def take_waiting(self) -> list[Delivery]:
-        """The deliveries that have come already; nothing is waited for."""
-        taken = list(self._queue)
-        self._queue.clear()
-        for _ in taken:
-            self._client._taken()
-        return taken
-
-    async def close(self) -> None:
-        """Take it back; a durable one is only let go of, and goes on at the broker."""
-        if self._ended is None:
-            if self._last is not None:
-                self._dealt_with(self._last)
-            self._end(Closed("the subscription is closed"))
-            await self._client._close(self)
-
-    def _put(self, delivery: Delivery) -> None:
-        self._queue.append(delivery)
-        self._arrived.set()
-
-    def _end(self, error: FairleadError) -> None:
-        if self._ended is None:
-            self._ended = error
-            self._arrived.set()
-
-    def _dealt_with(self, delivery: Delivery, *, rejected: bool = False, again: bool = False) -> None:
-        if delivery.place:
-            self._client._settle(delivery, rejected=rejected, again=again)
-
-
-class Closed(ConnectionEnded):
-    """The subscription, or the client, was closed by this side."""
-
-
-class _Wire(asyncio.Protocol):
-    """The socket."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._frames = wire.Frames(1 << 24)
-        self.transport: asyncio.Transport | None = None
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.may_write = asyncio.Event()
-        self.may_write.set()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's are no subclasses
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for kind, payload in self._frames.feed(data):
-                self._client._received(self, kind, payload)
-        except FairleadError as error:
-            log.warning("%s", error)
-            self._client._fail_for_good(error)
-            self.abort()
-
-    def pause_writing(self) -> None:
-        self.may_write.clear()
-
-    def resume_writing(self) -> None:
-        self.may_write.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.may_write.set()
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
 
 
 class Client:
@@ -266,38 +108,49 @@ class Client:
         name: str | None,
         policy: str,
         tls: Tls | None,
-        patience: float | None,
+        patience: Patience,
         clock: Clock | None,
     ) -> None:
         self.address = Address.parse(url)
+        if tls is not None and not self.address.secure:
+            secure = self.address._replace(secure=True)
+            raise NetworkError(
+                f"certificates for {self.address}, where no TLS is spoken", hint=f"call {secure}"
+            )
         self.name = name or f"client-{uuid.uuid4().hex[:12]}"
         self.broker = ""
         """The name of the broker it is connected to."""
-        self._policy, self._tls, self._patience, self._clock = policy, tls, patience, clock
+        self._policy, self._tls, self._clock = policy, tls, clock
+        self._patience_s = _patience_s(patience)
         self._frame_max = wire.FRAME_MAX
         self._session = uuid.uuid4().hex[:12]
-        self._wire: _Wire | None = None
-        self._connected = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._wire: Channel | None = None
+        self._connected = asyncio.Event()
+        self._flowing = asyncio.Event()
+        """Set while publications go to the broker: it is connected, and knows what has been advertised."""
+        self._log = ""
         self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._is_due = False
         self._numbers = 0
+        self._asked: dict[int, asyncio.Future[Any]] = {}
         self._published = 0
         self._named = 0
-        self._unstored: dict[int, tuple[bytes, asyncio.Future[None]]] = {}
-        self._room = asyncio.Event()
-        self._room.set()
-        self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._subscriptions: dict[str, Subscription] = {}
+        self._publications = Publications()
+        self._intake = Intake(self.name, self._tell, self._schedule, self._regulate)
         self._installing: dict[int, Subscription] = {}
-        self._durables: dict[str, _Durable] = {}
         self._advertised: dict[str, str] = {}
+        self._advertising: set[int] = set()
         self._listens: dict[str, tuple[str, Callable[[bool], object]]] = {}
-        self._accepts: dict[str, list[int]] = {}
-        self._log = ""
-        self._waiting = 0
         self._paused = False
         self._failure: FairleadError | None = None
         self._closing = False
+
+    @property
+    def duplicates(self) -> int:
+        """How many of its publications had been published before, under the same producer and id."""
+        return self._publications.duplicates
 
     async def __aenter__(self) -> Client:
         await self.open()
@@ -313,7 +166,7 @@ class Client:
         context = client_context(self._tls) if self.address.secure else None
         self._task = asyncio.get_running_loop().create_task(self._stay_connected(context))
         try:
-            await self._connected_now()
+            await self._until(self._connected)
         except BaseException:
             await self.close()
             raise
@@ -322,20 +175,18 @@ class Client:
         """Wait until all that was published is safe, and go."""
         if self._closing:
             return
-        if self._failure is None and self._unstored:
-            with contextlib.suppress(FairleadError):
-                await asyncio.gather(
-                    *(stored for _, stored in self._unstored.values()), return_exceptions=True
-                )
+        if self._failure is None:
+            await self._publications.settled()
         self._closing = True
-        for subscription in list(self._subscriptions.values()):
+        for subscription in list(self._intake.subscriptions.values()):
             subscription._end(Closed("the client is closed"))
-        if self._wire is not None:
+        if self._failure is None and self._connected.is_set():
             self._flush()  # what has been accepted, first
+            await self._release()
+        if self._wire is not None:
             self._tell(wire.Bye("done"))
             self._flush()
-            if self._wire is not None and self._wire.transport is not None:
-                self._wire.transport.close()
+            self._wire.close()
         self._fail_for_good(Closed("the client is closed"))
         if self._task is not None:
             self._task.cancel()
@@ -350,18 +201,14 @@ class Client:
         packed = pack(notification)
         self._check_open()
         self._check_size(len(packed) + 9)
-        while len(self._unstored) >= IN_FLIGHT:
-            self._room.clear()
-            await self._room.wait()
+        await self._publications.room()
         self._check()
         self._numbers += 1
-        number = self._numbers
-        stored = asyncio.get_running_loop().create_future()
-        self._unstored[number] = (packed, stored)
+        stored = self._publications.add(self._numbers, packed)
         if self._paused:
             self._regulate()
-        if self._connected.is_set():
-            self._send(wire.publish(number, packed))
+        if self._flowing.is_set():
+            self._send_publication(self._numbers, packed)
         await stored
         return notification
 
@@ -369,11 +216,14 @@ class Client:
         """Publish without an answer: it is not logged, and may be lost with a connection or a broker."""
         notification = self._identified(given)
         packed = pack(notification)
-        await self._connected_now()
-        assert self._wire is not None
+        await self._until(self._flowing)
         self._check_size(len(packed) + 9)
         self._send(wire.publish(0, packed))
-        await self._wire.may_write.wait()
+        if self._out_bytes >= TURN_BYTES:
+            self._flush()
+            await asyncio.sleep(0)
+        if self._wire is not None:
+            await self._wire.may_write.wait()
         return notification
 
     def subscribe(
@@ -381,24 +231,26 @@ class Client:
         filter: str | Filter,
         *,
         durable: str = "",
-        since: Instant | str | int | None = None,
+        since: Since | None = None,
         id: str | None = None,
     ) -> Subscription:
         """Subscribe to what a filter matches.
 
         With a name in `durable`, nothing that is published from now on is lost, whether or not this client is
-        there: who subscribes again under the name goes on where it was. `since` begins in the past, as far as the
-        broker's log goes back.
+        there: who subscribes again under the name, to the same, goes on where it was. `since` begins in the past,
+        as far as the broker's log goes back.
         """
         self._check()
-        made = parse(filter) if isinstance(filter, str) else filter
-        name = id or (f"{durable}:{render(made)}" if durable else self._fresh("s"))
-        if name in self._subscriptions:
+        for given in (durable, id or ""):
+            if not isinstance(given, str):
+                raise ValueRefused(f"a name is a string, not {given!r}")
+        made = _filter(filter)
+        name = id or (_id_of(durable, made) if durable else self._fresh("s"))
+        if name in self._intake.subscriptions:
             raise BrokerRefused(f"there is a subscription {name!r} already")
         began = None if since is None else _micros(since)
-        subscription = self._subscriptions[name] = Subscription(self, name, made, durable, began)
-        if durable:
-            self._durables.setdefault(durable, _Durable())
+        subscription = Subscription(self, name, made, durable, began)
+        self._intake.add(subscription)
         return subscription
 
     def detect(
@@ -406,7 +258,7 @@ class Client:
         pattern: str | patterns.Pattern | Expression | fair.Subscription,
         *,
         lateness: int | str = 0,
-        since: Instant | str | int | None = None,
+        since: Since | None = None,
         choice: fair.Choice | None = None,
         publish: bool = False,
     ) -> Detection:
@@ -420,16 +272,24 @@ class Client:
 
         return Detection(self, question_of(pattern, choice), lateness, since, publish=publish)
 
-    async def forget(self, durable: str) -> None:
-        """End a durable subscriber: what it has not taken is not kept for it any longer."""
-        for subscription in [each for each in self._subscriptions.values() if each.durable == durable]:
-            self._let_go(subscription, Closed("the durable subscriber has been ended"))
-        self._durables.pop(durable, None)
-        await self._ask(lambda number: wire.Unsubscribe(number, "", durable))
+    async def forget(self, durable: str, filter: str | Filter | None = None) -> None:
+        """End a durable subscriber: what it has not taken is not kept for it any longer.
+
+        With a filter, end only its subscription to that; with the last one, it ends.
+        """
+        if not durable:
+            raise ValueRefused("a durable subscriber has a name, which is not empty")
+        id = "" if filter is None else _id_of(durable, _filter(filter))
+        for subscription in self._intake.of(durable):
+            if not id or subscription.id == id:
+                self._let_go(subscription, Closed("the durable subscription has been ended"), forgotten=True)
+        if not self._intake.of(durable):
+            self._intake.forget(durable)
+        await self._ask(lambda number: wire.Unsubscribe(number, id, durable))
 
     async def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Say what will be published; the id is for `unadvertise`."""
-        text = render(parse(filter) if isinstance(filter, str) else filter)
+        text = render(_filter(filter))
         name = id or self._fresh("a")
         await self._ask(lambda number: wire.Advertise(number, name, text))
         self._advertised[name] = text
@@ -442,7 +302,7 @@ class Client:
 
     async def listening(self, filter: str | Filter, tell: Callable[[bool], object]) -> str:
         """Have `tell` called with whether anyone listens to what a filter matches: now, and when it changes."""
-        text = render(parse(filter) if isinstance(filter, str) else filter)
+        text = render(_filter(filter))
         name = self._fresh("l")
         self._listens[name] = (text, tell)
         try:
@@ -484,47 +344,68 @@ class Client:
     # -- connection --------------------------------------------------------------------------------------------
 
     async def _stay_connected(self, context: ssl.SSLContext | None) -> None:
-        loop = asyncio.get_running_loop()
+        try:
+            await self._call_again_and_again(context)
+        except Exception as error:  # nobody waits for ever for what will not come
+            log.exception("the client cannot go on")
+            self._fail_for_good(ConnectionEnded(f"the client cannot go on: {error!r}"))
+
+    async def _call_again_and_again(self, context: ssl.SSLContext | None) -> None:
+        loop, patience = asyncio.get_running_loop(), self._patience_s
+        hello = wire.Hello(wire.VERSION, "client", self.name, self._policy)
         least, most = BACKOFF_S
-        wait, alone_since = least, loop.time()
+        wait, alone_since, wordless = least, loop.time(), 0
         while True:
             reason = ""
             try:
-                _, wired = await loop.create_connection(
-                    lambda: _Wire(self), self.address.host, self.address.port, ssl=context
+                left = None if patience is None else alone_since + patience - loop.time()
+                channel = await call(
+                    self.address,
+                    context,
+                    hello,
+                    lambda: Channel(self._received, self._failed, patience),
+                    left,
                 )
-                wired.transport.write(  # type: ignore[union-attr]
-                    wire.control(wire.Hello(wire.VERSION, "client", self.name, self._policy))
-                )
-                await wired.closed
-            except ssl.SSLCertVerificationError as error:
-                self._fail_for_good(ConnectionEnded(f"{self.address} is not trusted: {error.verify_message}"))
-            except OSError as error:
-                reason = _in_words(error)
+                await channel.closed
+                if channel.is_silent:
+                    log.warning("%s says nothing any more: it is called again", self.address)
+            except NoChannel as none:
+                reason = none.reason
+                wordless = wordless + 1 if none.wordless and context is not None else 0
+                if none.final is not None:
+                    self._fail_for_good(none.final)
+                elif wordless >= WORDLESS_MAX:
+                    self._fail_for_good(wants_certificate(self.address, reason))
             if self._wire is not None:
                 self._wire = None
                 self._connected.clear()
+                self._flowing.clear()
                 wait, alone_since = least, loop.time()
             if self._failure is not None:
                 return
-            if self._patience is not None and loop.time() - alone_since >= self._patience:
+            if patience is not None and loop.time() - alone_since >= patience:
                 why = f": {reason}" if reason else ""
-                self._fail_for_good(ConnectionEnded(f"{self.address} cannot be reached{why}"))
+                self._fail_for_good(ConnectionEnded(f"{self.address} cannot be reached{why}", hint=HINT))
                 return
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, most)
 
-    def _received(self, wired: _Wire, kind: int, payload: bytes) -> None:
+    def _failed(self, error: FairleadError) -> None:
+        if not self.broker:
+            error = ConnectionEnded(f"{self.address} is no broker: it says {error}")
+        self._fail_for_good(error)
+
+    def _received(self, wired: Channel, kind: int, payload: bytes) -> None:
         if kind == wire.DELIVER:
-            self._delivered(*wire.parse_deliver(payload))
+            self._intake.delivered(*wire.parse_deliver(payload))
         elif kind == wire.STORED:
-            self._stored(wire.parse_numbered(payload)[0])
+            self._publications.stored(wire.parse_numbered(payload)[0])
         elif kind == wire.CONTROL:
             self._told(wired, wire.parse_control(payload))
         else:
             raise ProtocolError(f"brokers do not send frames of the kind {kind} to clients")
 
-    def _told(self, wired: _Wire, message: wire.Control) -> None:
+    def _told(self, wired: Channel, message: wire.Control) -> None:
         match message:
             case wire.Welcome():
                 self._welcomed(wired, message)
@@ -534,8 +415,10 @@ class Client:
                 self._resolve(number, answer)
             case wire.Refused(number, reason, durable):
                 self._refused(number, reason, durable)
+            case wire.Repeated(number):
+                self._publications.repeated(number)
             case wire.Dropped(count):
-                for subscription in self._subscriptions.values():
+                for subscription in self._intake.subscriptions.values():
                     if not subscription.durable:
                         subscription.dropped += count
             case wire.Listening(id, anyone):
@@ -543,38 +426,60 @@ class Client:
             case wire.Ping():
                 self._tell(wire.Pong())
             case wire.Bye(reason):
-                if self._wire is not wired or "taken over" in reason or "too slow" in reason:
+                wired.reason = reason
+                # One that was welcome before is so again some time, unless it has to go for good.
+                if not self.broker or "taken over" in reason or "too slow" in reason:
                     self._fail_for_good(BrokerRefused(reason))
                 wired.abort()
             case _:
                 pass
 
-    def _welcomed(self, wired: _Wire, message: wire.Welcome) -> None:
+    def _welcomed(self, wired: Channel, message: wire.Welcome) -> None:
         self._wire, self.broker, self._frame_max = wired, message.broker, message.frame_max
+        if not wired.met.done():
+            wired.met.set_result(True)
         self._paused = False
         if message.log != self._log:
             self._log = message.log
-            for subscription in self._subscriptions.values():
-                subscription._seen = 0
-            for durable in self._durables.values():
-                durable.seen = 0
-                durable.open.clear()
+            self._intake.begin_anew()
         self._out.clear()
         self._connected.set()
+        self._advertising.clear()
         for id, text in self._advertised.items():
-            self._tell(wire.Advertise(0, id, text))
+            self._numbers += 1
+            self._advertising.add(self._numbers)
+            self._tell(wire.Advertise(self._numbers, id, text))
         for id, (text, _) in self._listens.items():
             self._tell(wire.Listen(0, id, text))
         self._installing.clear()
-        for subscription in list(self._subscriptions.values()):
+        for subscription in list(self._intake.subscriptions.values()):
             if subscription._installed is not None:
                 self._send_subscribe(subscription)
-        for number, (packed, _) in list(self._unstored.items()):
+        if not self._advertising:
+            self._flow()
+        self._flush()
+
+    def _flow(self) -> None:
+        """All brokers know what has been advertised, and what others want of that is known here: publish."""
+        self._flowing.set()
+        for number, packed in self._publications.again():
             if len(packed) + 9 > self._frame_max:
                 self._refused(number, str(self._too_long(len(packed) + 9)))
             else:
-                self._send(wire.publish(number, packed))
-        self._flush()
+                self._send_publication(number, packed)
+
+    def _send_publication(self, number: int, packed: bytes) -> None:
+        self._publications.sent(number)
+        self._send(wire.publish(number, packed))
+
+    def _advertised_again(self, number: int) -> bool:
+        """Whether that is an answer to what was advertised before, which publications wait for."""
+        if number not in self._advertising:
+            return False
+        self._advertising.discard(number)
+        if not self._advertising:
+            self._flow()
+        return True
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -583,7 +488,10 @@ class Client:
     def _check_open(self) -> None:
         self._check()
         if self._task is None:
-            raise ConnectionEnded("the client is not open", hint="use it in a `with` block")
+            raise self._not_open()
+
+    def _not_open(self) -> ConnectionEnded:
+        return ConnectionEnded("the client is not open", hint="use it in a `with` block")
 
     def _check_size(self, size: int) -> None:
         if size > self._frame_max:
@@ -592,31 +500,29 @@ class Client:
     def _too_long(self, size: int) -> ValueRefused:
         return ValueRefused(f"a frame of {size:,} bytes; the broker takes {self._frame_max:,} at most")
 
-    async def _connected_now(self) -> None:
+    async def _until(self, reached: asyncio.Event) -> None:
+        """Wait for a connection, or for it to be ready for publications."""
         self._check_open()
-        if not self._connected.is_set() and self._task is not None:
-            connected = asyncio.ensure_future(self._connected.wait())
+        if not reached.is_set() and self._task is not None:
+            waiting = asyncio.ensure_future(reached.wait())
             try:
-                await asyncio.wait([connected, self._task], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([waiting, self._task], return_when=asyncio.FIRST_COMPLETED)
             finally:
-                connected.cancel()
+                waiting.cancel()
             self._check()
 
     def _fail_for_good(self, error: FairleadError) -> None:
         if self._failure is not None:
             return
         self._failure = error
-        for _, stored in self._unstored.values():
-            _fail(stored, error)
-        self._unstored.clear()
-        self._room.set()
+        self._publications.refuse_all(error)
         for asked in self._asked.values():
-            _fail(asked, error)
+            fail(asked, error)
         self._asked.clear()
-        for subscription in self._subscriptions.values():
+        for subscription in self._intake.subscriptions.values():
             subscription._end(error)
             if subscription._installed is not None:
-                _fail(subscription._installed, error)
+                fail(subscription._installed, error)
 
     # -- frames ------------------------------------------------------------------------------------------------
 
@@ -624,21 +530,24 @@ class Client:
         self._send(wire.control(message))
 
     def _send(self, frame: bytes) -> None:
-        if not self._out:
-            asyncio.get_running_loop().call_soon(self._flush)
         self._out.append(frame)
+        self._out_bytes += len(frame)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        for durable, places in self._accepts.items():
-            if places:
-                self._out.append(wire.control(wire.Accept(durable, places)))
-        self._accepts.clear()
-        frames, self._out = self._out, []
-        if frames and self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.write(b"".join(frames))
+        self._is_due = False
+        self._out += map(wire.control, self._intake.take_accepts())
+        frames, self._out, self._out_bytes = self._out, [], 0
+        if frames and self._wire is not None:
+            self._wire.write(b"".join(frames))
 
     async def _ask(self, make: Callable[[int], wire.Control]) -> Any:
-        await self._connected_now()
+        await self._until(self._connected)
         self._numbers += 1
         number = self._numbers
         frame = wire.control(make(number))
@@ -659,6 +568,8 @@ class Client:
             self._asked.pop(number, None)
 
     def _resolve(self, number: int, answer: Any) -> None:
+        if self._advertised_again(number):
+            return
         subscription = self._installing.pop(number, None)
         if subscription is not None and subscription._installed is not None:
             if not subscription._installed.done():
@@ -672,35 +583,24 @@ class Client:
         error = BrokerRefused(reason)
         subscription = self._installing.pop(number, None)
         if durable:
-            self._durables.pop(durable, None)
-            for each in [each for each in self._subscriptions.values() if each.durable == durable]:
+            for each in self._intake.of(durable):
                 self._let_go(each, error)
+            self._intake.forget(durable)
         elif subscription is not None:
             self._let_go(subscription, error)
-        elif number in self._unstored:
-            _, stored = self._unstored.pop(number)
-            _fail(stored, error)
-            self._room.set()
         elif number in self._asked:
-            _fail(self._asked.pop(number), error)
-        else:
+            fail(self._asked.pop(number), error)
+        elif not self._publications.refuse(number, error) and not self._advertised_again(number):
             log.warning("%s", reason)
-
-    def _stored(self, number: int) -> None:
-        for each in list(self._unstored):
-            if each > number:
-                break
-            _, stored = self._unstored.pop(each)
-            if not stored.done():
-                stored.set_result(None)
-        self._room.set()
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
     def _install(self, subscription: Subscription) -> asyncio.Future[None]:
+        if self._task is None:
+            raise self._not_open()
         subscription._installed = asyncio.get_running_loop().create_future()
         if self._failure is not None:
-            _fail(subscription._installed, self._failure)
+            fail(subscription._installed, self._failure)
         elif self._connected.is_set():
             self._send_subscribe(subscription)
         return subscription._installed
@@ -719,25 +619,18 @@ class Client:
             if self._paused:
                 self._regulate()
 
-    def _let_go(self, subscription: Subscription, error: FairleadError) -> None:
-        self._drop(subscription)
+    def _let_go(self, subscription: Subscription, error: FairleadError, *, forgotten: bool = False) -> None:
+        self._intake.drop(subscription, forgotten=forgotten)
         subscription._end(error)
         if subscription._installed is not None:
-            _fail(subscription._installed, error)
-
-    def _drop(self, subscription: Subscription) -> None:
-        """Forget it, and what has come for it and was not taken: that is not accepted, either."""
-        self._subscriptions.pop(subscription.id, None)
-        while subscription._queue:
-            subscription._queue.popleft()
-            self._taken()
+            fail(subscription._installed, error)
 
     async def _close(self, subscription: Subscription) -> None:
-        self._drop(subscription)
+        self._intake.drop(subscription)
         name = subscription.durable
-        if name and any(each.durable == name for each in self._subscriptions.values()):
+        if name and self._intake.of(name):
             return
-        self._durables.pop(name, None)
+        self._intake.forget(name)
         if subscription._installed is None or not self._connected.is_set():
             return  # the broker knows nothing of it, or nothing any more
         with contextlib.suppress(FairleadError):
@@ -748,72 +641,20 @@ class Client:
                 )
             )
 
-    def _delivered(self, place: int, ids: list[str], packed: bytes) -> None:
-        found = [self._subscriptions[id] for id in ids if id in self._subscriptions]
-        if not found:
-            return
-        durable = found[0].durable
-        if place and not durable:
-            # From the past, by a subscription that is not durable: nothing is to be accepted, but room is made.
-            self._accept(f"c:{self.name}#{found[0].id}", place)
-            if place <= found[0]._seen:
-                return  # the connection was lost in between, and the past comes again
-            found[0]._seen, place = place, 0
-        if place and not self._is_new(self._durables[durable], durable, place, len(found)):
-            return
-        notification = unpack(packed)
-        for subscription in found:
-            subscription._put(Delivery(notification, tuple(ids), durable, place, subscription))
-            self._waiting += 1
-        self._regulate()
+    async def _release(self) -> None:
+        """Let go of all durable subscribers: the broker answers when it is safe what they have accepted."""
+        installed = [each for each in self._intake.subscriptions.values() if each._installed is not None]
+        for name in sorted({each.durable for each in installed if each.durable}):
+            with contextlib.suppress(FairleadError):
+                await self._ask(lambda number, name=name: wire.Release(number, name))  # type: ignore[misc]
 
     def _regulate(self) -> None:
         """Stop reading when too much waits here; but not while an answer is awaited, which comes behind that."""
-        awaited = self._unstored or self._asked or self._installing
-        pause = not awaited and self._waiting > (QUEUE // 2 if self._paused else QUEUE)
-        if pause != self._paused and self._wire is not None and self._wire.transport is not None:
+        awaited = self._publications or self._asked or self._installing or self._advertising
+        pause = not awaited and self._intake.waiting > (QUEUE // 2 if self._paused else QUEUE)
+        if pause != self._paused and self._wire is not None:
             self._paused = pause
-            if pause:
-                self._wire.transport.pause_reading()
-            else:
-                self._wire.transport.resume_reading()
-
-    def _is_new(self, durable: _Durable, name: str, place: int, subscriptions: int) -> bool:
-        if place <= durable.seen and place not in durable.again:
-            if place not in durable.open:
-                self._accept(name, place)  # the broker has not heard that it is dealt with
-            return False
-        durable.again.discard(place)
-        durable.seen = max(durable.seen, place)
-        durable.open[place] = subscriptions
-        return True
-
-    def _taken(self) -> None:
-        self._waiting -= 1
-        if self._paused:
-            self._regulate()
-
-    def _settle(self, delivery: Delivery, *, rejected: bool, again: bool) -> None:
-        durable = self._durables.get(delivery.durable)
-        if durable is None or delivery.place not in durable.open:
-            return
-        if rejected and again:
-            del durable.open[delivery.place]
-            durable.again.add(delivery.place)
-            self._tell(wire.Reject(delivery.durable, delivery.place, True))
-            return
-        durable.open[delivery.place] -= 1
-        if not durable.open[delivery.place]:
-            del durable.open[delivery.place]
-            if rejected:
-                self._tell(wire.Reject(delivery.durable, delivery.place, False))
-            else:
-                self._accept(delivery.durable, delivery.place)
-
-    def _accept(self, durable: str, place: int) -> None:
-        if not self._accepts:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._accepts.setdefault(durable, []).append(place)
+            self._wire.read(not pause)
 
     def _tell_listener(self, id: str, anyone: bool) -> None:
         if id in self._listens:
@@ -828,6 +669,8 @@ class Client:
 
     def _identified(self, given: Publishable) -> Notification:
         notification = Notification.of(given)
+        if notification.id == "":
+            raise ValueRefused("an id is not empty", hint="leave it out, and one is given")
         changes: dict[str, Any] = {}
         if self._clock is not None and notification.time is None:
             now = self._clock()
@@ -840,20 +683,44 @@ class Client:
         return replace(notification, **changes) if changes else notification
 
 
-def _fail(future: asyncio.Future[Any], error: FairleadError) -> None:
-    if not future.done():
-        future.set_exception(error)
-        future.exception()  # whoever awaits it is told; if nobody does, nothing is said
+def _filter(given: str | Filter) -> Filter:
+    """What is meant; what cannot be said to a broker is refused here, and not when it is said."""
+    made = parse(given) if isinstance(given, str) else given
+    if not isinstance(made, Filter):
+        raise ValueRefused(
+            f"no filter: {given!r}", hint="a text such as 'price > 100', or what `parse` makes"
+        )
+    render(made)
+    return made
 
 
-def _in_words(error: OSError) -> str:
-    """The system's words; asyncio puts others in their place, which repeat the address."""
-    if isinstance(error, ConnectionError) and error.errno is not None:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)
+def _id_of(durable: str, filter: Filter) -> str:
+    """The id of a durable subscription that was given none: the same whenever it is subscribed to."""
+    return f"{durable}:{render(filter)}"
 
 
-def _micros(given: Instant | str | int) -> int:
-    if isinstance(given, str):
-        given = Instant.parse(given)
-    return given.microseconds if isinstance(given, Instant) else given
+def _patience_s(given: Patience) -> float | None:
+    if isinstance(given, str | timedelta):
+        from fairlead.correlation.patterns.durations import duration_of
+
+        given = duration_of(given) / 1e6
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given) or given < 0:
+        raise ValueRefused(f"patience is a number of seconds, or as '60s', or None: not {given!r}")
+    return given
+
+
+def _micros(given: Since) -> int:
+    match given:
+        case str():
+            return Instant.parse(given).microseconds
+        case datetime():
+            return Instant.of(given).microseconds
+        case Instant():
+            return given.microseconds
+        case int() if not isinstance(given, bool):
+            return given
+    raise ValueRefused(
+        f"no time: {given!r}", hint="an Instant, a datetime, RFC 3339, or microseconds since 1970"
+    )

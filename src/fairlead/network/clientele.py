@@ -6,6 +6,7 @@ durable (`durability`).
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.broker import messages as calls
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME_MAX", "Clientele"]
 
+log: Final = logging.getLogger(__name__)
+
 NAME_MAX: Final = 500
 """The longest name of a client, a broker or a durable subscriber: the log keeps a place under it."""
+COMPARED_AT_ONCE: Final = 20_000
+"""How many routing entries are looked at in one turn to tell producers whether anyone listens."""
 
 
 class Clientele:
@@ -29,6 +34,9 @@ class Clientele:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._named = 0
+        self._version = 0
+        self._unsure: dict[tuple[ClientSession, str], None] = {}
+        """Who may have to be told that anyone listens now, or that nobody does."""
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -79,10 +87,12 @@ class Clientele:
                 case wire.Release(number, name):
                     if name in session.durables:
                         durability.detach(session.durables[name])
-                    session.tell(wire.Done(number))
+                    # What it has accepted does not come again, whatever is killed after this.
+                    node.dispatch.after_saving(lambda: session.tell(wire.Done(number)))
                 case wire.Advertise(number, id, text):
                     node.call(calls.Advertise(session.client, id, node.filter(text)), now)
-                    node.fences.answer(session, number, patient=False)
+                    # Who is away may have a durable subscriber, which must not miss what is published now.
+                    node.fences.answer(session, number, patient=node.ledger is not None)
                 case wire.Unadvertise(number, id):
                     node.call(calls.Unadvertise(session.client, id), now)
                     session.tell(wire.Done(number))
@@ -95,12 +105,12 @@ class Clientele:
                 case wire.Ask(number, what):
                     session.tell(wire.Told(number, self._told(what)))
                 case wire.Link(number, url):
-                    node.calls.setdefault(url, "")
+                    node.neighbourhood.call(url)
                     node.on_calls()
                     session.tell(wire.Done(number))
                 case wire.Unlink(number, neighbour):
                     node.neighbourhood.unlink(neighbour, now)
-                    session.tell(wire.Done(number))
+                    node.dispatch.after_sync(lambda: session.tell(wire.Done(number)))
                 case wire.Ping():
                     session.tell(wire.Pong())
                 case wire.Pong():
@@ -113,6 +123,7 @@ class Clientele:
             raise
         except FairleadError as error:
             node.counters.refused += 1
+            log.info("%s is refused: %s", session, error)
             session.tell(wire.Refused(number, str(error)))
 
     def _subscribe(self, session: ClientSession, message: wire.Subscribe, now: int) -> None:
@@ -130,7 +141,7 @@ class Clientele:
     def _unsubscribe(self, session: ClientSession, message: wire.Unsubscribe, now: int) -> None:
         node, durability = self._node, self._node.durability
         if message.durable:
-            durability.unsubscribe(message.durable, message.id, now)
+            durability.unsubscribe(session, message.durable, message.id, now)
         elif (passing := durability.passing(session, message.id)) is not None:
             durability.detach(passing)
         else:
@@ -155,10 +166,18 @@ class Clientele:
         session.tell(wire.Done(message.number))
 
     def tick(self) -> None:
-        """From time to time: tell producers whether anyone listens."""
-        for session in self._node.clients.values():
-            for id in session.listens:
+        """From time to time, when something has changed: tell producers whether anyone listens."""
+        node, left = self._node, COMPARED_AT_ONCE
+        if self._version != node.ways.version:
+            self._version = node.ways.version
+            for session in node.clients.values():
+                self._unsure.update(((session, id), None) for id in session.listens)
+        while self._unsure and left > 0:
+            session, id = next(iter(self._unsure))
+            del self._unsure[session, id]
+            if id in session.listens and not session.ended:
                 self._tell_listening(session, id)
+                left -= len(node.broker.subscriptions) + 1
 
     def _tell_listening(self, session: ClientSession, id: str, *, first: bool = False) -> None:
         filter, before = session.listens[id]

@@ -15,6 +15,8 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     context = _trusting(ssl.Purpose.CLIENT_AUTH, tls.authority)
     _load(context, tls)
     if tls.mutual:
+        if tls.authority is None:
+            raise NetworkError("mutual TLS without an authority: nobody's certificate would be believed")
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 

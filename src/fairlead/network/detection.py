@@ -4,7 +4,10 @@
         async for composite in composites:
             ...
 
-Law: for the same events, with a disorder within the allowed lateness, what is found is what an ordered bus finds.
+Law: for the same events, with a disorder within the allowed lateness, what is found is what an ordered bus finds
+that has no others. It is what a bus with all events finds as long as the times of a producer do not go back, and
+what an event names as its causes did not happen later: these put an event further behind in the total order, also
+where they are no part of the pattern, and then nobody here has seen them.
 
 One subscription, to whatever one of the atoms matches, brings the events. They are held until the newest is
 `lateness` ahead, leave in the one total order, and go through the kernel of all runtimes (`correlation.standing`).
@@ -33,7 +36,8 @@ from fairlead.errors import SubscriptionEnded, SubscriptionRefused
 from fairlead.filters.filter import Or
 from fairlead.matching import engine_named
 from fairlead.model import Instant, Notification
-from fairlead.network.client import Client, Closed
+from fairlead.network.client import Client, Since
+from fairlead.network.subscriptions import Closed
 
 __all__ = ["Detection", "question_of"]
 
@@ -68,7 +72,7 @@ class Detection:
         client: Client,
         question: Question,
         lateness: int | str = 0,
-        since: Instant | str | int | None = None,
+        since: Since | None = None,
         *,
         publish: bool = False,
     ) -> None:
@@ -168,7 +172,7 @@ class Detection:
 
     async def _look(self) -> None:
         """Wait for events, or for time to pass, and find what they complete."""
-        await self.installed()
+        self._subscription._begin()
         arrived = self._subscription._arrived
         clocked = self._client._clock is not None and self._question.is_pattern
         try:

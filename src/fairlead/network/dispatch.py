@@ -7,13 +7,15 @@ when it has read on to there. What the log has no room for is refused, or sent a
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from fairlead.broker import Broker
-from fairlead.errors import FairleadError, LogFull
+from fairlead.errors import DamagedLog, FairleadError, Gone, LogFull
+from fairlead.log import Reader
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in, parse_arrival
 from fairlead.model.order import identity_of
 from fairlead.model.packed import unpack
@@ -32,7 +34,7 @@ from fairlead.network.ways import Way, Ways
 
 __all__ = ["Dispatch", "Taken"]
 
-READ_AT_ONCE: Final = 256
+log: Final = logging.getLogger(__name__)
 
 Taken: TypeAlias = tuple[Way | None, bytes, int]
 """A notification that has been taken, but not logged: where it goes, if it is new, its bytes, and its number."""
@@ -51,6 +53,8 @@ class Pending:
     known: list[Taken] = field(default_factory=list)
     """What was published before, and is answered all the same."""
     then: Callable[[], None] | None = None
+    cursors: int = 0
+    """How many changes of the log's cursors have to be safe as well."""
 
 
 class Dispatch:
@@ -100,6 +104,9 @@ class Dispatch:
             except LogFull as error:
                 self._refuse(session, mine, error)
                 return
+            except BaseException:
+                self._forget(session, mine)
+                raise
         elif isinstance(session, LinkSession) and number:
             self._state.neighbours[session.name].received = number
         if isinstance(session, LinkSession):
@@ -118,16 +125,23 @@ class Dispatch:
         """Do this when all that has been logged is safe."""
         self.pending.append(Pending(self.end - 1, then=then))
 
+    def after_saving(self, then: Callable[[], None] | None = None) -> None:
+        """The same, when it is safe as well where the destinations are that have been saved."""
+        cursors = 0 if self._ledger is None else self._ledger.log.cursors.version
+        self.pending.append(Pending(self.end - 1, then=then, cursors=cursors))
+
     # -- out ---------------------------------------------------------------------------------------------------
 
     def synced(self, synced: int) -> None:
         """The log is safe below this offset: acknowledge what is in it, and let it go on its way."""
+        pending, safe = self.pending, 0
         if self._ledger is not None:
             self._ledger.synced(synced)
-        pending = self.pending
+            safe = self._ledger.log.cursors.safe
         answered: dict[Session, None] = {}
-        durable = self._ledger is not None
-        while pending and (pending[0].offset < synced or not durable):
+        while pending and (
+            self._ledger is None or (pending[0].offset < synced and pending[0].cursors <= safe)
+        ):
             each = pending.popleft()
             if each.session is not None and each.number:
                 each.session.numbered = max(each.session.numbered, each.number)
@@ -136,59 +150,107 @@ class Dispatch:
                     neighbour = self._state.neighbours.get(each.session.name, Neighbour())
                     neighbour.safe = max(neighbour.safe, each.number)
             for offset, way, packed, _ in each.entries:
-                way.dispatch(offset, packed)
+                self._send_on(offset, way, packed)
+            if isinstance(each.session, ClientSession) and not each.session.ended:
+                for _, _, number in each.known:
+                    each.session.tell(wire.Repeated(number))
             self.reached = max(self.reached, each.offset + 1)
             if each.then is not None:
-                each.then()
-        self.reached = max(self.reached, synced)
+                try:
+                    each.then()
+                except Exception:  # one who waits for the log must not keep it from the others
+                    log.exception("what was to happen after a sync has failed")
+        if not pending:
+            self.reached = max(self.reached, synced)
         for session in answered:
             if not session.ended:
                 session.stored()
 
+    def _send_on(self, offset: int, way: Way, packed: bytes) -> None:
+        try:
+            way.dispatch(offset, packed)
+        except Exception:
+            # Whoever has got it by then knows that when it comes again; who has not gets it when it is back.
+            log.exception("a notification could not be handed out")
+            for session in way.sessions():
+                session.end("the broker has failed")
+
+    # -- who is behind ---------------------------------------------------------------------------------------
+
     def read_on(self, outbox: Durable | Link) -> None:
-        """Let an outbox that is behind read on, as far as there is room."""
+        """Let an outbox that is behind read on when it is its turn; one with nothing left to read is live."""
         session = outbox.session
-        if session is None or (isinstance(outbox, Link) and not outbox.ready):
+        if session is None or outbox.live or not outbox.ready:
             return
-        if self._ledger is None:
+        if self._ledger is None or outbox.looked >= self.reached:
             outbox.live = True
-            return
-        while not outbox.live and outbox.has_room and not session.is_full and not session.ended:
-            if outbox.looked >= self.reached:
-                outbox.live = True
-                outbox.close()
-                return
-            reader = outbox.reader()
-            if reader is None or reader.offset != outbox.looked:
-                first = max(outbox.looked, self._ledger.log.first)
-                reader = outbox.reader(self._ledger.reader(first, PUBLICATION, ARRIVAL))
-                assert reader is not None
-            room = min(READ_AT_ONCE, outbox.window - len(outbox.unconfirmed))
-            records = [each for each in reader.read(room) if each.offset < self.reached]
-            for record in records:
-                packed = notification_in(record)
-                frame: bytes | None = None
-                if isinstance(outbox, Durable):
-                    head = outbox.head_for(unpack(packed), record.offset)
-                    if head is not None:
-                        frame = wire.deliver(record.offset + 1, head, packed)
-                        self._counters.delivered += 1
-                elif (
-                    record.kind == PUBLICATION or parse_arrival(record).neighbour != outbox.name
-                ) and outbox in self._ways.of(packed, "").links:
-                    frame = wire.relay(record.offset + 1, packed)
-                    self._counters.relayed += 1
-                if frame is not None:
-                    outbox.unconfirmed[record.offset] = None
-                    session.send(frame)
-            outbox.looked = records[-1].offset + 1 if records else min(reader.offset, self.reached)
-            if not records and outbox.looked < self.reached:
-                outbox.looked = self.reached  # nothing but changes of state is left
+            outbox.close()
+        elif outbox.has_room:
+            session.wait_for_turn()
+
+    def turn(self, outbox: Durable | Link, at_most: int) -> int:
+        """Read on, as far as there is room; how many records were looked at, which are `at_most` so many."""
+        session, looked = outbox.session, 0
+        while session is not None and not outbox.live and looked < at_most and not session.ended:
+            if outbox.looked >= self.reached or not outbox.has_room or session.is_full:
+                break
+            before = outbox.looked
+            room = min(at_most - looked, outbox.window - len(outbox.unconfirmed), self.reached - before)
+            try:
+                self._read_some(outbox, session, room)
+            except Gone as gone:
+                self._pass_over(outbox, session, gone.first)
+            looked += outbox.looked - before
+        self.read_on(outbox)
+        return looked
+
+    def _read_some(self, outbox: Durable | Link, session: Session, at_most: int) -> None:
+        """Send what concerns a destination of the next records, all of which have been dispatched."""
+        reader = self._reader(outbox)
+        for record in reader.read_chunk(at_most):
+            packed = notification_in(record)
+            frame: bytes | None = None
+            if isinstance(outbox, Durable):
+                head = outbox.head_for(unpack(packed), record.offset)
+                if head is not None:
+                    frame = wire.deliver(record.offset + 1, head, packed)
+                    self._counters.delivered += 1
+            elif (
+                record.kind == PUBLICATION or parse_arrival(record).neighbour != outbox.name
+            ) and outbox in self._ways.of(packed, "").links:
+                if len(packed) > outbox.largest:
+                    outbox.skip(len(packed))
+                    continue
+                frame = wire.relay(record.offset + 1, packed)
+                self._counters.relayed += 1
+            if frame is not None:
+                outbox.unconfirmed[record.offset] = None
+                session.send(frame)
+        if reader.offset == outbox.looked:
+            raise DamagedLog(f"the record {reader.offset} of the log was safe, and is not there any more")
+        outbox.looked = reader.offset
+
+    def _reader(self, outbox: Durable | Link) -> Reader:
+        assert self._ledger is not None
+        reader = outbox.reader()
+        if reader is None or reader.offset != outbox.looked:
+            # It does not look at the log's marks, which may be behind: what has been dispatched was synced.
+            reader = self._ledger.reader(outbox.looked, PUBLICATION, ARRIVAL, synced=False)
+            outbox.reader(reader)
+        return reader
+
+    def _pass_over(self, outbox: Durable | Link, session: Session, first: int) -> None:
+        """Retention was faster: it goes on with what is there, and learns how many records it may have missed."""
+        missed, outbox.looked = first - outbox.looked, first
+        outbox.close()
+        self._counters.dropped += missed
+        if isinstance(outbox, Durable):
+            session.tell(wire.Dropped(missed))
 
     # -- no room -----------------------------------------------------------------------------------------------
 
     def log_is_full(self, error: LogFull, now: int) -> None:
-        """What could be written goes on its way, the rest is refused; what else waits, waits for room."""
+        """What is safe goes on its way, what could be written waits on; the rest is refused."""
         assert self._ledger is not None
         self.synced(self._ledger.log.synced)
         end = self._ledger.take_back(now)
@@ -198,43 +260,40 @@ class Dispatch:
         self.pending.clear()
         refused: set[tuple[str, str]] = set()
         for each in waiting:
-            if each.then is not None:
-                self.after_sync(each.then)
-            if isinstance(each.session, LinkSession):
-                self._take_back_arrivals(each, end, error)
-            elif each.session is not None:
-                self._take_back_publications(each.session, each, end, refused, error)
+            if each.offset >= end:
+                # What is to happen when changes are safe happens when they are: they have been appended anew.
+                each.offset = end - 1 if each.then is None else self.end - 1
+                if isinstance(each.session, LinkSession):
+                    self._take_back_arrivals(each, end, error)
+                elif each.session is not None:
+                    self._take_back_publications(each.session, each, end, refused, error)
+            self.pending.append(each)  # at its place: what was written before it is answered before it
 
     def _take_back_publications(
         self, session: Session, pending: Pending, end: int, refused: set[tuple[str, str]], error: LogFull
     ) -> None:
         """Those of one turn that the log has no room for, and those that came again of what was refused."""
-        gone: list[Taken] = []
-        for offset, way, packed, number in pending.entries:
-            if offset < end:
-                way.dispatch(offset, packed)
-            else:
-                gone.append((way, packed, number))
-                refused.add(identity_of(unpack(packed)))
+        gone: list[Taken] = [each[1:] for each in pending.entries if each[0] >= end]
+        pending.entries = [each for each in pending.entries if each[0] < end]
+        refused |= {identity_of(unpack(packed)) for _, packed, _ in gone}
         gone += [each for each in pending.known if refused and identity_of(unpack(each[1])) in refused]
         if gone:
+            pending.number = 0
             self._refuse(session, gone, error)
-        elif not session.ended:
-            session.numbered = max(session.numbered, pending.number)
-            session.stored()
 
     def _take_back_arrivals(self, pending: Pending, end: int, error: LogFull) -> None:
         """The neighbour sends again what it has not been told to be safe."""
         assert pending.session is not None
         name = pending.session.name
-        for offset, way, packed, _ in pending.entries:
-            if offset < end:
-                way.dispatch(offset, packed)
+        pending.entries = [each for each in pending.entries if each[0] < end]
         neighbour = self._state.neighbours.get(name)
         if neighbour is None:
+            pending.number = 0
             return
-        written = [place for offset, _, _, place in pending.entries if NO_OFFSET < offset < end]
-        neighbour.received = neighbour.safe = max([neighbour.safe, *written])
+        links = [each for each in self.pending if isinstance(each.session, LinkSession)]
+        before = [each.number for each in links if each.session is not None and each.session.name == name]
+        written = [place for offset, _, _, place in pending.entries if offset != NO_OFFSET]
+        pending.number = neighbour.received = max([neighbour.safe, *before, *written])
         link = self._links.get(name)
         if link is not None and link.session is not None:
             link.session.end(str(error))
@@ -245,11 +304,17 @@ class Dispatch:
         The connection ends with it: if what follows were taken while what is refused comes once more, because its
         publisher did not get to know, the two would change places.
         """
+        taken = list(taken)
+        self._forget(session, taken)
+        if isinstance(session, ClientSession) and not session.ended:
+            for number in filter(None, (each[2] for each in taken)):
+                self._counters.refused += 1
+                session.tell(wire.Refused(number, str(error)))
+        session.end(str(error))
+
+    def _forget(self, session: Session, taken: Iterable[Taken]) -> None:
+        """It is in no log: whoever publishes it again does so for the first time."""
         if isinstance(session, ClientSession):
-            for way, packed, number in taken:
+            for way, packed, _ in taken:
                 if way is not None:
                     self._broker.forget(unpack(packed))
-                if number and not session.ended:
-                    self._counters.refused += 1
-                    session.tell(wire.Refused(number, str(error)))
-        session.end(str(error))

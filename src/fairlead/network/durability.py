@@ -2,11 +2,16 @@
 
 It is at most one client at a time: the latest one that came for it. What it has neither accepted nor rejected is
 delivered again when it is back. Who subscribes to the past without a name is one that ends with its connection.
+
+Who comes back asks for all that the subscriber asked for, and is served then. There is one place in the log: what
+is for a subscription that the client does not know could be neither delivered nor passed over. So who asks for
+something else is refused, and who leaves something out is told so after a while.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from fairlead.broker import messages as calls
 from fairlead.errors import ValueRefused
@@ -22,6 +27,10 @@ if TYPE_CHECKING:
     from fairlead.network.node import Node
 
 __all__ = ["Durability"]
+
+CLAIM_US: Final = 5_000_000
+"""How long a client may take to ask for all that its durable subscriber asks for."""
+NAMED_MAX: Final = 3
 
 
 class Durability:
@@ -52,57 +61,106 @@ class Durability:
         ends = not message.durable
         name = _passing(session, message.id) if ends else message.durable
         durable = node.durables.get(name)
-        if durable is None:
-            durable = self._new(name, self._first_since(message.since), ends=ends)
-        known = durable.subscriptions.get(message.id)
+        known = None if durable is None else durable.subscriptions.get(message.id)
         if known is not None and known[0] != filter:
             raise ValueRefused(f"the id {message.id!r} is taken")
-        if known is None:
-            since = durable.looked if not durable.subscriptions else node.dispatch.end
-            node.call(calls.Subscribe(durable.client, message.id, filter), now)
-            durable.subscriptions[message.id] = (filter, since)
-            if not ends:
-                node.note(Subscribed(name, message.id, render(filter), since), now)
+        if durable is not None and known is None:
+            claimed = durable.claimed if durable.session is session else set()
+            if others := durable.subscriptions.keys() - claimed:
+                raise self._asks_for_more(durable, others)
+        if durable is None or known is None:
+            durable = self._subscribed(durable, name, message, filter, now)
         if durable.session is not session:
             if durable.session is not None:
                 durable.session.tell(
                     wire.Refused(0, f"another client is the durable subscriber {name!r} now", name)
                 )
                 self.detach(durable)
-            durable.session = session
+            durable.session, durable.attached = session, now
             session.durables[name] = durable
-        node.fences.answer(session, message.number, patient=not ends)
+        durable.claimed.add(message.id)
+        # Those who knew of it before are not waited for where they are away.
+        patient = not ends and message.id not in durable.acknowledged
+        node.fences.answer(
+            session, message.number, patient=patient, then=lambda: durable.acknowledged.add(message.id)
+        )
         # What it missed follows when those who asked before have been answered.
         node.dispatch.after_sync(lambda: node.dispatch.read_on(durable))
 
-    def unsubscribe(self, name: str, id: str, now: int) -> None:
+    def _subscribed(
+        self, durable: Durable | None, name: str, message: wire.Subscribe, filter: Filter, now: int
+    ) -> Durable:
+        """The subscriber asks for one thing more, or for a first one. What is not in the log is not in memory."""
+        node, ends = self._node, not message.durable
+        if f"d:{name}" in node.broker.links:
+            raise ValueRefused("a neighbour of this broker has that name")
+        if durable is None:
+            since = self._first_since(message.since)
+        else:
+            since = node.dispatch.end if durable.subscriptions else durable.looked
+        if not ends:
+            node.note(Subscribed(name, message.id, render(filter), since), now)
+        if durable is None:
+            durable = self._new(name, since, ends=ends)
+        durable.subscriptions[message.id] = (filter, since)
+        node.call(calls.Subscribe(durable.client, message.id, filter), now)
+        return durable
+
+    def unsubscribe(self, asked_by: ClientSession, name: str, id: str, now: int) -> None:
         """It does not ask for this any more; without an id, or with the last one, it ends."""
         node = self._node
         durable = node.durables.get(name)
-        if durable is None or (id and id not in durable.subscriptions):
-            raise ValueRefused(f"there is no durable subscription {name!r} {id!r}")
-        if id:
-            node.call(calls.Unsubscribe(durable.client, id), now)
-            del durable.subscriptions[id]
-        node.note(Unsubscribed(name, id), now)
-        if not durable.subscriptions or not id:
-            if id:
-                node.note(Unsubscribed(name, ""), now)
+        if durable is None or durable.ends:
+            raise ValueRefused(f"there is no durable subscriber {name!r}")
+        if id and id not in durable.subscriptions:
+            raise ValueRefused(f"the durable subscriber {name!r} has no subscription {id!r}")
+        ends = not id or durable.subscriptions.keys() == {id}
+        node.note(Unsubscribed(name, "" if ends else id), now)
+        if ends and durable.session not in (None, asked_by):
+            durable.session.tell(wire.Refused(0, f"another client has ended {name!r}", name))
+        if ends:
             self.detach(durable)
             self._end(durable)
+        else:
+            del durable.subscriptions[id]
+            durable.claimed.discard(id)
+            durable.acknowledged.discard(id)
+            node.call(calls.Unsubscribe(durable.client, id), now)
+            node.dispatch.after_sync(lambda: node.dispatch.read_on(durable))
 
     def passing(self, session: ClientSession, id: str) -> Durable | None:
         """The subscriber without a name that a client's subscription to the past has."""
         return self._node.durables.get(_passing(session, id))
 
     def detach(self, durable: Durable) -> None:
-        """Its client is away."""
+        """Its client is away. What it has accepted by then is safe with the next sync, which is not put off."""
         if durable.session is not None:
             durable.session.durables.pop(durable.name, None)
             durable.session = None
+        durable.claimed.clear()
         durable.detach(self._node.dispatched)
         if durable.ends:
             self._end(durable)
+        else:
+            self._node.save_place(f"sub:{durable.name}", durable)
+            self._node.dispatch.after_saving()
+
+    def tick(self, now: int) -> None:
+        """From time to time: tell those who leave out what they asked for before."""
+        for durable in list(self._node.durables.values()):
+            session = durable.session
+            if session is not None and not durable.ready and now - durable.attached >= CLAIM_US:
+                others = durable.subscriptions.keys() - durable.claimed
+                session.tell(wire.Refused(0, str(self._asks_for_more(durable, others)), durable.name))
+                self.detach(durable)
+
+    def _asks_for_more(self, durable: Durable, ids: Iterable[str]) -> ValueRefused:
+        texts = sorted(render(durable.subscriptions[id][0]) for id in ids)
+        named = ", ".join(map(repr, texts[:NAMED_MAX])) + (", …" if len(texts) > NAMED_MAX else "")
+        return ValueRefused(
+            f"the durable subscriber {durable.name!r} asks for {named}",
+            hint="subscribe to that first, or end it: forget(name, filter), fairlead sub --forget NAME",
+        )
 
     def _first_since(self, since: int | None) -> int:
         """The offset of the first record that has this time or a later one."""

@@ -2,8 +2,10 @@
 
 It travels as a wave over all links, away from where it began, and the answers come back the same way. A patient
 fence waits for neighbours that are away; another one is content with those who are there. A subscription and an
-advertisement are acknowledged by a fence, and a new link that would close a circle is found by one: it comes back
-to where it began.
+advertisement are acknowledged by a fence.
+
+A probe travels in the same way, and waits for whoever is away, but asks for nothing to be safe: it looks for the
+way back. It goes over new links as well, so that of two links that close a circle together one is found.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from typing import TypeAlias
 
 from fairlead.network import wire
 from fairlead.network.dispatch import Dispatch
-from fairlead.network.sessions import ClientSession, Link
+from fairlead.network.sessions import ClientSession, Link, LinkSession
 
-__all__ = ["FenceKey", "Fences"]
+__all__ = ["FenceKey", "Fences", "broker_in"]
 
 FenceKey: TypeAlias = tuple[str, int]
 """Where a fence began, in which life of that broker, and its number there."""
@@ -26,10 +28,18 @@ FenceKey: TypeAlias = tuple[str, int]
 class Wave:
     """A fence on its way: who has not answered, and what happens when all have."""
 
-    key: FenceKey
-    patient: bool
+    message: wire.Fence | wire.Probe
+    asked_by: str
     waiting: set[str]
     done: Callable[[], None]
+
+    @property
+    def key(self) -> FenceKey:
+        return self.message.origin, self.message.number
+
+    @property
+    def patient(self) -> bool:
+        return isinstance(self.message, wire.Probe) or self.message.patient
 
 
 class Fences:
@@ -38,6 +48,8 @@ class Fences:
     def __init__(self, origin: str, links: Mapping[str, Link], dispatch: Dispatch) -> None:
         self.origin = origin
         self._links, self._dispatch = links, dispatch
+        self.new: dict[str, LinkSession] = {}
+        """The connections of new links, over which nothing but probes goes; the earliest first."""
         self._waves: dict[FenceKey, Wave] = {}
         self._begun = 0
 
@@ -46,34 +58,51 @@ class Fences:
         self._begun += 1
         return self.origin, self._begun
 
-    def answer(self, session: ClientSession, number: int, *, patient: bool) -> None:
-        """Answer a client when all brokers that have to know have made it safe."""
+    def answer(
+        self, session: ClientSession, number: int, *, patient: bool, then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Answer a client when all brokers that have to know have made it safe, and do what is to be done then."""
 
         def done() -> None:
+            then()
             if not session.ended:
                 session.tell(wire.Done(number))
 
-        self.begin(self.next_key(), "", done, patient=patient)
+        self.begin(wire.Fence(*self.next_key(), patient), "", done)
 
-    def begin(self, key: FenceKey, asked_by: str, done: Callable[[], None], *, patient: bool) -> None:
+    def begin(self, fence: wire.Fence, asked_by: str, done: Callable[[], None]) -> None:
         """Ask all neighbours, but not the one that asks, as soon as all is safe here."""
 
         def begin() -> None:
-            waiting = {
-                name for name, link in self._links.items() if name != asked_by and (patient or link.ready)
-            }
-            wave = self._waves[key] = Wave(key, patient, waiting, done)
-            for name in waiting:
-                self._pass(wave, name)
-            self._finish(wave)
+            ahead = {name for name, link in self._links.items() if fence.patient or link.ready}
+            self._begin(Wave(fence, asked_by, ahead - {asked_by}, done))
 
         self._dispatch.after_sync(begin)
 
-    def probe(self, key: FenceKey, link: Link, done: Callable[[], None]) -> None:
-        """Ask one neighbour, at once, though its link is not ready."""
-        assert link.session is not None
-        self._waves[key] = Wave(key, False, {link.name}, done)
-        link.session.tell(wire.Fence(*key, False))
+    def probe(self, probe: wire.Probe, asked_by: str, ahead: set[str], done: Callable[[], None]) -> None:
+        """Ask these whether there is a way back to where the probe began."""
+        # A broker that calls another one once more has given up what it asked before.
+        link = (broker_in(probe.origin), probe.called)
+        for wave in list(self._waves.values()):
+            old = wave.message
+            if isinstance(old, wire.Probe) and (broker_in(old.origin), old.called) == link:
+                del self._waves[wave.key]
+        self._begin(Wave(probe, asked_by, ahead, done))
+
+    def meets(self, probe: wire.Probe, asked_by: str) -> bool:
+        """Whether this probe is here already, by another way: then there is a circle without the new link."""
+        wave = self._waves.get((probe.origin, probe.number))
+        return wave is not None and wave.asked_by != asked_by
+
+    def _begin(self, wave: Wave) -> None:
+        self._waves[wave.key] = wave
+        for name in list(wave.waiting):
+            self._pass(wave, name)
+        self._finish(wave)
+
+    def forget(self, key: FenceKey) -> None:
+        """Nobody waits for its answer any longer."""
+        self._waves.pop(key, None)
 
     def answered(self, key: FenceKey, name: str) -> None:
         """A neighbour has answered."""
@@ -97,10 +126,21 @@ class Fences:
         for wave in list(self._waves.values()):
             self._strike(wave, name)
 
+    def away(self, probe: wire.Probe) -> list[str]:
+        """The neighbours that a probe waits for because they are away."""
+        wave = self._waves.get((probe.origin, probe.number))
+        return [] if wave is None else sorted(each for each in wave.waiting if not self._session(wave, each))
+
+    def _session(self, wave: Wave, name: str) -> LinkSession | None:
+        if isinstance(wave.message, wire.Probe) and name in self.new:
+            return self.new[name]
+        link = self._links.get(name)
+        return link.session if link is not None and link.ready else None
+
     def _pass(self, wave: Wave, name: str) -> None:
-        link = self._links[name]
-        if link.session is not None and link.ready:
-            link.session.tell(wire.Fence(*wave.key, wave.patient))
+        session = self._session(wave, name)
+        if session is not None:
+            session.tell(wave.message)
 
     def _strike(self, wave: Wave, name: str) -> None:
         wave.waiting.discard(name)
@@ -109,3 +149,8 @@ class Fences:
     def _finish(self, wave: Wave) -> None:
         if not wave.waiting and self._waves.pop(wave.key, None) is not None:
             wave.done()
+
+
+def broker_in(origin: str) -> str:
+    """The broker where a fence began."""
+    return origin.rpartition("/")[0]

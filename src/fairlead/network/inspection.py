@@ -17,6 +17,8 @@ def status(node: Node) -> dict[str, Any]:
     """How the broker is, in figures."""
     counters = node.counters
     log = None if node.ledger is None else node.ledger.log
+    # Where nothing follows but what the log says of itself, nobody is behind.
+    reached = node.dispatched if node.ledger is None else min(node.dispatched, node.ledger.content)
     return {
         "broker": node.name,
         "url": node.url,
@@ -35,7 +37,7 @@ def status(node: Node) -> dict[str, Any]:
             name: {
                 "connected": link.session is not None,
                 "ready": link.ready,
-                "behind": node.dispatched - link.cursor(node.dispatched),
+                "behind": max(0, reached - link.cursor(node.dispatched)),
                 "unconfirmed": len(link.unconfirmed),
                 "url": node.state.neighbours[name].url or ("" if link.session is None else link.session.url),
             }
@@ -44,7 +46,7 @@ def status(node: Node) -> dict[str, Any]:
         "durables": {
             name: {
                 "connected": durable.session is not None,
-                "behind": node.dispatched - durable.cursor(node.dispatched),
+                "behind": max(0, reached - durable.cursor(node.dispatched)),
                 "unconfirmed": len(durable.unconfirmed),
             }
             for name, durable in node.durables.items()

@@ -28,6 +28,7 @@ __all__ = [
     "DurableSubscription",
     "Ledger",
     "Linked",
+    "Parting",
     "State",
     "Subscribed",
     "Told",
@@ -40,7 +41,9 @@ IDENTITY_FILE: Final = "identity"
 GATHERED_MIN: Final = 1_000
 """Fewer changes than this are not worth being gathered."""
 REMEMBERED: Final = 100_000
-"""How many of the latest records are looked at for publications that may come again."""
+"""How many of the latest publications may come again, and be known."""
+LOOKED_AT_MAX: Final = 5
+"""How many times as many records are looked at for them: a broker that mostly relays has few of its own."""
 
 Heard: TypeAlias = tuple[str, str]
 
@@ -79,8 +82,15 @@ class Linked(Struct, frozen=True, array_like=True, tag=True):
     received: int = 0
 
 
+class Parting(Struct, frozen=True, array_like=True, tag=True):
+    """It is not any longer, and does not know yet; `url` is where it can be told, if this side called."""
+
+    neighbour: str
+    url: str
+
+
 class Unlinked(Struct, frozen=True, array_like=True, tag=True):
-    """It is not any longer."""
+    """It is not any longer, and knows."""
 
     neighbour: str
 
@@ -93,7 +103,7 @@ class Sealed(Struct, frozen=True, array_like=True, tag=True):
     """It is."""
 
 
-Change: TypeAlias = Subscribed | Unsubscribed | Told | Linked | Unlinked | Whole | Sealed
+Change: TypeAlias = Subscribed | Unsubscribed | Told | Linked | Parting | Unlinked | Whole | Sealed
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Change)
@@ -131,6 +141,8 @@ class State:
 
     durables: dict[str, dict[str, DurableSubscription]] = field(default_factory=dict)
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
+    parting: dict[str, str] = field(default_factory=dict)
+    """Those that are no neighbours any longer and do not know, and where they can be told."""
 
     def apply(self, change: Change) -> None:
         """Take one change in."""
@@ -142,6 +154,7 @@ class State:
             case Unsubscribed(durable, id):
                 self.durables.get(durable, {}).pop(id, None)
             case Told(name, added, removed, advertisements):
+                self.parting.pop(name, None)
                 told = self.neighbours.setdefault(name, Neighbour()).told(advertisements=advertisements)
                 for heard in removed:
                     told.pop(heard, None)
@@ -152,8 +165,13 @@ class State:
                     neighbour.received = neighbour.safe = 0
                 neighbour.url, neighbour.log = url, log
                 neighbour.received = max(neighbour.received, received)
+                self.parting.pop(name, None)
+            case Parting(name, url):
+                self.neighbours.pop(name, None)
+                self.parting[name] = url
             case Unlinked(name):
                 self.neighbours.pop(name, None)
+                self.parting.pop(name, None)
 
     def changes(self) -> Iterator[Change]:
         """Changes that make this state of an empty one."""
@@ -165,6 +183,8 @@ class State:
             for advertisements in (False, True):
                 for heard in neighbour.told(advertisements=advertisements):
                     yield Told(name, [heard], [], advertisements)
+        for name, url in self.parting.items():
+            yield Parting(name, url)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.changes())
@@ -269,9 +289,16 @@ class Ledger:
         since = None if seconds is None else now - round(seconds * 1e6)
         return self.log.retain(since=since, max_bytes=max_bytes, keep_from=needed)
 
-    def reader(self, offset: int, *kinds: int) -> Reader:
-        """A reader of what is safe, from an offset on."""
-        return Reader(self.directory, offset, kinds=kinds or None, places=self.log.places, disk=self.disk)
+    def reader(self, offset: int, *kinds: int, synced: bool = True) -> Reader:
+        """A reader of what is safe, from an offset on; if not `synced`, of what is written."""
+        return Reader(
+            self.directory,
+            offset,
+            kinds=kinds or None,
+            synced=synced,
+            places=self.log.places,
+            disk=self.disk,
+        )
 
     def close(self) -> None:
         """Make all safe, and let others open the log."""
@@ -280,10 +307,12 @@ class Ledger:
     def _recover(self) -> None:
         if STATE_CURSOR not in self.log.cursors:
             self.log.cursors[STATE_CURSOR] = self.log.first
+        # What was written and not synced when the process was killed is in the log like all else.
+        self.log.sync()
         begin = self.log.cursors[STATE_CURSOR]
         latest = max(self.log.first, self.log.end - REMEMBERED)
         pending: State | None = None
-        with self._all(min(begin, latest)) as reader:
+        with self._between(min(begin, latest), self.log.end) as reader:
             for record in reader:
                 if record.kind == PUBLICATION and record.offset >= latest:
                     self.publications.append(record.payload)
@@ -309,10 +338,21 @@ class Ledger:
                             if pending is not None:
                                 pending.apply(change)
 
-    def _all(self, offset: int) -> Reader:
-        # What was written and not synced when the process was killed is in the log like all else.
-        self.log.sync()
-        return Reader(self.directory, offset, until=self.log.end, places=self.log.places, disk=self.disk)
+        self._look_back(latest)
+
+    def _look_back(self, looked: int) -> None:
+        """Further back for publications, where few of the latest records were any."""
+        least = max(self.log.first, self.log.end - LOOKED_AT_MAX * REMEMBERED)
+        while looked > least and len(self.publications) < REMEMBERED:
+            earlier = max(least, looked - REMEMBERED)
+            with self._between(earlier, looked, PUBLICATION) as reader:
+                self.publications[:0] = [record.payload for record in reader]
+            looked = earlier
+        del self.publications[:-REMEMBERED]
+
+    def _between(self, offset: int, until: int, *kinds: int) -> Reader:
+        places, disk = self.log.places, self.disk
+        return Reader(self.directory, offset, until=until, kinds=kinds or None, places=places, disk=disk)
 
     def _identity(self) -> str:
         """What tells this log from another one that is put in its place."""

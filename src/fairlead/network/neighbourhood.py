@@ -1,22 +1,27 @@
 """A link is logical: a connection that is lost changes no routing table.
 
 When it is back, both sides say all that they ask of the other, and the difference takes effect at once. Nothing
-goes over a new link before it is known that it closes no circle. A link ends when somebody ends it.
+goes over a new link before it is known that it closes no circle: a probe over it must not come back, and it waits
+for all brokers that are away, because they remember their links, too. A link ends when somebody ends it, on either
+side; a neighbour that is away then is told when it is back.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fairlead.broker import messages as calls
 from fairlead.errors import FairleadError, ProtocolError, ValueRefused
 from fairlead.filters.language import render
 from fairlead.network import wire
-from fairlead.network.fences import FenceKey
-from fairlead.network.ledger import Heard, Linked, Neighbour, Told, Unlinked
+from fairlead.network.addresses import Address
+from fairlead.network.fences import FenceKey, broker_in
+from fairlead.network.ledger import Heard, Linked, Neighbour, Parting, Told, Unlinked
 from fairlead.network.sessions import Link, LinkSession, Peer
+from fairlead.network.ways import Way
 from fairlead.routing import Interest
 
 if TYPE_CHECKING:
@@ -26,15 +31,40 @@ __all__ = ["Neighbourhood"]
 
 log: Final = logging.getLogger(__name__)
 
+NOTED_AT_ONCE: Final = 1 << 20
+"""How many characters of filters go into one record of the log."""
+
+
+@dataclass(slots=True)
+class Newcomer:
+    """A new link: nothing goes over it yet. It is new if either side does not know it."""
+
+    session: LinkSession
+    linked: Linked
+    said: wire.Hello | wire.Welcome
+    probe: FenceKey | None = None
+
 
 class Neighbourhood:
     """The links of a node: how they are made and end, and what neighbours tell each other."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._sessions: dict[str, LinkSession] = {}
+        """The connection with each broker, whether its link is open, new, or has been ended."""
+        self._newcomers: dict[str, Newcomer] = {}
+        self._wanted: set[str] = set()
+        """Where somebody has asked this broker to call."""
+        self._doubles: set[tuple[str, str]] = set()
+        """Names and logs of brokers that have been refused because there is another one of that name."""
+        settings = node.broker.settings
+        ways = "flooding" if settings.strategy.initial() else "filters"
+        self._routing = ways if settings.advertisements is None else f"{ways} and advertisements"
+        self.narrowest = wire.relay_room(node.limits.frame_bytes)
+        """The size of the largest notification that all neighbours take, as far as is known."""
 
     def recall(self, now: int) -> None:
-        """Know the neighbours and what they ask for, as before."""
+        """Know the neighbours and what they ask for, as before, and who has still to be told that it is none."""
         node = self._node
         for name, neighbour in node.state.neighbours.items():
             self._new(name)
@@ -45,8 +75,32 @@ class Neighbourhood:
                 added = tuple(self._interest(heard) for heard in told)
                 if added:
                     node.broker.handle(calls.Admin(name, added, (), advertisements), now)
+        node.calls |= {url: name for name, url in node.state.parting.items() if url}
 
     # -- connections -------------------------------------------------------------------------------------------
+
+    def call(self, url: str) -> None:
+        """Call a broker, and stay linked with it; NetworkError, if that is no address."""
+        Address.parse(url)
+        self._wanted.add(url)
+        self._node.calls.setdefault(url, "")
+
+    def is_connected(self, name: str) -> bool:
+        """Whether there is a connection with a broker, over which nothing may go yet."""
+        return name in self._sessions
+
+    @property
+    def sessions(self) -> list[LinkSession]:
+        """All connections with brokers."""
+        return list(self._sessions.values())
+
+    def received(self, session: LinkSession) -> int | None:
+        """The last place of its neighbour's log of which something arrived; None: nothing may come over it."""
+        return self._node.state.neighbours[session.name].received if self._is_open(session) else None
+
+    def _is_open(self, session: LinkSession) -> bool:
+        link = self._node.links.get(session.name)
+        return link is not None and link.session is session
 
     def hello(self, neighbour: str) -> wire.Hello:
         """What this side says when it calls a broker; `neighbour` is its name, if that is known."""
@@ -61,69 +115,226 @@ class Neighbourhood:
             others_log=known.log,
             received=known.safe,
             url=node.url,
+            knows=neighbour in node.state.neighbours,
+            frame_max=node.limits.frame_bytes,
+            routing=self._routing,
         )
 
     def greet(self, peer: Peer, hello: wire.Hello, now: int) -> LinkSession:
         """A broker has called; ProtocolError says why it is not taken in."""
-        node = self._node
-        self._check(hello.name, hello.life, opened=False)
-        known = node.state.neighbours.get(hello.name, Neighbour())
-        session = LinkSession(node, peer, hello.name, hello.life, opened=False, url=hello.url)
+        node, name = self._node, hello.name
+        self._check(name, hello, opened=False)
+        known = node.state.neighbours.get(name, Neighbour())
+        session = LinkSession(node, peer, name, hello.life, hello.frame_max, opened=False, url=hello.url)
         session.tell(
-            wire.Welcome(wire.VERSION, node.name, hello.name, node.life, node.log_name, known.log, known.safe)
+            wire.Welcome(
+                wire.VERSION,
+                node.name,
+                name,
+                node.life,
+                node.log_name,
+                known.log,
+                known.safe,
+                node.limits.frame_bytes,
+                knows=name in node.state.neighbours,
+                routing=self._routing,
+            )
         )
-        self._attach(session, Linked(hello.name, known.url, hello.log), hello.others_log, hello.received, now)
+        self._take_in(session, Linked(name, known.url, hello.log), hello, now)
         return session
 
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int) -> LinkSession:
         """A broker that was called has answered."""
-        node = self._node
-        self._check(welcome.broker, welcome.life, opened=True)
-        session = LinkSession(node, peer, welcome.broker, welcome.life, opened=True)
-        node.calls[url] = welcome.broker
-        linked = Linked(welcome.broker, url, welcome.log)
-        self._attach(session, linked, welcome.others_log, welcome.received, now)
+        node, name = self._node, welcome.broker
+        self._check(name, welcome, opened=True)
+        session = LinkSession(node, peer, name, welcome.life, welcome.frame_max, opened=True)
+        node.calls[url] = name
+        self._take_in(session, Linked(name, url, welcome.log), welcome, now)
         return session
 
     def lost(self, session: LinkSession) -> None:
-        """A connection has ended; the link stays."""
-        link = self._node.links.get(session.name)
-        if link is not None and link.session is session:
-            link.session, link.ready, link.introduced, link.probe = None, False, False, None
-            link.detach(self._node.dispatched)
-            self._node.fences.lost(session.name)
+        """A connection has ended; the link stays, unless it was new."""
+        node, name = self._node, session.name
+        if self._sessions.get(name) is session:
+            del self._sessions[name]
+        newcomer = self._newcomers.get(name)
+        if newcomer is not None and newcomer.session is session:
+            self._drop(newcomer)
+        if self._is_open(session):
+            link = node.links[name]
+            link.session, link.ready, link.introduced = None, False, False
+            link.detach(node.dispatched)
+            node.fences.lost(name)
+            log.info("%s: the connection with %s is lost", node.name, name)
 
-    def _check(self, name: str, life: str, *, opened: bool) -> None:
+    def _check(self, name: str, said: wire.Hello | wire.Welcome, *, opened: bool) -> None:
+        """ProtocolError says why this broker cannot be a neighbour, or need not be connected with once more."""
         node = self._node
         if name == node.name or not name:
             raise ProtocolError(f"a broker cannot be linked to {name!r}: that is its own name")
-        link = node.links.get(name)
-        if link is None or link.session is None:
+        if said.frame_max < wire.FRAME_MIN:
+            raise ProtocolError(f"whoever takes no frames of {wire.FRAME_MIN:,} bytes cannot be spoken to")
+        if said.routing and said.routing != self._routing:
+            reason = f"{node.name} routes by {self._routing}, but {name} by {said.routing}"
+            self._warn_once(name, said.routing, reason)
+            raise ProtocolError(reason)
+        known = node.state.neighbours.get(name)
+        if known is not None and known.log and known.log != said.log:
+            reason = (
+                f"this broker {name!r} is not the one that {node.name!r} is linked with: it has another log; names"
+                f" are unique, and if {name!r} has lost its log, unlink it first"
+            )
+            self._warn_once(name, said.log, reason)
+            raise ProtocolError(reason)
+        current = self._sessions.get(name)
+        if current is None:
             return
-        current = link.session
-        both_called = current.life == life and current.opened != opened
+        both_called = current.life == said.life and current.opened != opened
         if both_called and opened != (node.name < name):
             raise ProtocolError("linked already")  # both keep the call of the one whose name is smaller
         current.end("another connection takes the place of this one")
 
-    def _attach(self, session: LinkSession, linked: Linked, others_log: str, received: int, now: int) -> None:
+    def _warn_once(self, name: str, what: str, reason: str) -> None:
+        if (name, what) not in self._doubles:
+            self._doubles.add((name, what))
+            log.warning("%s refuses %s: %s", self._node.name, name, reason)
+
+    def _take_in(
+        self, session: LinkSession, linked: Linked, said: wire.Hello | wire.Welcome, now: int
+    ) -> None:
         node, name = self._node, session.name
-        known = node.state.neighbours.get(name)
+        self._sessions[name] = session
+        if name in node.state.parting:
+            if said.knows:
+                session.tell(wire.Unlink(0, node.name))
+                return
+            if session.opened and linked.url not in self._wanted:
+                self._parted(session, now)
+                return
+        newcomer = Newcomer(session, linked, said)
+        if said.knows and name in node.state.neighbours:
+            self._open(newcomer, now)
+            return
+        self._newcomers[name], node.fences.new[name] = newcomer, session
+        if session.opened:
+            self._probe(newcomer, now)
+
+    # -- new links ---------------------------------------------------------------------------------------------
+
+    def _probe(self, newcomer: Newcomer, now: int) -> None:
+        """Look for a way back from a new neighbour; there can be none where this broker has no other one."""
+        node, called = self._node, newcomer.session.name
+
+        def done() -> None:
+            if self._newcomers.get(called) is not newcomer:
+                return
+            try:
+                self._remember(newcomer, now)
+            except FairleadError as error:
+                newcomer.session.end(str(error))
+            else:
+                # Whoever called knows where to call again: so it is the first that must not forget the link.
+                node.dispatch.after_sync(proceed)
+
+        def proceed() -> None:
+            if self._newcomers.get(called) is newcomer:
+                self._open(newcomer, now)
+
+        if not {*node.links, *node.fences.new} - {called}:
+            done()
+            return
+        log.info("%s: is there another way to %s?", node.name, called)
+        newcomer.probe = node.fences.next_key()
+        node.fences.probe(wire.Probe(*newcomer.probe, called), "", {called}, done)
+
+    def _probed(self, session: LinkSession, probe: wire.Probe, now: int) -> None:
+        """Somebody looks for a way back."""
+        node, name = self._node, session.name
+        fences = node.fences
+        answer = wire.Fenced(probe.origin, probe.number)
+        if broker_in(probe.origin) == node.name:
+            if probe.origin == fences.origin:
+                self._is_circle(probe, name, now)
+            session.tell(answer)
+        elif fences.meets(probe, name):
+            log.error("%s is in a circle, with its links to %s and others", node.name, name)
+            session.tell(answer)
+        else:
+
+            def done() -> None:
+                # If the connection has been lost since, the probe comes again over the next one.
+                current = self._sessions.get(name)
+                if current is not None:
+                    current.tell(answer)
+
+            fences.probe(probe, name, {*node.links, *fences.new} - {name}, done)
+            if away := fences.away(probe):
+                log.warning(
+                    "the new link from %s to %s waits for %s, by whom it might close a circle; if they do not come"
+                    " back, unlink them at %s",
+                    broker_in(probe.origin),
+                    probe.called,
+                    ", ".join(away),
+                    node.name,
+                )
+
+    def _is_circle(self, probe: wire.Probe, came_from: str, now: int) -> None:
+        """A probe has come back: the link it was sent over goes, or the one it came over, if that is newer."""
+        newcomer = self._newcomers.get(probe.called)
+        if newcomer is None or newcomer.probe != (probe.origin, probe.number) or came_from == probe.called:
+            return
+        order = [name for name, each in self._newcomers.items() if each.session.opened]
+        if came_from in order and order.index(came_from) > order.index(probe.called):
+            return  # that one's probe comes back as well
+        log.error(
+            "the link from %s to %s would close a circle, by way of %s, and is ended",
+            self._node.name,
+            probe.called,
+            came_from,
+        )
+        self._give_up(newcomer, "the link would close a circle", now)
+
+    def _give_up(self, newcomer: Newcomer, reason: str, now: int) -> None:
+        """A new link is not to be; if this side or the other remembers it, it is forgotten there."""
+        session = newcomer.session
+        self._call_no_more(session.name)
+        session.tell(wire.Unlink(0, self._node.name))
+        session.end(reason)
+        if session.name in self._node.links:
+            self.forget(session.name, now)
+        self._node.on_calls()
+
+    def _drop(self, newcomer: Newcomer) -> None:
+        node, name = self._node, newcomer.session.name
+        del self._newcomers[name]
+        del node.fences.new[name]
+        if newcomer.probe is not None:
+            node.fences.forget(newcomer.probe)
+        if name not in node.links:
+            node.fences.gone(name)
+
+    def _open(self, newcomer: Newcomer, now: int) -> None:
+        """A link is known, or closes no circle: both sides say what they ask of the other."""
+        node, session, said = self._node, newcomer.session, newcomer.said
+        name = session.name
+        link = self._remember(newcomer, now)
+        self._newcomers.pop(name, None)
+        node.fences.new.pop(name, None)
+        link.session, link.ready = session, False
+        link.largest = wire.relay_room(session.frame_max)
+        self._measure()
+        if said.received and said.others_log and said.others_log == node.log_name:
+            link.confirm_through(min(said.received, node.dispatched) - 1)
+        subscriptions, advertisements, others = node.broker.introduction(name)
+        session.tell(wire.Table(_heard(subscriptions), _heard(advertisements), _heard(others)))
+        log.info("%s is connected with %s", node.name, name)
+
+    def _remember(self, newcomer: Newcomer, now: int) -> Link:
+        node, linked = self._node, newcomer.linked
+        known = node.state.neighbours.get(linked.neighbour)
         if known is None or (known.url, known.log) != (linked.url, linked.log):
             node.note(linked, now)
-        link = node.links.get(name) or self._new(name)
-        link.session, link.ready = session, False
-        if received and others_log and others_log == node.log_name:
-            link.confirm_through(min(received, node.dispatched) - 1)
-        subscriptions, advertisements = node.broker.introduction(name)
-        session.tell(
-            wire.Table(
-                [_heard(interest) for interest in subscriptions],
-                [_heard(interest) for interest in advertisements],
-            )
-        )
-        if known is None and session.opened:
-            self._probe(link)
+        return node.links.get(linked.neighbour) or self._new(linked.neighbour)
 
     def _new(self, name: str) -> Link:
         node = self._node
@@ -132,87 +343,102 @@ class Neighbourhood:
         node.ways.change()
         return link
 
-    def _probe(self, link: Link) -> None:
-        """Nothing goes over a new link until it is known that it closes no circle: a fence must not come back."""
-        key = link.probe = self._node.fences.next_key()
-
-        def done() -> None:
-            if link.probe == key:
-                link.probe = None
-                self._ready(link)
-
-        self._node.fences.probe(key, link, done)
-
     def _ready(self, link: Link) -> None:
         """It has said what it asks for, and may be sent to."""
-        if link.session is None or not link.introduced or link.probe is not None:
-            return
-        link.ready = True
-        self._node.dispatch.read_on(link)
-        self._node.fences.ready(link.name)
+        if link.session is not None and link.introduced:
+            link.ready = True
+            self._node.dispatch.read_on(link)
+            self._node.fences.ready(link.name)
+
+    # -- what neighbours take ----------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        room = wire.relay_room(self._node.limits.frame_bytes)
+        self.narrowest = min((link.largest for link in self._node.links.values()), default=room)
+
+    def too_large(self, way: Way, packed: bytes) -> str:
+        """Why a notification that goes this way cannot get everywhere; empty if it can, as far as is known."""
+        for link in way.links:
+            if len(packed) > link.largest:
+                return f"a notification of {len(packed):,} bytes; {link.name} takes at most {link.largest:,}"
+        return ""
 
     # -- what neighbours say -----------------------------------------------------------------------------------
 
     def said(self, session: LinkSession, message: wire.Control, now: int) -> None:
         """A neighbour has sent a message; ProtocolError says why the connection ends."""
-        node = self._node
-        link = node.links.get(session.name)
-        if link is None or link.session is not session:
-            return
         match message:
-            case wire.Table(subscriptions, advertisements):
-                self._replace(session.name, advertisements, now, advertisements=True)
-                self._replace(session.name, subscriptions, now, advertisements=False)
+            case wire.Ping():
+                session.tell(wire.Pong())
+            case wire.Pong():
+                pass
+            case wire.Bye(reason):
+                log.info("%s: %s says goodbye: %s", self._node.name, session.name, reason)
+                self._node.lost(session)
+            case wire.Unlink():
+                self._is_unlinked(session, now)
+            case wire.Probe() if session.name not in self._node.state.parting:
+                self._probed(session, message, now)
+            case wire.Fenced(origin, number):
+                self._node.fences.answered((origin, number), session.name)
+            case wire.Table() | wire.Tell() | wire.Received() | wire.Fence():
+                newcomer = self._newcomers.get(session.name)
+                if newcomer is not None and isinstance(message, wire.Table) and not session.opened:
+                    self._open(newcomer, now)  # the one that called has found that it closes no circle
+                if self._is_open(session):
+                    self._asked(self._node.links[session.name], session, message, now)
+            case wire.Probe():
+                pass
+            case _:
+                raise ProtocolError(f"brokers do not say {type(message).__name__}")
+
+    def _asked(
+        self,
+        link: Link,
+        session: LinkSession,
+        message: wire.Table | wire.Tell | wire.Received | wire.Fence,
+        now: int,
+    ) -> None:
+        node, name = self._node, session.name
+        match message:
+            case wire.Table(subscriptions, advertisements, others):
+                self._replace(name, advertisements, [], now, advertisements=True)
+                self._replace(name, subscriptions, others, now, advertisements=False)
                 link.introduced = True
                 self._ready(link)
             case wire.Tell(added, removed, about_advertisements):
-                self._told(session.name, added, removed, now, advertisements=about_advertisements)
+                self._told(name, added, removed, now, advertisements=about_advertisements)
             case wire.Received(place):
                 link.confirm_through(place - 1)
                 node.dispatch.read_on(link)
             case wire.Fence(origin, number, _) if origin == node.fences.origin:
                 session.tell(wire.Fenced(origin, number))
-                self._open_circle((origin, number), session.name, now)
-            case wire.Fence(origin, number, patient):
+            case wire.Fence(origin, number, _):
 
                 def answer() -> None:
                     # If the link has been lost since, the fence comes again over the next one.
                     if link.session is not None:
                         link.session.tell(wire.Fenced(origin, number))
 
-                node.fences.begin((origin, number), session.name, answer, patient=patient)
-            case wire.Fenced(origin, number):
-                node.fences.answered((origin, number), session.name)
-            case wire.Unlink():
-                self.forget(session.name, now)
-            case wire.Ping():
-                session.tell(wire.Pong())
-            case wire.Pong():
-                pass
-            case wire.Bye():
-                node.lost(session)
-            case _:
-                raise ProtocolError(f"brokers do not say {type(message).__name__}")
+                node.fences.begin(message, name, answer)
 
-    def _open_circle(self, key: FenceKey, came_from: str, now: int) -> None:
-        """A fence has come back: the link it was sent over closes a circle, and goes."""
-        for link in list(self._node.links.values()):
-            if link.probe == key and link.name != came_from:
-                log.error(
-                    "the link from %s to %s would close a circle, and is ended", self._node.name, link.name
-                )
-                self.unlink(link.name, now)
+    def _replace(
+        self, name: str, heard: list[Heard], others: list[Heard], now: int, *, advertisements: bool
+    ) -> None:
+        """What a neighbour asks for, as a whole, in place of what it asked for before.
 
-    def _replace(self, name: str, heard: list[Heard], now: int, *, advertisements: bool) -> None:
-        """What a neighbour asks for, as a whole, in place of what it asked for before."""
+        What it asks for without anything here being advertised for it stays, if it was known: something may
+        have been published for it by those who have gone since.
+        """
         broker = self._node.broker
-        whole = dict.fromkeys(heard)
+        whole = dict.fromkeys([*heard, *others])
         # The table counts, not what was told: where filters cover others, it has dropped some of that.
         table = broker.advertisements if advertisements else broker.subscriptions
         initial = () if advertisements else broker.settings.strategy.initial()
-        known = dict.fromkeys(_heard(each) for each in table.of(name) if each not in initial)
-        added = [each for each in whole if each not in known]
+        known = dict.fromkeys(_heard(each for each in table.of(name) if each not in initial))
         removed = [each for each in known if each not in whole]
+        # One of the others may stand for what is removed: it may cover that.
+        added = [each for each in (whole if removed else heard) if each not in known]
         told = self._node.state.neighbours[name].told(advertisements=advertisements)
         dropped = [each for each in told if each not in whole and each not in known]
         if added or removed or dropped:
@@ -236,7 +462,10 @@ class Neighbourhood:
             less = tuple(self._interest(each) for each in removed)
         except FairleadError as error:
             raise ProtocolError(f"a filter that cannot be read here: {error}") from None
-        node.note(Told(name, added, [*removed, *dropped], advertisements), now)
+        for some in _some([*removed, *dropped]):
+            node.note(Told(name, [], some, advertisements), now)
+        for some in _some(added):
+            node.note(Told(name, some, [], advertisements), now)
         self.carry(node.broker.handle(calls.Admin(name, more, less, advertisements), now))
         node.ways.change()
 
@@ -255,56 +484,106 @@ class Neighbourhood:
                 case calls.Send(to, calls.Admin(_, added, removed, advertisements)):
                     link = self._node.links.get(to)
                     if link is not None and link.session is not None:
-                        link.session.tell(
-                            wire.Tell(
-                                [_heard(each) for each in added],
-                                [_heard(each) for each in removed],
-                                advertisements,
-                            )
-                        )
+                        link.session.tell(wire.Tell(_heard(added), _heard(removed), advertisements))
                 case _:
                     pass
 
     # -- the end of a link -------------------------------------------------------------------------------------
 
     def unlink(self, name: str, now: int) -> None:
-        """End a link, on both sides; ValueRefused says that there is none."""
-        link = self._node.links.get(name)
-        if link is None:
+        """End a link, on both sides, when the other one can be told; ValueRefused says that there is none."""
+        node = self._node
+        newcomer = self._newcomers.get(name)
+        if newcomer is None and name not in node.links:
             raise ValueRefused(f"there is no link to {name!r}")
-        if link.session is not None:
-            link.session.tell(wire.Unlink(0, self._node.name))
-        self.forget(name, now)
+        if newcomer is not None:
+            self._give_up(newcomer, "this link has been ended", now)
+            return
+        url = node.state.neighbours[name].url
+        self._sever(name, Parting(name, url), now)
+        if url:
+            node.calls[url] = name
+        if name in self._sessions:
+            self._sessions[name].tell(wire.Unlink(0, node.name))
+        node.on_calls()
+
+    def _is_unlinked(self, session: LinkSession, now: int) -> None:
+        """The neighbour has ended the link, or has heard that it has been ended."""
+        node, name = self._node, session.name
+        if name in node.state.parting:
+            self._parted(session, now)
+            return
+        if name in self._newcomers:
+            self._drop(self._newcomers[name])
+        if name in node.links:
+            log.info("%s: %s has ended the link", node.name, name)
+            self.forget(name, now)
+
+        def confirm() -> None:
+            if not session.ended:
+                session.tell(wire.Unlink(0, node.name))
+
+        node.dispatch.after_sync(confirm)
+
+    def _parted(self, session: LinkSession, now: int) -> None:
+        """A broker that was a neighbour knows that it is none."""
+        node = self._node
+        node.note(Unlinked(session.name), now)
+        if not any(node.calls[url] == session.name for url in self._wanted & node.calls.keys()):
+            self._call_no_more(session.name)
+        session.end("this link has been ended")
+        node.on_calls()
 
     def forget(self, name: str, now: int) -> None:
         """End a link on this side, with all that its neighbour has asked for."""
+        self._sever(name, Unlinked(name), now)
+        self._node.on_calls()
+
+    def _sever(self, name: str, change: Parting | Unlinked, now: int) -> None:
         node = self._node
-        link = node.links[name]
-        session = link.session
-        node.note(Unlinked(name), now)
-        node.calls = {url: called for url, called in node.calls.items() if called != name}
+        node.note(change, now)
+        self._call_no_more(name)
         effects = node.broker.handle(calls.Unlink(name), now)
-        del node.links[name]
+        link = node.links.pop(name)
+        link.session, link.ready = None, False
         link.close()
         node.ways.forget(name)
         self.carry(effects)
-        if session is not None:
-            session.end("this link has been ended")
         node.unplace(f"link:{name}")
         node.fences.gone(name)
-        node.on_calls()
+        self._measure()
+
+    def _call_no_more(self, name: str) -> None:
+        node = self._node
+        self._wanted -= {url for url, called in node.calls.items() if called == name}
+        node.calls = {url: called for url, called in node.calls.items() if called != name}
 
     def keep(self, names: Iterable[str], now: int) -> None:
         """Have links to these neighbours only, and call nobody before it is said where they are now."""
         node = self._node
         wanted = set(names)
         for name in node.links.keys() - wanted:
-            self.forget(name, now)
+            self._sever(name, Parting(name, ""), now)
         for name in sorted(wanted - node.links.keys()):
             node.note(Linked(name, ""), now)
             self._new(name)
         node.calls.clear()
 
 
-def _heard(interest: Interest) -> Heard:
-    return render(interest.filter), interest.owner
+def _heard(interests: Iterable[Interest]) -> list[Heard]:
+    return [(render(interest.filter), interest.owner) for interest in interests]
+
+
+def _some(heard: Iterable[Heard]) -> Iterator[list[Heard]]:
+    """All of it, in pieces that fit into a record."""
+    some: list[Heard] = []
+    size = 0
+    for each in heard:
+        length = len(each[0]) + len(each[1])
+        if some and size + length > NOTED_AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append(each)
+        size += length
+    if some:
+        yield some

@@ -18,6 +18,7 @@ Here is the way of a notification, from a frame to its destinations, and what al
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from fairlead.broker import messages as calls
 from fairlead.errors import FairleadError, LogFull, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
+from fairlead.model.order import Identity
 from fairlead.model.packed import pack, unpack, unpack_plain
 from fairlead.network import inspection, wire
 from fairlead.network.clientele import NAME_MAX, Clientele
@@ -34,6 +36,8 @@ from fairlead.network.durability import Durability
 from fairlead.network.fences import Fences
 from fairlead.network.ledger import Change, Ledger, State
 from fairlead.network.neighbourhood import Neighbourhood
+from fairlead.network.outbox import Outbox
+from fairlead.network.published import Published
 from fairlead.network.routes import is_plain
 from fairlead.network.sessions import (
     NO_OFFSET,
@@ -50,8 +54,16 @@ from fairlead.network.ways import Way, Ways
 
 __all__ = ["Node"]
 
+log: Final = logging.getLogger(__name__)
+
 ANSWERS_MAX: Final = 4
 """How many times what may be under way to a client may wait for it in answers."""
+READ_AT_ONCE: Final = 512
+"""How many records of the log are looked at in one turn, for all who are behind: others wait meanwhile."""
+HEARING: Final = 64
+"""How many of them it is worth to go on with what somebody said."""
+ANSWERED_AT_ONCE: Final = 1 << 14
+"""So many bytes of answers take a turn: in a large network, one answer may take long."""
 
 
 class Node:
@@ -61,6 +73,7 @@ class Node:
         self, broker: Broker, ledger: Ledger | None, limits: Limits | None = None, *, life: str, now: int = 0
     ) -> None:
         self.broker, self.ledger, self.limits, self.life = broker, ledger, limits or Limits(), life
+        broker.identities = self.published = Published()
         self.name = broker.name
         self.state = State() if ledger is None else ledger.state
         self.counters = Counters()
@@ -91,6 +104,7 @@ class Node:
         self.durability = Durability(self)
         self.clientele = Clientele(self)
         self._texts: dict[str, Filter] = {}
+        self._now = now
         self._recall(now)
 
     # -- what it remembers -------------------------------------------------------------------------------------
@@ -136,16 +150,19 @@ class Node:
         """Note where every destination is, so that less is sent again after a restart."""
         if self.ledger is None:
             return
-        cursors = self.ledger.log.cursors
-        places = {f"link:{name}": link for name, link in self.links.items()}
-        durables = {f"sub:{name}": each for name, each in self.durables.items() if not each.ends}
-        for name, outbox in {**places, **durables}.items():
-            # Not beyond the content: or changes of cursors would change the cursors, for ever.
-            cursor = min(outbox.cursor(self.dispatched), self.ledger.content)
-            if cursors.get(name) != cursor:
-                cursors[name] = cursor
+        for name, link in self.links.items():
+            self.save_place(f"link:{name}", link)
+        for name, durable in self.durables.items():
+            if not durable.ends:
+                self.save_place(f"sub:{name}", durable)
         if self.ledger.is_scattered:
             self.ledger.gather(now)
+
+    def save_place(self, name: str, outbox: Outbox) -> None:
+        """Note where one destination is; that is safe with the next sync."""
+        if self.ledger is not None:
+            # Not beyond the content: or changes of cursors would change the cursors, for ever.
+            self.ledger.log.cursors[name] = min(outbox.cursor(self.dispatched), self.ledger.content)
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -157,11 +174,12 @@ class Node:
             )
         if len(hello.name.encode()) > NAME_MAX:
             raise ProtocolError(f"a name has at most {NAME_MAX} bytes")
-        if hello.role == "client":
-            return self.clientele.greet(peer, hello)
-        if hello.role == "broker":
-            return self.neighbourhood.greet(peer, hello, now)
-        raise ProtocolError(f"neither client nor broker, but {hello.role!r}")
+        if hello.role not in ("client", "broker"):
+            raise ProtocolError(f"neither client nor broker, but {hello.role!r}")
+        is_client = hello.role == "client"
+        greet = self.clientele.greet(peer, hello) if is_client else self.neighbourhood.greet(peer, hello, now)
+        self._let_speak(greet)
+        return greet
 
     def hello(self, neighbour: str) -> wire.Hello:
         """What this side says when it calls a broker; `neighbour` is its name, if that is known."""
@@ -169,13 +187,16 @@ class Node:
 
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int = 0) -> LinkSession:
         """A broker that was called has answered."""
-        return self.neighbourhood.welcomed(peer, url, welcome, now)
+        session = self.neighbourhood.welcomed(peer, url, welcome, now)
+        self._let_speak(session)
+        return session
 
     def lost(self, session: Session) -> None:
         """A connection has ended."""
         if session.ended:
             return
         session.ended = True
+        session.held.clear()
         if session.out:
             session.peer.write(b"".join(session.out))
             session.out.clear()
@@ -196,49 +217,82 @@ class Node:
 
     def receive(self, session: Session, frames: Iterable[tuple[int, bytes]], now: int) -> None:
         """Handle what came over a connection; after a protocol error it is closed, and nobody else minds."""
+        self._now = now
         if session.ended:
             return  # what comes behind the gap that ended it must not close the gap
         taken: list[Taken] = []
         try:
-            if isinstance(session, ClientSession):
+            if not self._may_speak(session):
+                session.held += frames
+            elif isinstance(session, ClientSession):
                 self._from_client(session, frames, taken, now)
             elif isinstance(session, LinkSession):
                 self._from_broker(session, frames, taken, now)
             self.dispatch.commit(session, taken, now)
-        except FairleadError as error:
+        except Exception as error:
+            # What has been taken is known from now on, so it has to be in the log, whatever comes after it.
             with contextlib.suppress(FairleadError):
                 self.dispatch.commit(session, taken, now)
-            session.end(str(error))
+            self._end_failed(session, error)
         if self.ledger is None:
             self.dispatch.synced(0)
-        if session.waiting > ANSWERS_MAX * self.limits.buffer_bytes and isinstance(session, ClientSession):
+        if isinstance(session, ClientSession) and self._has_too_many_answers(session):
             # It asks, and does not read the answers: nothing more is asked before it has.
             session.choked = session.starved = True
-            session.peer.pause()
+        if session.held or not self._may_speak(session):
+            self._let_speak(session)
+
+    def _may_speak(self, session: Session) -> bool:
+        """Whether what a connection says is heard now."""
+        return not (session.held or self.blocking or (isinstance(session, ClientSession) and session.choked))
+
+    def _let_speak(self, session: Session) -> None:
+        """Read from a connection, or do not; what came and waits goes first, when it is its turn."""
+        is_heard = not (self.blocking or (isinstance(session, ClientSession) and session.choked))
+        if is_heard and session.held:
+            session.wait_for_turn()
+        session.read_from(is_heard and not session.held)
+
+    def _has_too_many_answers(self, session: ClientSession) -> bool:
+        return session.waiting > ANSWERS_MAX * self.limits.buffer_bytes
+
+    def _end_failed(self, session: Session, error: Exception) -> None:
+        """Whatever goes wrong with one connection ends that one; if it is our fault, we want to know."""
+        if isinstance(error, FairleadError):
+            session.end(str(error))
+        else:
+            log.error("the connection with %s has failed", session.name, exc_info=error)
+            session.out.clear()
+            self.lost(session)
 
     def _from_client(
         self, session: ClientSession, frames: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
     ) -> None:
         # Most frames are publications of plain fields without an answer, and this is their way.
         plain = self.broker.settings.advertisements is None
-        ways, pending = self.ways, self.dispatch.pending
+        ways, pending, narrowest = self.ways, self.dispatch.pending, self.neighbourhood.narrowest
+        is_new = self.published.take_identity
+        is_sent = self.published.take_sent if self.published else self.published.sent.take_identity
+        frames, enough = iter(frames), session.waiting + ANSWERED_AT_ONCE
         for kind, payload in frames:
             if kind == wire.PUBLISH:
                 number, packed = wire.parse_numbered(payload)
                 parts = unpack_plain(packed) if plain else None
                 if parts is not None and parts[0] and parts[1] and is_plain(parts[2]):
-                    if self.broker.is_new(parts[:2]):
+                    if is_new(parts[:2]) if number else is_sent(parts[:2]):
                         way = ways.remembered().of(parts[2], ways.found, packed, "")
                     else:
                         way = None
                 else:
                     try:
-                        way, packed = self._admitted(session, packed)
+                        way, packed = self._admitted(session, packed, number)
                     except ValueRefused as error:
                         self.counters.refused += 1
                         if number:
                             session.tell(wire.Refused(number, str(error)))
                         continue
+                if number and len(packed) > narrowest and self._is_too_large(session, way, packed, number):
+                    continue
                 if number or taken or pending:
                     taken.append((way, packed, number))
                 elif way is not None:
@@ -246,9 +300,12 @@ class Node:
                     way.dispatch(NO_OFFSET, packed)
             elif kind == wire.CONTROL:
                 self.dispatch.commit(session, taken, now)
-                self.clientele.said(session, wire.parse_control(payload), now)
+                message = wire.parse_control(payload)
+                self.clientele.said(session, message, now)
                 if session.ended:
                     return
+                if isinstance(message, wire.Listen) or session.waiting > enough:
+                    session.held += frames  # the rest when others have had their turn
             else:
                 raise ProtocolError(f"clients do not send frames of the kind {kind}")
 
@@ -257,10 +314,11 @@ class Node:
     ) -> None:
         ways, pending = self.ways, self.dispatch.pending
         name = session.name
-        neighbour = self.state.neighbours[name]
-        last = neighbour.received
+        last = self.neighbourhood.received(session)
         for kind, payload in frames:
             if kind == wire.RELAY:
+                if last is None:
+                    continue  # the link has ended here, and the neighbour does not know yet
                 place, packed = wire.parse_numbered(payload)
                 if place and place <= last:
                     taken.append((None, packed, last))
@@ -274,33 +332,81 @@ class Node:
                     way.dispatch(NO_OFFSET, packed)
             elif kind == wire.CONTROL:
                 self.dispatch.commit(session, taken, now)
-                self.neighbourhood.said(session, wire.parse_control(payload), now)
-                if session.ended or name not in self.state.neighbours:
+                self.neighbourhood.said(session, session.parts.finish(payload), now)
+                if session.ended:
                     return
+                last = self.neighbourhood.received(session)
+            elif kind == wire.PART:
+                session.parts.add(payload)
             else:
                 raise ProtocolError(f"brokers do not send frames of the kind {kind}")
 
-    def _admitted(self, session: ClientSession, packed: bytes) -> tuple[Way | None, bytes]:
+    def _admitted(self, session: ClientSession, packed: bytes, number: int) -> tuple[Way | None, bytes]:
         """Where a publication goes that is not plain, and its bytes as they go there.
 
         Nowhere, if it was published before; ValueRefused says why it cannot be.
         """
         notification = unpack(packed)
-        admitted = self.broker.admit(session.client, notification)
+        published = self.published
+        identities = published if number or notification.id is None else published.sent
+        identity = Identity(notification.producer or session.client, notification.id or "")
+        if not number and identity in published:
+            return None, packed
+        admitted = self.broker.admit(session.client, notification, identities)
         if isinstance(admitted, str):
-            if notification.id is not None and self.broker.knows(notification):
+            if notification.id is not None and identity in identities:
                 return None, packed
             raise ValueRefused(admitted)
         return self.ways.way(admitted, ""), packed if admitted is notification else pack(admitted)
 
+    def _is_too_large(self, session: ClientSession, way: Way | None, packed: bytes, number: int) -> bool:
+        """Refuse a publication that is too large for a neighbour on its way."""
+        reason = "" if way is None else self.neighbourhood.too_large(way, packed)
+        if reason:
+            self.broker.forget(unpack(packed))
+            self.counters.refused += 1
+            session.tell(wire.Refused(number, reason))
+        return bool(reason)
+
     def flush(self) -> None:
-        """Hand out all that is to be sent. Whoever was full and is not any more may leave more to be sent."""
-        dirty, self.dirty = self.dirty, []
+        """Hand out all that is to be sent, and let those have a turn who wait for one.
+
+        Whoever is not through with it is `dirty` again, and whoever had none is the first to have one next time.
+        """
+        dirty, self.dirty = dict.fromkeys(self.dirty), []  # each once: one turn is one turn
+        late: list[Session] = []
+        left = READ_AT_ONCE
         for session in dirty:
-            session.flush()
-            if session.starved and not session.is_full:
-                session.starved = False
-                self.drained(session)
+            try:
+                session.flush()
+                if session.starved and not session.is_full:
+                    session.starved = False
+                    self.drained(session)
+                if session.is_due and left > 0:
+                    session.is_due = False
+                    left -= self._turn(session, left)
+                elif session.is_due:
+                    late.append(session)
+            except Exception as error:
+                self._end_failed(session, error)
+        self.dirty[:0] = late
+
+    def _turn(self, session: Session, at_most: int) -> int:
+        """Hear more of what a connection said, and let it read on; how many records (`at_most`) that is worth."""
+        looked = 0
+        if session.held and not session.ended:
+            frames, session.held = session.held, []
+            if self._may_speak(session):
+                self.receive(session, frames, self._now)
+                looked += HEARING
+                self._let_speak(session)
+            else:
+                session.held = frames
+        link = self.links.get(session.name) if isinstance(session, LinkSession) else None
+        for outbox in list(session.durables.values()) if isinstance(session, ClientSession) else [link]:
+            if outbox is not None and outbox.session is session:
+                looked += self.dispatch.turn(outbox, max(0, at_most - looked))
+        return looked
 
     def drained(self, session: Session) -> None:
         """What was sent to a connection has mostly gone out."""
@@ -309,8 +415,7 @@ class Node:
             session.drained()
             if session.choked and not session.is_full:
                 session.choked = False
-                if not self.blocking:
-                    session.peer.resume()
+                self._let_speak(session)
             for durable in list(session.durables.values()):
                 self.dispatch.read_on(durable)
         elif (link := self.links.get(session.name)) is not None:
@@ -318,23 +423,20 @@ class Node:
 
     def block(self, session: ClientSession) -> None:
         """A client cannot keep up and nothing may be dropped: nobody may publish for now."""
-        if not self.blocking:
-            for each in self._publishers():
-                each.peer.pause()
         self.blocking.add(session)
+        if len(self.blocking) == 1:
+            for each in self._publishers():
+                self._let_speak(each)
 
     def unblock(self, session: ClientSession) -> None:
         """It has caught up, or is gone."""
         if session in self.blocking:
             self.blocking.discard(session)
-            if not self.blocking:
-                for each in self._publishers():
-                    if not (isinstance(each, ClientSession) and each.choked):
-                        each.peer.resume()
+            for each in self._publishers() if not self.blocking else ():
+                self._let_speak(each)
 
     def _publishers(self) -> list[Session]:
-        links = [link.session for link in self.links.values() if link.session is not None]
-        return [*self.clients.values(), *links]
+        return [*self.clients.values(), *self.neighbourhood.sessions]
 
     # -- the log -----------------------------------------------------------------------------------------------
 
@@ -381,6 +483,7 @@ class Node:
         """From time to time: tell producers whether anyone listens, and make ready what comes next."""
         self.ways.tick()
         self.clientele.tick()
+        self.durability.tick(now)
 
     def status(self) -> dict[str, Any]:
         """How the broker is, in figures."""

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import threading
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from fairlead.network.server import Server, run
 from fairlead.network.settings import BrokerSettings
 
 __all__ = ["Beside", "serve"]
+
+log: Final = logging.getLogger(__name__)
+
+FILES_BESIDE: Final = 1_000
+"""How many files a broker may need beside the connections of its clients."""
 
 T = TypeVar("T")
 Beside: TypeAlias = Callable[[Server], contextlib.AbstractAsyncContextManager[T]]
@@ -32,6 +38,7 @@ def serve(
     `ready` is called when it listens, with what runs beside it. A lifeline is for whoever starts brokers as its
     children: they end with it, however it ends.
     """
+    _raise_file_limit(settings.limits.clients)
     stop = asyncio.Event()
     started: list[Server] = []
 
@@ -57,3 +64,22 @@ def _hold(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         pass
     with contextlib.suppress(RuntimeError):  # the loop is closed: the broker has stopped already
         loop.call_soon_threadsafe(stop.set)
+
+
+def _raise_file_limit(clients: int) -> None:
+    """Every connection is an open file, and the log needs some: as many as the system lets this process have."""
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = clients + FILES_BESIDE
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if most > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        log.info(
+            "the system lets this process have %s open files, fewer than clients are allowed", f"{most:,}"
+        )

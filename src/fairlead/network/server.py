@@ -11,6 +11,7 @@ import contextlib
 import gc
 import logging
 import random
+import socket
 import time
 import uuid
 from collections.abc import Callable, Coroutine
@@ -23,7 +24,7 @@ from fairlead.network import wire
 from fairlead.network.contexts import client_context, server_context
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
-from fairlead.network.sessions import Session
+from fairlead.network.sessions import LinkSession, Session
 from fairlead.network.settings import Address, BrokerSettings
 
 __all__ = ["Server", "run"]
@@ -34,6 +35,8 @@ HELLO_S: Final = 10.0
 """How long a new connection may take to say who it is."""
 SILENT_S: Final = 15.0
 """After so long without a word from a neighbour its connection counts as dead; it is asked at a third of that."""
+UNREAD_S: Final = 1.0
+"""How often one that is not read from is told that somebody is there."""
 HOUSEKEEPING_S: Final = 0.25
 LINGER_S: Final = 5.0
 """How long a connection that has ended may take to send what was written."""
@@ -42,6 +45,9 @@ ROOM_S: Final = 0.1
 SAVE_S: Final = 1.0
 RETAIN_S: Final = 10.0
 BACKOFF_S: Final = (0.05, 5.0)
+KEEPALIVE_S: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
+UNREACHED_S: Final = 3.0
+"""How long a neighbour may be away before that is said."""
 EVERYWHERE: Final = ("0.0.0.0", "::")
 
 
@@ -56,7 +62,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server, url: str = "") -> None:
         self.server, self.url = server, url
         self.session: Session | None = None
-        self.heard = server.loop.time()
+        self.heard = self.asked = server.loop.time()
+        self.is_read = True
         self.closed: asyncio.Future[None] = server.loop.create_future()
         self.reason = ""
         self._frames = wire.Frames(server.node.limits.frame_bytes)
@@ -81,10 +88,12 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
+            self.is_read = False
 
     def resume(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+            self.is_read, self.heard = True, self.server.loop.time()
 
     def abort(self) -> None:
         """End it without waiting for what was written."""
@@ -96,6 +105,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = made = cast(asyncio.Transport, transport)  # uvloop's are no subclasses
         made.set_write_buffer_limits(high=self.server.node.limits.buffer_bytes // 2)
+        _keep_alive(made)
         self.server.connections.add(self)
         self._deadline = self.server.loop.call_later(HELLO_S, self._too_late)
         if self.url:
@@ -117,6 +127,7 @@ class Connection(asyncio.Protocol):
                 return
             if self._deadline is not None:
                 self._deadline.cancel()
+            log.info("%s is connected", self.session)
         self.server.node.receive(self.session, frames, micros())
         self.server.schedule()
 
@@ -152,6 +163,7 @@ class Connection(asyncio.Protocol):
 
     def _bye(self, reason: str) -> None:
         self.reason = reason
+        log.info("a connection is refused: %s", reason)
         self.write(wire.control(wire.Bye(reason, self.server.node.name)))
         self.close()
 
@@ -168,6 +180,7 @@ class Connection(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         if self.session is not None:
+            log.info("%s is gone", self.session)
             self.server.node.lost(self.session)
             self.server.schedule()
         if not self.closed.done():
@@ -235,7 +248,7 @@ class Server:
         if settings.neighbours is not None:
             self.node.keep_links(settings.neighbours, micros())
         for url in settings.links:
-            self.node.calls.setdefault(url, "")
+            self.node.neighbourhood.call(url)
         self.node.on_calls = self._dial_all
         self._dial_all()
         self._begin(self._housekeeping())
@@ -275,8 +288,11 @@ class Server:
         self.node.flush()
         if self.node.dirty:
             self.schedule()
-        if self.node.wants_sync and self._syncing is None and self.node.ledger is not None and not self._full:
-            self._syncing = self.loop.run_in_executor(None, self.node.ledger.log.sync)
+        ledger = self.node.ledger
+        if ledger is None or self._syncing is not None or self._full:
+            return
+        if self.node.wants_sync or ledger.log.cursors.changed:
+            self._syncing = self.loop.run_in_executor(None, ledger.log.sync)
             self._syncing.add_done_callback(self._synced)
 
     def _synced(self, done: asyncio.Future[int]) -> None:
@@ -312,22 +328,23 @@ class Server:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             now = self.loop.time()
-            self.node.tick(micros())
-            for connection in list(self.connections):
-                self._look_after(connection, now)
-            ledger = self.node.ledger
-            if ledger is not None and now - saved >= SAVE_S and self._syncing is None:
-                saved = now
-                try:
+            try:
+                self.node.tick(micros())
+                for connection in list(self.connections):
+                    self._look_after(connection, now)
+                # Also while the log is being synced: where much is published, it always is.
+                if now - saved >= SAVE_S:
+                    saved = now
                     self.node.save(micros())
-                    if ledger.log.cursors.changed and not self.node.wants_sync:
-                        self._syncing = self.loop.run_in_executor(None, ledger.log.sync)
-                        self._syncing.add_done_callback(self._synced)
-                    if now - retained >= RETAIN_S:
-                        retained = now
-                        self._retain(ledger)
-                except LogFull as error:
-                    log.error("%s", error)
+                if self.node.ledger is not None and now - retained >= RETAIN_S:
+                    retained = now
+                    self._retain(self.node.ledger)
+            except LogFull as error:
+                log.error("%s", error)
+            except FairleadError as error:
+                self._fail(error)
+            except Exception:
+                log.exception("the broker's housekeeping has failed; it goes on")
             self.schedule()
 
     def _retain(self, ledger: Ledger) -> None:
@@ -336,16 +353,19 @@ class Server:
             ledger.retain(micros(), seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
 
     def _look_after(self, connection: Connection, now: float) -> None:
-        silent = now - connection.heard
         session = connection.session
         if session is None or session.ended:
             return
-        if connection.url or type(session).__name__ == "LinkSession":
-            if silent > SILENT_S:
-                log.warning("no word from %s for %.0f s", session.name, silent)
-                connection.abort()
-            elif silent > SILENT_S / 3:
-                session.tell(wire.Ping())
+        silent, is_link = now - connection.heard, isinstance(session, LinkSession)
+        if is_link and connection.is_read and silent > SILENT_S:
+            log.warning("no word from %s for %.0f s", session.name, silent)
+            connection.abort()
+        elif (not connection.is_read and now - connection.asked > UNREAD_S) or (
+            is_link and silent > SILENT_S / 3 and now - connection.asked > SILENT_S / 6
+        ):
+            # Who is not listened to is not silent, and must not take us for dead either. (Clients ask themselves.)
+            connection.asked = now
+            session.tell(wire.Ping())
 
     # -- links -------------------------------------------------------------------------------------------------
 
@@ -366,11 +386,10 @@ class Server:
     async def _dial(self, url: str) -> None:
         """Call a broker, again and again, and stay connected."""
         least, most = BACKOFF_S
-        wait = least
+        wait, lost, told = least, self.loop.time(), ""
         while True:
             name = self.node.calls.get(url, "")
-            link = self.node.links.get(name)
-            if link is not None and link.session is not None:
+            if self.node.neighbourhood.is_connected(name):
                 await asyncio.sleep(least)  # it has called
                 continue
             try:
@@ -380,14 +399,27 @@ class Server:
                     lambda: Connection(self, url), address.host, address.port, ssl=context
                 )
                 await connection.closed
+                reason = connection.reason
                 if connection.session is not None:
-                    wait = least
-                elif connection.reason:
-                    log.warning("%s: %s", url, connection.reason)
+                    wait, lost, reason = least, self.loop.time(), ""
             except (OSError, FairleadError) as error:
-                log.debug("%s cannot be reached: %s", url, error)
+                # When a network is started, not all of it is there at once.
+                late = self.loop.time() - lost > UNREACHED_S
+                reason = f"it cannot be reached: {error}" if late else told
+            if reason and reason != told:  # once, not with every call
+                log.warning("%s: %s; it is called again and again", url, reason)
+            told = reason
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, most)
+
+
+def _keep_alive(transport: asyncio.Transport) -> None:
+    """Have the system find out that a machine at the other end is gone, though nobody has anything to say."""
+    connected = transport.get_extra_info("socket")
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in KEEPALIVE_S.items():
+        if (option := getattr(socket, name, None)) is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, option, seconds)
 
 
 def run(

@@ -6,6 +6,7 @@ session while it is connected, and an outbox always.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ __all__ = [
     "Session",
     "Stop",
 ]
+
+log: Final = logging.getLogger(__name__)
 
 NO_OFFSET: Final = -1
 """Of a notification that is in no log."""
@@ -86,6 +89,11 @@ class Session(ABC):
         self.answered = 0
         self.starved = False
         """Whether something could not be sent because it was full."""
+        self.is_due = False
+        """Whether it waits for its turn: to read on in the log, or to have more of what it said heard."""
+        self.held: list[tuple[int, bytes]] = []
+        """Frames that came and have not been handled; while there are any, nothing is read from it."""
+        self.is_read = True
         self.ended = False
 
     @property
@@ -115,6 +123,18 @@ class Session(ABC):
         """Send a message with the next flush."""
         self.send(wire.control(message))
 
+    def wait_for_turn(self) -> None:
+        """There is more to be done for it than may be done at once: it goes on with the next flush."""
+        if not self.is_due:
+            self.is_due = True
+            self.node.dirty.append(self)
+
+    def read_from(self, is_read: bool) -> None:
+        """Read from the connection, or do not, for now."""
+        if is_read != self.is_read:
+            self.is_read = is_read
+            (self.peer.resume if is_read else self.peer.pause)()
+
     @abstractmethod
     def stored(self) -> None:
         """All up to `numbered` is safe."""
@@ -122,12 +142,16 @@ class Session(ABC):
     def end(self, reason: str) -> None:
         """Say goodbye."""
         if not self.ended:
+            log.info("%s has to go: %s", self, reason)
             self.tell(wire.Bye(reason))
             self.node.lost(self)
 
 
 class ClientSession(Session):
     """A connected client."""
+
+    def __str__(self) -> str:
+        return f"the client {self.name!r}"
 
     def __init__(self, node: Node, peer: Peer, name: str, policy: str) -> None:
         super().__init__(node, peer, name)
@@ -206,9 +230,19 @@ class ClientSession(Session):
 class LinkSession(Session):
     """A connection to a neighbour. `opened` says whether this side called."""
 
-    def __init__(self, node: Node, peer: Peer, name: str, life: str, *, opened: bool, url: str = "") -> None:
+    def __str__(self) -> str:
+        return f"the broker {self.name!r}"
+
+    def __init__(
+        self, node: Node, peer: Peer, name: str, life: str, frame_max: int, *, opened: bool, url: str = ""
+    ) -> None:
         super().__init__(node, peer, name)
-        self.life, self.opened, self.url = life, opened, url
+        self.life, self.frame_max, self.opened, self.url = life, frame_max, opened, url
+        self.parts = wire.Parts()
+
+    def tell(self, message: wire.Control) -> None:
+        for frame in wire.control_in_parts(message, self.frame_max):
+            self.send(frame)
 
     def stored(self) -> None:
         if self.numbered > self.answered:
@@ -222,7 +256,10 @@ class LinkSession(Session):
 class Durable(Outbox):
     """A durable subscriber, whether or not a client is there for it."""
 
-    __slots__ = ("client", "ends", "name", "node", "session", "subscriptions")
+    __slots__ = (
+        *("acknowledged", "attached", "claimed", "client", "ends", "name", "node", "session"),
+        "subscriptions",
+    )
 
     def __init__(self, node: Node, name: str, cursor: int, *, ends: bool = False) -> None:
         super().__init__(cursor, node.limits.window)
@@ -232,6 +269,17 @@ class Durable(Outbox):
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
         self.session: ClientSession | None = None
         self.subscriptions: dict[str, tuple[Filter, int]] = {}
+        self.claimed: set[str] = set()
+        """Those of them that its client has asked for since it is there."""
+        self.attached = 0
+        """Since when, in microseconds."""
+        self.acknowledged: set[str] = set()
+        """Those that are known wherever they have to be."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its client has asked for all that it asks for: or it would get what it cannot take."""
+        return len(self.claimed) == len(self.subscriptions)
 
     def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:
         """Deliver what is dispatched now."""
@@ -289,15 +337,16 @@ class Stop:
 class Link(Outbox):
     """What a neighbour has to get. It is `ready` when it has said what it asks for on this connection."""
 
-    __slots__ = ("introduced", "name", "node", "probe", "ready", "session")
+    __slots__ = ("introduced", "largest", "name", "node", "ready", "session", "told")
 
     def __init__(self, node: Node, name: str, cursor: int) -> None:
         super().__init__(cursor, node.limits.link_window)
         self.node, self.name = node, name
         self.session: LinkSession | None = None
         self.ready = self.introduced = False
-        self.probe: tuple[str, int] | None = None
-        """The fence that tells whether it closes a circle, while that is not known."""
+        self.largest = wire.relay_room(node.limits.frame_bytes)
+        """The size of the largest notification that the neighbour takes, as far as is known."""
+        self.told = False
 
     def relay(self, offset: int, packed: bytes) -> None:
         """Relay what is dispatched now. What is in no log is lost if it cannot go now."""
@@ -311,15 +360,31 @@ class Link(Outbox):
             else:
                 self.node.counters.dropped += 1
         else:
+            size = len(packed)
+            if size > self.largest:
+                self.skip(size)
+                return
             if is_logged:
                 self.unconfirmed[offset] = None
             self.node.counters.relayed += 1
-            size = len(packed)
             head = wire.relay_before(offset + 1, size) if is_logged else HEADS.get(size) or _head_of(size)
             if not session.out:
                 self.node.dirty.append(session)
             session.out += (head, packed)
             session.waiting += size
+
+    def skip(self, size: int) -> None:
+        """The neighbour does not take what is as large as this, and would end the connection, for ever."""
+        self.node.counters.dropped += 1
+        if not self.told:
+            self.told = True
+            log.error(
+                "%s: a notification of %s bytes does not get to %s, which takes at most %s; nor do others",
+                self.node.name,
+                f"{size:,}",
+                self.name,
+                f"{self.largest:,}",
+            )
 
 
 HEADS: Final[dict[int, bytes]] = {}

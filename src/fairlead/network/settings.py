@@ -42,6 +42,7 @@ __all__ = [
     "Limits",
     "Tls",
     "common_settings",
+    "http_url",
     "read_settings",
     "settings_from",
     "under",
@@ -92,7 +93,7 @@ class BrokerSettings:
         advertisements = (
             None if self.advertisements is None else STRATEGIES[self.advertisements](self.imperfection)
         )
-        return Broker(self.name, Settings(strategy, advertisements))
+        return Broker(self.name, Settings(strategy, advertisements, lasting=True))
 
 
 # -- the file --------------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ BROKER_FILE: Final[Format] = {
         "certificate": Key(text, "the file with the broker's certificate, and those that vouch for it"),
         "key": Key(text, "the file with its key"),
         "authority": Key(text, "the file with the certificates that are trusted", None, "the system's"),
-        "mutual": Key(flag, "whoever connects has to show a certificate, too", False),
+        "mutual": Key(flag, "whoever connects has to show a certificate of the `authority`, too", False),
     },
     "http": {
         "listen": Key(_address, "where HTTP is served", None, "nowhere"),
@@ -197,6 +198,8 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
     http = reading.table("http", given.get("http", {}))["listen"]
     if top["memory"] and "data" in given:
         reading.wrong("", "memory", "a broker without a log has no directory for it: leave out one of both")
+    if http is not None and http.port and http[:2] == top["listen"][:2]:
+        reading.wrong("http", "[http] listen", f"the broker itself listens at port {http.port}")
     if reading.problems:
         raise all_of(reading.problems, source, NetworkError)
     return replace(
@@ -215,6 +218,8 @@ def common_settings(reading: Reading, given: Mapping[str, Any], directory: Path 
     tls = table["tls"]
     if "tls" in given and not (tls["certificate"] and tls["key"]) and "tls" not in reading.unsound:
         reading.wrong("tls", "[tls]", "certificate and key are both needed")
+    if tls["mutual"] and not tls["authority"] and "tls" not in reading.unsound:
+        reading.wrong("tls", "[tls] mutual", "whose certificates are believed? that takes an authority")
     files = {key: under(directory, tls[key]) for key in ("certificate", "key", "authority")}
     for key, file in files.items():
         if file is not None and not Path(file).is_file():
@@ -228,6 +233,12 @@ def common_settings(reading: Reading, given: Mapping[str, Any], directory: Path 
         limits=Limits(**table["limits"]),
         tls=Tls(**files, mutual=tls["mutual"]) if "tls" in given else None,
     )
+
+
+def http_url(address: Address) -> str:
+    """Where HTTP is served, as browsers write it."""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"http{'s' if address.secure else ''}://{host}:{address.port}"
 
 
 def under(directory: Path | None, path: str | None) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fairlead.errors import FairleadError
-from fairlead.network.addresses import Tls
+from fairlead.network.addresses import Address, Tls
 from fairlead.network.client import connect
 
 __all__ = ["Seen", "Survey", "survey"]
@@ -75,13 +75,14 @@ class Survey:
         return bool(told) and all(told)
 
     @property
+    def is_told(self) -> bool:
+        """Whether all brokers answer."""
+        return all(seen.status is not None for seen in self.brokers.values())
+
+    @property
     def is_whole(self) -> bool:
         """Whether all brokers answer, and all links are up and make a tree."""
-        return (
-            all(seen.status is not None for seen in self.brokers.values())
-            and all(self.is_up(*link) for link in self.links)
-            and not self.beside()
-        )
+        return self.is_told and all(self.is_up(*link) for link in self.links) and not self.beside()
 
     def to_json(self) -> dict[str, Any]:
         """What was found, for programs."""
@@ -130,11 +131,12 @@ async def _reached(name: str, url: str, tables: bool, tls: Tls | None, patience:
     try:
         seen = await _asked(url, tables, tls, patience)
     except FairleadError as error:
-        return Seen(name, url, problem=str(error))
+        return Seen(name, url, problem=str(error).partition("\n")[0])
     return seen if seen.name == name else Seen(name, url, problem=f"{seen.name!r} answers at {url}")
 
 
 async def _asked(url: str, tables: bool, tls: Tls | None, patience: float) -> Seen:
-    async with connect(url, tls=tls, patience=patience) as client:
+    certificates = tls if Address.parse(url).secure else None
+    async with connect(url, tls=certificates, patience=patience) as client:
         status = await client.status()
         return Seen(status["broker"], str(client.address), status, await client.tables() if tables else None)

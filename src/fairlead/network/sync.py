@@ -14,6 +14,7 @@ accepted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
@@ -25,7 +26,8 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
 from fairlead.network import client as asynchronous
 from fairlead.network.addresses import Tls
-from fairlead.network.client import Clock, Closed, Publishable
+from fairlead.network.client import Clock, Patience, Publishable, Since
+from fairlead.network.subscriptions import Closed
 
 if TYPE_CHECKING:
     from fairlead.correlation import fair, patterns
@@ -43,7 +45,7 @@ def connect(
     name: str | None = None,
     policy: str = "",
     tls: Tls | None = None,
-    patience: float | None = 30.0,
+    patience: Patience = 30.0,
     clock: Clock | None = None,
 ) -> Client:
     """A client of the broker at this address, as `fairlead.connect` has it; it connects when it is entered."""
@@ -69,6 +71,11 @@ class Client:
     def broker(self) -> str:
         """The name of the broker it is connected to."""
         return self._client.broker
+
+    @property
+    def duplicates(self) -> int:
+        """How many of its publications had been published before, under the same producer and id."""
+        return self._client.duplicates
 
     def __enter__(self) -> Self:
         self.open()
@@ -129,14 +136,21 @@ class Client:
         filter: str | Filter,
         *,
         durable: str = "",
-        since: Instant | str | int | None = None,
+        since: Since | None = None,
         id: str | None = None,
+        timeout: float | None = None,
     ) -> Subscription:
-        """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows."""
+        """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows.
+
+        With a `timeout`, or so many seconds have passed: `is_installed` says which. What a durable subscriber had
+        subscribed to before is kept for it in either case.
+        """
 
         async def subscribe() -> asynchronous.Subscription:
             made = self._client.subscribe(filter, durable=durable, since=since, id=id)
-            await made.installed()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await made.installed()
             return made
 
         return Subscription(self, self._wait(subscribe()))
@@ -146,7 +160,7 @@ class Client:
         pattern: str | patterns.Pattern | Expression | fair.Subscription,
         *,
         lateness: int | str = 0,
-        since: Instant | str | int | None = None,
+        since: Since | None = None,
         choice: fair.Choice | None = None,
         publish: bool = False,
     ) -> Detection:
@@ -161,9 +175,9 @@ class Client:
 
         return Detection(self, self._wait(detect()))
 
-    def forget(self, durable: str) -> None:
-        """End a durable subscriber: what it has not taken is not kept for it any longer."""
-        self._wait(self._client.forget(durable))
+    def forget(self, durable: str, filter: str | Filter | None = None) -> None:
+        """End a durable subscriber, or only its subscription to a filter: nothing is kept for it any longer."""
+        self._wait(self._client.forget(durable, filter))
 
     def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Say what will be published; the id is for `unadvertise`."""
@@ -316,6 +330,11 @@ class Subscription(_Reading):
     def dropped(self) -> int:
         """How many deliveries the broker has left out, because this client was slow."""
         return self._subscription.dropped
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether every broker that has to know of it does."""
+        return self._subscription.is_installed
 
     def get(self, timeout: float | None = None) -> Notification:
         """The next notification; waits for it, at most `timeout` seconds, then TimeoutError.

@@ -14,7 +14,7 @@ from fairlead.model import Notification
 from fairlead.model.packed import unpack, unpack_plain
 from fairlead.network import wire
 from fairlead.network.routes import Cells, Routes, is_plain
-from fairlead.network.sessions import ClientSession, Durable, Link, Stop
+from fairlead.network.sessions import ClientSession, Durable, Link, Session, Stop
 
 __all__ = ["Way", "Ways"]
 
@@ -32,6 +32,15 @@ class Way:
             link.relay(offset, packed)
         for stop in self.stops:
             stop.target.deliver(offset, stop, packed)
+
+    def sessions(self) -> list[Session]:
+        """The connections of those destinations that are connected."""
+        targets = [stop.target for stop in self.stops]
+        found = [each.session for each in (*self.links, *targets) if not isinstance(each, ClientSession)]
+        return [
+            *(each for each in targets if isinstance(each, ClientSession)),
+            *(each for each in found if each is not None),
+        ]
 
 
 class Ways:

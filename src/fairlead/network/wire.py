@@ -12,10 +12,12 @@ can pass on the packed notification (`model.packed`) as it came:
                  notification
     3  relay     u64 place (0: best effort), the notification
     4  stored    u64 number: all publications of this connection up to it are safe, but those refused before
+    5  part      the beginning of a message that is too long for one frame; it goes on in the next one
 
 A place is where the notification stands in the sender's log, counted from 1. Kind 0 is everything else: a
-MessagePack array with the name of a message first. A connection begins with Hello, which names the version of
-the protocol, and is answered by Welcome or Bye; after that either side may send what is its to send.
+MessagePack array with the name of a message first. Between brokers it may be longer than a frame: then all
+frames but its last are of kind 5. A connection begins with Hello, which names the version of the protocol, and is
+answered by Welcome or Bye; after that either side may send what is its to send.
 
 What is not a frame of this version closes the connection, with a Bye that says why: `ProtocolError`.
 """
@@ -35,6 +37,8 @@ __all__ = [
     "CONTROL",
     "DELIVER",
     "FRAME_MAX",
+    "FRAME_MIN",
+    "PART",
     "PUBLISH",
     "RELAY",
     "STORED",
@@ -54,12 +58,15 @@ __all__ = [
     "Link",
     "Listen",
     "Listening",
+    "Parts",
     "Ping",
     "Pong",
+    "Probe",
     "Received",
     "Refused",
     "Reject",
     "Release",
+    "Repeated",
     "Subscribe",
     "Table",
     "Tell",
@@ -69,6 +76,7 @@ __all__ = [
     "Unsubscribe",
     "Welcome",
     "control",
+    "control_in_parts",
     "deliver",
     "deliver_before",
     "deliver_head",
@@ -78,15 +86,20 @@ __all__ = [
     "publish",
     "relay",
     "relay_before",
+    "relay_room",
     "stored",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 FRAME_MAX: Final = 1 << 20
 """The longest frame that is taken if nothing else is said."""
+FRAME_MIN: Final = 1 << 10
+"""Whoever takes no frames of this length cannot be spoken to."""
+MESSAGE_MAX: Final = 1 << 28
+"""The longest message that is put together of parts: the table of millions of filters."""
 
-CONTROL, PUBLISH, DELIVER, RELAY, STORED = range(5)
-KINDS: Final = 5
+CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART = range(6)
+KINDS: Final = 6
 
 _HEAD: Final = struct.Struct("<IB")
 _NUMBERED: Final = struct.Struct("<IBQ")
@@ -105,7 +118,8 @@ class _Message(Struct, frozen=True, array_like=True, tag=True):
 class Hello(_Message, frozen=True):
     """Who opens the connection: a client or a broker, by its name.
 
-    A broker also says which life of it this is, which log it keeps, and how much it has of the other's."""
+    A broker also says which life of it this is, which log it keeps, how much it has of the other's, and how it
+    routes."""
 
     version: int
     role: str
@@ -118,6 +132,12 @@ class Hello(_Message, frozen=True):
     received: int = 0
     url: str = ""
     """Where a broker can be called."""
+    knows: bool = False
+    """Whether a broker takes the other for its neighbour already."""
+    frame_max: int = FRAME_MAX
+    """The longest frame that is taken."""
+    routing: str = ""
+    """What neighbours have to agree on: see `Neighbourhood`."""
 
 
 class Welcome(_Message, frozen=True):
@@ -132,6 +152,8 @@ class Welcome(_Message, frozen=True):
     received: int = 0
     frame_max: int = FRAME_MAX
     """The longest frame that is taken."""
+    knows: bool = False
+    routing: str = ""
 
 
 class Bye(_Message, frozen=True):
@@ -231,7 +253,7 @@ class Link(_Message, frozen=True):
 
 
 class Unlink(_Message, frozen=True):
-    """End the link to a neighbour."""
+    """End the link to a neighbour. A neighbour says so of itself, and is answered with the same: it has ended."""
 
     number: int
     neighbour: str
@@ -254,6 +276,12 @@ class Refused(_Message, frozen=True):
     number: int
     reason: str
     durable: str = ""
+
+
+class Repeated(_Message, frozen=True):
+    """What was published under this number had been published before, and is as safe as it was then."""
+
+    number: int
 
 
 class Told(_Message, frozen=True):
@@ -283,10 +311,14 @@ Heard: TypeAlias = tuple[str, str]
 
 
 class Table(_Message, frozen=True):
-    """All that the sender asks of the receiver, in place of what it said before (book 4.6.4)."""
+    """All that the sender asks of the receiver, in place of what it said before (book 4.6.4).
+
+    From the one that opened a new link it also says that the link closes no circle."""
 
     subscriptions: list[Heard]
     advertisements: list[Heard]
+    others: list[Heard] = []
+    """Further subscriptions, for which the receiver advertises nothing: who knows them keeps them."""
 
 
 class Tell(_Message, frozen=True):
@@ -313,8 +345,18 @@ class Fence(_Message, frozen=True):
     patient: bool = True
 
 
+class Probe(_Message, frozen=True):
+    """Who gets this back over another link has closed a circle with the link to the broker it called.
+
+    It goes over all links, new ones too, waits for those that are away, and is answered with Fenced."""
+
+    origin: str
+    number: int
+    called: str
+
+
 class Fenced(_Message, frozen=True):
-    """The answer."""
+    """The answer to either."""
 
     origin: str
     number: int
@@ -339,6 +381,7 @@ Control: TypeAlias = (
     | Unlink
     | Done
     | Refused
+    | Repeated
     | Told
     | Dropped
     | Listening
@@ -346,6 +389,7 @@ Control: TypeAlias = (
     | Tell
     | Received
     | Fence
+    | Probe
     | Fenced
 )
 
@@ -362,6 +406,15 @@ def control(message: Control) -> bytes:
     return _HEAD.pack(len(payload) + 1, CONTROL) + payload
 
 
+def control_in_parts(message: Control, frame_max: int) -> list[bytes]:
+    """The frames of a message, none of which is longer than this."""
+    payload = _encoder.encode(message)
+    step = frame_max - 1
+    last = max(0, len(payload) - 1) // step * step
+    parts = [(PART, payload[start : start + step]) for start in range(0, last, step)]
+    return [_HEAD.pack(len(part) + 1, kind) + part for kind, part in [*parts, (CONTROL, payload[last:])]]
+
+
 def publish(number: int, packed: bytes) -> bytes:
     """The frame of a publication."""
     return _NUMBERED.pack(len(packed) + 9, PUBLISH, number) + packed
@@ -370,6 +423,11 @@ def publish(number: int, packed: bytes) -> bytes:
 def relay_before(place: int, size: int) -> bytes:
     """What stands before the notification of this size in the frame of one from broker to broker."""
     return _NUMBERED.pack(size + 9, RELAY, place)
+
+
+def relay_room(frame_max: int) -> int:
+    """The size of the largest notification that can be relayed to who takes frames of this length."""
+    return frame_max - 9
 
 
 def relay(place: int, packed: bytes) -> bytes:
@@ -423,6 +481,26 @@ def parse_deliver(payload: bytes) -> tuple[int, list[str], bytes]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(f"a delivery without its subscriptions: {error}") from None
     return place, subscriptions, payload[12 + length :]
+
+
+class Parts:
+    """Puts messages together that came in parts."""
+
+    def __init__(self) -> None:
+        self._begun = bytearray()
+
+    def add(self, payload: bytes) -> None:
+        """The beginning of a message, or more of it."""
+        if len(self._begun) + len(payload) > MESSAGE_MAX:
+            raise ProtocolError(f"a message of more than {MESSAGE_MAX:,} bytes")
+        self._begun += payload
+
+    def finish(self, payload: bytes) -> Control:
+        """The message that ends with this."""
+        if self._begun:
+            self._begun += payload
+            payload, self._begun = bytes(self._begun), bytearray()
+        return parse_control(payload)
 
 
 class Frames:

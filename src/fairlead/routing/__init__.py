@@ -1,5 +1,6 @@
 """Routing between brokers: who has to know of which filter, so that every notification finds its way.
 
+listing          filters that list numbers, as bits
 interest         a filter under way
 catalogue        all filters of a broker, or of many brokers in one process, and how they relate
 table            the routing table, with the sets that the algorithms are written in

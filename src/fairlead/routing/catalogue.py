@@ -9,24 +9,28 @@ themselves are found once per filter, by the poset, and what a notification matc
 the matching engine. So brokers in one process may share a catalogue, and share that work; a broker alone has
 its own, and forgets a filter that nobody holds any more.
 
-Nothing is computed before it is asked for: flooding and simple routing never relate filters.
+Nothing is computed before it is asked for: flooding and simple routing never relate filters. And of filters that
+list numbers, which merging makes by the hundred thousand, the bits are looked at (see `listing`): they are
+neither placed nor given to the engine, and most of them are never spelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Final, Protocol
 
 from fairlead.filters.algebra import Algebra, Normal, algebra_for
-from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import Filter, Or
 from fairlead.filters.merging import merge
 from fairlead.filters.poset import Poset
 from fairlead.filters.schema import Schema
-from fairlead.filters.terms import Attribute, Term
-from fairlead.model import Multi, Notification
+from fairlead.filters.terms import Attribute
+from fairlead.model import Notification
 from fairlead.routing.interest import Interest
+from fairlead.routing.listing import Listing, Numbering, listed
 
 __all__ = ["Catalogue", "Matcher"]
 
@@ -60,30 +64,6 @@ class _Known:
     held: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Points:
-    """A filter that asks for one of some numbers.
-
-    Merging makes many of them, of hundreds of numbers each: as sets they are compared and united at once, and
-    nobody asks for their normal forms. Without a schema all of these are dense, so that they stay points.
-    """
-
-    term: Term
-    numbers: frozenset[int]
-
-    @classmethod
-    def of(cls, filter: Filter) -> _Points | None:
-        """The numbers that a filter lists; None where it says something else."""
-        match filter:
-            case Constraint(term=Attribute() as term, op=Op.EQ, operand=operand) if type(operand) is int:
-                return cls(term, frozenset((operand,)))
-            case Constraint(term=Attribute() as term, op=Op.IN, operand=Multi() as operand):
-                numbers = frozenset(operand)
-                if {*map(type, numbers)} == {int}:
-                    return cls(term, numbers)
-        return None
-
-
 class Catalogue:
     """Filters under numbers, counted by how many hold them. `keep` never forgets one."""
 
@@ -95,44 +75,67 @@ class Catalogue:
         self._keep = keep
         self._next = 0
         self._era = 0  # in which numbers that nobody holds are good
-        self._filters: dict[int, Filter] = {}
-        self._numbers: dict[Filter, int] = {}
+        self._interests: dict[int, Interest] = {}  # by number, each without an owner
+        self._numbers: dict[Interest, int] = {}
         self._known: dict[Interest, _Known] = {}
         self._held: dict[int, int] = {}  # of each number, how many interests are held
         self.idle: dict[int, None] = {}
         """The numbers of filters that nobody holds."""
-        self._unmatched: dict[int, Filter] = {}
-        self._unplaced: dict[int, Filter] = {}
+        self._unmatched: dict[int, Interest] = {}
+        self._unplaced: dict[int, Interest] = {}
         self._above: dict[int, set[int]] = {}
         self._below: dict[int, set[int]] = {}
         self._same: dict[int, set[int]] = {}
         self._normals: dict[int, Normal] = {}
-        self._points: dict[int, _Points | None] = {}
+        self._numbering = Numbering()
+        self._listings: dict[int, Listing] = {}
+        self._masks: dict[int, int] = {}  # of these
+        self._made: dict[
+            int, Attribute
+        ] = {}  # the lists that merging has made: notifications are compared here
         self._compared: dict[tuple[int, int], bool] = {}
         self._overlaps: dict[tuple[int, int], bool] = {}
         self._merged: dict[tuple[int, int, float], Interest | None] = {}
+        self._has_made_lists = False
         self._matched: dict[int, tuple[Notification, frozenset[int]]] = {}
 
     def __len__(self) -> int:
-        return len(self._filters)
+        return len(self._interests)
 
     # -- filters come and go -------------------------------------------------------------------------------
 
     def number(self, interest: Interest) -> int:
         """The number of an interest's filter."""
-        known = self._known_as(interest)
+        known: _Known | None = interest._noted  # first, since this is asked a dozen times per message
+        if known is not None and known.catalogue is self and (known.held or known.era == self._era):
+            return known.number
+        known = self._known.get(interest)
         if known is not None:
             return known.number
-        number = self._numbers.get(interest.filter)
+        nobodys = interest if not interest.owner else Interest(interest.filter)
+        number = self._numbers.get(nobodys)
         if number is None:
             number = self._next
             self._next += 1
-            self._numbers[interest.filter] = number
-            self._filters[number] = self._unmatched[number] = self._unplaced[number] = interest.filter
+            self._numbers[nobodys] = number
+            self._interests[number] = self._unmatched[number] = self._unplaced[number] = nobodys
             self.idle[number] = None
+            self._list(number, nobodys)
         if interest._noted is None:
             interest._noted = _Known(self, interest, number, self._era)
         return number
+
+    def _list(self, number: int, interest: Interest) -> None:
+        """Note the numbers that an interest lists, if it does."""
+        listing = interest.listing
+        if self._schema is not None:
+            return
+        if listing is None or listing.numbering is not self._numbering:
+            found = listed(interest.filter)
+            listing = None if found is None else self._numbering.listing(*found)
+        if listing is not None:
+            self._listings[number] = listing
+            self._masks[number] = listing.mask
 
     def _known_as(self, interest: Interest) -> _Known | None:
         known: _Known | None = interest._noted
@@ -149,8 +152,10 @@ class Catalogue:
     def hold(self, interest: Interest) -> int:
         """The number of an interest's filter, which stays as long as somebody holds it."""
         known: _Known | None = interest._noted
-        if known is None or known.catalogue is not self or not known.held:
-            known = self._known.get(interest)
+        if known is not None and known.catalogue is self and known.held:
+            known.held += 1
+            return known.number
+        known = self._known.get(interest)
         if known is None:
             number = self.number(interest)
             known = self._known[interest] = interest._noted = _Known(self, interest, number, self._era)
@@ -176,15 +181,15 @@ class Catalogue:
 
     def filter(self, number: int) -> Filter:
         """The filter under a number."""
-        return self._filters[number]
+        return self._interests[number].filter
 
     def tidy(self) -> None:
         """Forget what nobody holds, once there is much of it; numbers that are not held end here."""
         if len(self.idle) <= IDLE_MAX or self._keep or len(self.idle) <= len(self._held) + IDLE_MAX:
             return
         for number in self.idle:
-            del self._numbers[self._filters.pop(number)]
-            if self._unmatched.pop(number, None) is None:
+            del self._numbers[self._interests.pop(number)]
+            if self._unmatched.pop(number, None) is None and self._made.pop(number, None) is None:
                 self._matcher.remove(number)
             if self._unplaced.pop(number, None) is None:
                 self._poset.remove(number)
@@ -195,41 +200,78 @@ class Catalogue:
                 for other in self._below.pop(number) - {number}:
                     self._above[other].discard(number)
             self._normals.pop(number, None)
-            self._points.pop(number, None)
+            self._listings.pop(number, None)
+            self._masks.pop(number, None)
         self.idle.clear()
+        if self._numbering.is_full:
+            self._number_anew()
         self._era += 1
         self._compared.clear()
         self._overlaps.clear()
         self._merged.clear()
         self._matched.clear()
 
+    def _number_anew(self) -> None:
+        """Give the bits of numbers that nobody lists any more to others."""
+        self._numbering = Numbering()
+        self._listings.clear()
+        self._masks.clear()
+        self._unmatched.update((number, self._interests[number]) for number in self._made)
+        self._made.clear()
+        for number, interest in self._interests.items():
+            self._list(number, interest)
+
     # -- how they relate -----------------------------------------------------------------------------------
 
     def covering(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that cover this one, itself included; of those given, or of all."""
-        if among is not None and len(among) <= FEW:
+        if among is not None and self._are_compared(number, among):
+            masks, mask = self._masks, self._masks.get(number)
+            if mask is not None and masks.keys() >= among:
+                return {other for other in among if masks[other] | mask == masks[other]}
             return {other for other in among if self.covers(other, number)}
         self._place()
         return self._above[number] if among is None else among & self._above[number]
 
     def covered_by(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that this one covers, itself included; of those given, or of all."""
-        if among is not None and len(among) <= FEW:
+        if among is not None and self._are_compared(number, among):
+            masks, mask = self._masks, self._masks.get(number)
+            if mask is not None and masks.keys() >= among:
+                return {other for other in among if masks[other] | mask == mask}
             return {other for other in among if self.covers(number, other)}
         self._place()
         return self._below[number] if among is None else among & self._below[number]
 
     def identical(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that match the same notifications, itself included; of those given, or of all."""
-        if among is not None and len(among) <= FEW:
+        if among is not None and self._are_compared(number, among):
             return {other for other in among if self.covers(number, other) and self.covers(other, number)}
         self._place()
         return self._same[number] if among is None else among & self._same[number]
+
+    def widest(self, numbers: Set[int]) -> list[int]:
+        """Of these filters those that no other covers, and of identical ones the first, in their order."""
+        masks = self._masks
+        if (len(numbers) <= FEW or self._has_made_lists) and masks.keys() >= numbers:
+            return _widest([(number, masks[number]) for number in numbers])
+        return [
+            number
+            for number in numbers
+            if all(number <= other and self.covers(number, other) for other in self.covering(number, numbers))
+        ]
+
+    def _are_compared(self, number: int, among: Set[int]) -> bool:
+        """Whether each is compared, rather than that all find their places in the poset."""
+        return len(among) <= FEW or (self._has_made_lists and number in self._masks)
 
     def covers(self, one: int, other: int) -> bool:
         """Whether filter `one` covers filter `other`."""
         if one == other:
             return True
+        wide, narrow = self._masks.get(one), self._masks.get(other)
+        if wide is not None and narrow is not None:
+            return wide | narrow == wide
         above = self._above.get(other)
         if above is not None and one in self._above:
             return one in above
@@ -237,30 +279,13 @@ class Catalogue:
         if known is None:
             if len(self._compared) >= COMPARED_MAX:
                 self._compared.clear()
-            known = self._covers_points(one, other)
-            if known is None:
-                known = self._algebra.covers(self._normal(one), self._normal(other))
+            known = self._algebra.covers(self._normal(one), self._normal(other))
             self._compared[one, other] = known
         return known
 
-    def _covers_points(self, one: int, other: int) -> bool | None:
-        """The same for filters that list numbers, by sets alone; None for others."""
-        wide, narrow = self._points_under(one), self._points_under(other)
-        if wide is None or narrow is None or wide.term != narrow.term:
-            return None
-        return wide.numbers >= narrow.numbers
-
-    def _points_under(self, number: int) -> _Points | None:
-        if number not in self._points:
-            self._points[number] = self._points_of(self._filters[number])
-        return self._points[number]
-
-    def _points_of(self, filter: Filter) -> _Points | None:
-        return None if self._schema is not None else _Points.of(filter)
-
     def _normal(self, number: int) -> Normal:
         if number not in self._normals:
-            self._normals[number] = self._algebra.normal(self._filters[number])
+            self._normals[number] = self._algebra.normal(self.filter(number))
         return self._normals[number]
 
     def overlaps(self, one: int, other: int) -> bool:
@@ -275,53 +300,62 @@ class Catalogue:
     def merge_candidates(self, number: int) -> list[int]:
         """The filters that constrain the same attributes, and all but one of them identically."""
         self._place()
-        return self._poset.merge_candidates(self._filters[number])
+        return self._poset.merge_candidates(self.filter(number))
 
     def merged(self, one: int, other: int, imperfection_max: float = 0.0) -> Interest | None:
         """An interest that covers both and lets in no more than the bound allows; None where there is none."""
+        mine, theirs = self._listings.get(one), self._listings.get(other)
+        if mine is not None and theirs is not None and mine.term == theirs.term:
+            return self._united(one, other, mine, theirs)
         key = (one, other, imperfection_max)
         if key not in self._merged:
             if len(self._merged) >= COMPARED_MAX:
                 self._merged.clear()
-            self._merged[key] = self._merge(one, other, imperfection_max)
+            merger = merge(
+                (self.filter(one), self.filter(other)), self._schema, imperfection_max=imperfection_max
+            )
+            self._merged[key] = None if merger is None else self.interest(merger.filter)
         return self._merged[key]
 
-    def _merge(self, one: int, other: int, imperfection_max: float) -> Interest | None:
-        mine, theirs = self._points_under(one), self._points_under(other)
-        if mine is not None and theirs is not None and mine.term == theirs.term:
-            both = mine.numbers | theirs.numbers
-            for number, points in ((one, mine), (other, theirs)):
-                if len(points.numbers) == len(both):
-                    return self.interest(self._filters[number])
-            listed = Multi._of_simple(both)  # they are values of filters already
-            made = self.interest(Constraint(mine.term, Op.IN, listed))
-            self._points.setdefault(self.number(made), _Points(mine.term, both))
-            return made
-        merger = merge(
-            (self._filters[one], self._filters[other]), self._schema, imperfection_max=imperfection_max
-        )
-        return None if merger is None else self.interest(merger.filter)
+    def _united(self, one: int, other: int, mine: Listing, theirs: Listing) -> Interest:
+        both = mine.mask | theirs.mask
+        for number, listing in ((one, mine), (other, theirs)):
+            if listing.mask == both:
+                return self._interests[number]
+        self._has_made_lists = True
+        return self._interests[self.number(Interest.of(mine.united(theirs)))]
 
-    def is_merger(self, filter: Filter, parts: Iterable[Filter], imperfection_max: float = 0.0) -> bool:
-        """Whether a filter that covers the parts lets in no more beyond them than the bound allows."""
+    def is_merger(self, merger: Interest, parts: Iterable[Interest], imperfection_max: float = 0.0) -> bool:
+        """Whether an interest that covers the parts lets in no more beyond them than the bound allows."""
         given = tuple(parts)
-        listed = self._points_of(filter)
-        if listed is not None:
-            points = [self._points_of(part) for part in given]
-            if all(each is not None and each.term == listed.term for each in points):
-                return listed.numbers <= frozenset().union(*(each.numbers for each in points if each))
-        if self._algebra.covers(Or.of(given), filter):
+        whole, listings = self._listing(merger), [*map(self._listing, given)]
+        if whole is not None and all(each is not None and each.term == whole.term for each in listings):
+            wanted = reduce(or_, (each.mask for each in listings if each is not None), 0)
+            return wanted | whole.mask == wanted
+        filters = [part.filter for part in given]
+        if self._algebra.covers(Or.of(filters), merger.filter):
             return True
         if not imperfection_max:
             return False
-        merger = merge(given, self._schema, imperfection_max=imperfection_max)
-        return merger is not None and self._algebra.covers(merger.filter, filter)
+        made = merge(filters, self._schema, imperfection_max=imperfection_max)
+        return made is not None and self._algebra.covers(made.filter, merger.filter)
+
+    def _listing(self, interest: Interest) -> Listing | None:
+        """The numbers that an interest lists, whether or not it has a number here."""
+        listing = interest.listing
+        if listing is not None and listing.numbering is self._numbering:
+            return listing
+        known = self._known_as(interest)
+        if known is not None:
+            return self._listings.get(known.number)
+        found = listed(interest.filter) if self._schema is None else None
+        return None if found is None else self._numbering.listing(*found)
 
     def _place(self) -> None:
         if not self._unplaced:
             return
-        for number, filter in self._unplaced.items():
-            above, below = self._poset.place(number, filter)
+        for number, interest in self._unplaced.items():
+            above, below = self._poset.place(number, interest.filter)
             self._above[number] = {number, *above}
             self._below[number] = {number, *below}
             self._same[number] = self._above[number] & self._below[number]
@@ -338,15 +372,42 @@ class Catalogue:
     def matching(self, notification: Notification) -> Set[int]:
         """The filters that a notification matches."""
         if self._unmatched:
-            self._matcher.add_many(self._unmatched.items())
-            self._unmatched.clear()
-            self._matched.clear()
+            self._take_up_unmatched()
         known = self._matched.get(id(notification))
         if known is not None:
             return known[1]
         if len(self._matched) >= MATCHED_MAX:
             del self._matched[next(iter(self._matched))]
-        found = frozenset(self._matcher.match(notification))
+        found = frozenset((*self._matcher.match(notification), *self._made_for(notification)))
         # The notification itself is kept, so that no other object can have its place in memory.
         self._matched[id(notification)] = (notification, found)
         return found
+
+    def _take_up_unmatched(self) -> None:
+        """Lists that merging has made are not given to the engine: to take them up would be to spell them all."""
+        matched = {}
+        for number, interest in self._unmatched.items():
+            if interest.listing is not None and number in self._listings:
+                self._made[number] = interest.listing.term
+            else:
+                matched[number] = interest.filter
+        self._matcher.add_many(matched.items())
+        self._unmatched.clear()
+        self._matched.clear()
+
+    def _made_for(self, notification: Notification) -> Iterator[int]:
+        terms, masks = {*self._made.values()}, self._masks
+        bits = reduce(or_, (self._numbering.bit(term, notification) for term in terms), 0)
+        return (number for number in self._made if masks[number] & bits)
+
+
+def _widest(masks: list[tuple[int, int]]) -> list[int]:
+    """The same of filters that list numbers. There are few of them, so each is compared with each."""
+    kept = []
+    for number, mask in masks:
+        for other, wide in masks:
+            if wide | mask == wide and (wide != mask or other < number):
+                break
+        else:
+            kept.append(number)
+    return kept

@@ -78,13 +78,7 @@ class Covering(Strategy):
     def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
         catalogue = table.catalogue
         given = {catalogue.number(interest): interest for interest in interests}
-        kept: dict[int, Interest] = {}
-        for number, interest in given.items():
-            above = catalogue.covering(number, given.keys())
-            # Of identical ones the first is kept.
-            if all(number <= other and catalogue.covers(number, other) for other in above):
-                kept[number] = interest
-        return list(kept.values())
+        return [given[number] for number in catalogue.widest(given.keys())]
 
     def breach(self, table: RoutingTable, neighbour: str) -> str | None:
         numbers = {table.catalogue.number(interest): interest for interest in table.of(neighbour)}

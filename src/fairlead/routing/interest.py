@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import EVERYTHING, Filter
+from fairlead.routing.listing import Listing, checksum, listed
 
 __all__ = ["ANYTHING", "Interest"]
 
@@ -16,18 +18,39 @@ class Interest:
     with two owners. The algorithms that compare filters by what they match forward them without an owner.
     """
 
-    __slots__ = ("_hash", "_noted", "filter", "owner")
+    __slots__ = ("_filter", "_hash", "_noted", "listing", "owner")
 
-    filter: Final[Filter]
     owner: Final[str]
+    listing: Final[Listing | None]
+    """The numbers that it lists, where it was made of them: then its filter is spelled when it is asked for."""
 
     def __init__(self, filter: Filter, owner: str = "") -> None:
-        self.filter = filter
+        self._filter: Filter | None = filter
+        self.listing = None
         self.owner = owner
         # Tables are dictionaries of interests, and hashing a filter walks all of it.
-        self._hash = hash((filter, owner))
+        self._hash = hash((_signature(filter), owner))
         # What the catalogue that holds it knows of it: it is asked for all the time.
         self._noted: Any = None
+
+    @classmethod
+    def of(cls, listing: Listing) -> Interest:
+        """Nobody's interest in the numbers of a list."""
+        made = cls.__new__(cls)
+        made._filter = None
+        made.listing = listing  # type: ignore[misc]
+        made.owner = ""  # type: ignore[misc]
+        made._hash = hash(((listing.term, listing.checksum), ""))
+        made._noted = None
+        return made
+
+    @property
+    def filter(self) -> Filter:
+        """What is asked for."""
+        if self._filter is None:
+            assert self.listing is not None
+            self._filter = self.listing.spelled()
+        return self._filter
 
     def __hash__(self) -> int:
         return self._hash
@@ -37,13 +60,28 @@ class Interest:
             return True
         if not isinstance(other, Interest):
             return NotImplemented
-        return self._hash == other._hash and self.owner == other.owner and self.filter == other.filter
+        if self._hash != other._hash or self.owner != other.owner:
+            return False
+        mine, theirs = self.listing, other.listing
+        if mine is not None and theirs is not None and mine.numbering is theirs.numbering:
+            return mine.mask == theirs.mask
+        return self.filter == other.filter
 
     def __repr__(self) -> str:
         return f"Interest({self})"
 
     def __str__(self) -> str:
         return f"{self.filter} of {self.owner}" if self.owner else str(self.filter)
+
+
+def _signature(filter: Filter) -> object:
+    """What is hashed: of a list, what can be known of it before it is spelled."""
+    if isinstance(filter, Constraint) and filter.op is Op.IN:
+        found = listed(filter)
+        if found is not None:
+            term, numbers = found
+            return term, checksum(numbers)
+    return filter
 
 
 ANYTHING: Final = Interest(EVERYTHING)

@@ -15,7 +15,6 @@ from itertools import islice
 from typing import ClassVar, Final
 
 from fairlead.errors import ValueRefused
-from fairlead.filters.filter import Filter
 from fairlead.routing.covering import Covering
 from fairlead.routing.interest import Interest
 from fairlead.routing.strategy import Outcome
@@ -47,7 +46,10 @@ class Merging(Covering):
         for interest in subscriptions:
             arriving = self._arrive(table, source, interest)
             if arriving is not None:
-                outcome.update(super().administer(table, source, (arriving,), ()))
+                told = super().administer(table, source, (arriving,), ())
+                if len(subscriptions) == 1:
+                    return told  # as most often: nothing to put together
+                outcome.update(told)
         return outcome
 
     # -- subscriptions -------------------------------------------------------------------------------------
@@ -89,16 +91,17 @@ class Merging(Covering):
             wider = table.catalogue.merged(
                 table.catalogue.number(merger), table.catalogue.number(other), bound
             )
-            wanted = {**parts, **mergers.get(other, {other: None})}
-            if wider is None or not self._is_allowed(table, wider.filter, wanted, bound):
+            if wider is None:
                 continue
-            merger, parts, is_made = wider, wanted, True
+            wanted = {**parts, **mergers.get(other, {other: None})}
+            if self._is_allowed(table, wider, wanted, bound):
+                merger, parts, is_made = wider, wanted, True
         return (merger, parts) if is_made else None
 
     @staticmethod
-    def _is_allowed(table: RoutingTable, filter: Filter, parts: dict[Interest, None], bound: float) -> bool:
+    def _is_allowed(table: RoutingTable, merger: Interest, parts: dict[Interest, None], bound: float) -> bool:
         """One perfect step after another stays perfect; imperfect ones add up, so the whole is judged."""
-        return not bound or table.catalogue.is_merger(filter, (part.filter for part in parts), bound)
+        return not bound or table.catalogue.is_merger(merger, parts, bound)
 
     @staticmethod
     def _partners(table: RoutingTable, interest: Interest, source: str, bound: float) -> list[Interest]:
@@ -120,20 +123,14 @@ class Merging(Covering):
         """What a merger covers goes out of the table and becomes part of it."""
         mergers = table.mergers.get(source, {})
         held = dict(parts)
-        for covered in table.covered_at(merger, source):
+        absorbed = table.covered_at(merger, source)
+        for covered in absorbed:
             held.update(mergers.get(covered, {covered: None}))
-        table.remove_all([*parts, *table.covered_at(merger, source)], source)
+        table.remove_all([*absorbed, *(each for each in table.of(source) if each in parts)], source)
         if source in table.neighbours:
             catalogue = table.catalogue
             numbers = {catalogue.number(part): part for part in held}
-            held = {
-                part: None
-                for number, part in numbers.items()
-                if all(
-                    other >= number and catalogue.covers(number, other)
-                    for other in catalogue.covering(number, numbers.keys())
-                )
-            }
+            held = {numbers[number]: None for number in catalogue.widest(numbers.keys())}
         table.mergers.setdefault(source, {})[merger] = held
 
     # -- unsubscriptions -----------------------------------------------------------------------------------
@@ -154,7 +151,7 @@ class Merging(Covering):
                 continue
             for part in lost:
                 del parts[part]
-            if parts and table.catalogue.is_merger(merger.filter, (each.filter for each in parts), bound):
+            if parts and table.catalogue.is_merger(merger, parts, bound):
                 continue
             table.remove(merger, source)
             arriving = [*arriving, *parts]

@@ -24,7 +24,7 @@ from fairlead.routing.table import RoutingTable
 __all__ = ["Outcome", "Strategy"]
 
 
-class Outcome(Struct):
+class Outcome(Struct, gc=False):
     """The sets M_S and M_U: what each neighbour is to be told.
 
     Most often some neighbours are told of the same subscriptions, and that is all: then `alike` has them, and

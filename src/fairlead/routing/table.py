@@ -18,7 +18,7 @@ never learn of filters (book 4.6.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Set
+from collections.abc import Iterable, Iterator, KeysView, Sequence, Set
 from typing import Final, TypeAlias
 
 from fairlead.model import Notification
@@ -29,6 +29,8 @@ __all__ = ["Entry", "RoutingTable"]
 
 Entry: TypeAlias = tuple[Interest, str]
 _NONE: Final[dict[Interest, None]] = {}
+FEW: Final = 8
+"""Of so few entries of one destination each is looked at: cheaper than to look at those of all destinations."""
 
 
 class RoutingTable:
@@ -40,6 +42,8 @@ class RoutingTable:
         """The brokers next to this one, in the order in which they came."""
         self.deaf: set[str] = set()
         """The neighbours that filters are not forwarded to: those below in a hierarchy."""
+        self._others: dict[str, tuple[str, ...]] = {}
+        """Per neighbour, to whom filters from there are forwarded, once that was asked."""
         self.mergers: dict[str, dict[Interest, dict[Interest, None]]] = {}
         """Per destination the interests that this broker made by merging, each with those it was made of."""
         self.ended: dict[Interest, None] = {}
@@ -80,7 +84,11 @@ class RoutingTable:
         if self._unindexed:
             hold = self.catalogue.hold
             for entry in self._unindexed:
-                by_number.setdefault(hold(entry[0]), []).append(entry)
+                number = hold(entry[0])
+                if number in by_number:
+                    by_number[number].append(entry)
+                else:
+                    by_number[number] = [entry]
             self._unindexed.clear()
         return by_number
 
@@ -110,6 +118,19 @@ class RoutingTable:
 
     # -- where things go -----------------------------------------------------------------------------------
 
+    def meet(self, neighbour: str, *, deaf: bool = False) -> None:
+        """There is a new neighbour, or one that filters are no longer forwarded to."""
+        self.neighbours[neighbour] = None
+        if deaf:
+            self.deaf.add(neighbour)
+        self._others.clear()
+
+    def part(self, neighbour: str) -> None:
+        """A neighbour is none any more; its entries stay, until they are removed."""
+        del self.neighbours[neighbour]
+        self.deaf.discard(neighbour)
+        self._others.clear()
+
     @property
     def hearers(self) -> list[str]:
         """The neighbours that filters are forwarded to."""
@@ -117,11 +138,14 @@ class RoutingTable:
             return list(self.neighbours)
         return [neighbour for neighbour in self.neighbours if neighbour not in self.deaf]
 
-    def hearers_but(self, source: str) -> list[str]:
+    def hearers_but(self, source: str) -> Sequence[str]:
         """The neighbours that filters from a source are forwarded to."""
-        if not self.deaf:
-            return [neighbour for neighbour in self.neighbours if neighbour != source]
-        return [each for each in self.neighbours if each != source and each not in self.deaf]
+        others = self._others.get(source)
+        if others is None:
+            others = tuple(each for each in self.hearers if each != source)
+            if source in self.neighbours:
+                self._others[source] = others
+        return others
 
     def destinations(self, notification: Notification) -> dict[str, None]:
         """F_B(n): the destinations with an entry that the notification matches."""
@@ -146,9 +170,8 @@ class RoutingTable:
         return self._of.keys()
 
     def _entries(self, numbers: Set[int]) -> list[Entry]:
-        if len(numbers) == 1:
-            return list(self._at[next(iter(numbers))])
-        return [entry for number in sorted(numbers) for entry in self._at[number]]
+        at = self._at
+        return [entry for number in sorted(numbers) for entry in at[number]]
 
     def _identical(self, interest: Interest) -> Set[int]:
         return self.catalogue.identical(self.catalogue.number(interest), self._at.keys())
@@ -169,7 +192,13 @@ class RoutingTable:
 
     def covered_at(self, interest: Interest, destination: str) -> list[Interest]:
         """C^L(F, D)."""
-        return [each for each, there in self.covered(interest) if there == destination]
+        of = self._of.get(destination, _NONE)
+        if len(of) > FEW:
+            return [each for each, there in self.covered(interest) if there == destination]
+        covers, number_of = self.catalogue.covers, self.catalogue.number
+        number = number_of(interest) if of else 0
+        found = [each for each in of if covers(number, number_of(each))]
+        return sorted(found, key=number_of) if len(found) > 1 else found
 
     def properly_covered(self, interest: Interest) -> list[Entry]:
         """C^L(F) \\ C^I(F)."""
@@ -199,8 +228,9 @@ class RoutingTable:
     def _served_from_at_most(self, numbers: Set[int]) -> list[str]:
         """The neighbours H such that no entry with one of these filters has a destination other than H."""
         serving: set[str] = set()
+        at = self._at
         for number in numbers:
-            serving.update(destination for _, destination in self._at[number])
+            serving.update([destination for _, destination in at[number]])
             if len(serving) > 1:
                 return []
         if not serving:

@@ -11,6 +11,7 @@ are looked at, and a failure comes again with its plan.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -34,9 +35,20 @@ from fairlead.routing import STRATEGIES
 
 __all__ = ["FAULTS", "Plan", "World"]
 
-FAULTS: Final = ("reset", "kill", "power", "pause", "partition", "slow disk", "crash a client", "full disk")
+FAULTS: Final = (
+    "reset",
+    "kill",
+    "power",
+    "pause",
+    "partition",
+    "slow disk",
+    "crash a client",
+    "full disk",
+    "link",
+)
 """A connection breaks; a broker is killed; the power fails; a broker stands still; two are cut off from each
-other; syncs take long; a subscriber loses all it knew; a disk has no room."""
+other; syncs take long; a subscriber loses all it knew; a disk has no room; a broker is to be linked with another
+one, which closes a circle, or a guest leaves its place for another one, whoever is away."""
 TREES: Final[tuple[tuple[tuple[int, int], ...], ...]] = (
     (),
     ((1, 0),),
@@ -78,6 +90,10 @@ class Plan:
     """How often a step is a fault."""
     both_call: bool = False
     """Whether both brokers of a link call each other."""
+    advertisements: str | None = None
+    """How advertisements travel, if there are any."""
+    guests: int = 0
+    """How many further brokers there are, without clients, which are linked now with one and now with another."""
 
 
 # -- connections ---------------------------------------------------------------------------------------------
@@ -95,7 +111,7 @@ class End:
         self.paused = False
         self.held = False
         self.stuffed = False
-        self.frames = wire.Frames(LIMITS.frame_bytes)
+        self.frames = wire.Frames((owner.limits if isinstance(owner, Host) else LIMITS).frame_bytes)
         self.session: Session | None = None
 
     def write(self, data: bytes) -> None:
@@ -161,6 +177,7 @@ class Host:
     def __init__(self, world: World, name: str, calls: tuple[str, ...]) -> None:
         self.world, self.name, self.calls = world, name, calls
         self.disk = MemoryDisk()
+        self.limits = LIMITS
         self.node: Node | None = None
         self.paused = False
         self.slow = False
@@ -173,11 +190,14 @@ class Host:
         """Run the broker."""
         world = self.world
         self.lives += 1
-        broker = Broker(self.name, Settings(STRATEGIES[world.plan.strategy](0.1)))
+        strategy, advertised = world.plan.strategy, world.plan.advertisements
+        advertisements = None if advertised is None else STRATEGIES[advertised](0.1)
+        broker = Broker(self.name, Settings(STRATEGIES[strategy](0.1), advertisements, lasting=True))
         ledger = Ledger(f"/{self.name}", self.disk, segment_bytes=SEGMENT_BYTES)
-        self.node = world.make_node(broker, ledger, LIMITS, life=f"{self.name}.{self.lives}", now=world.now)
+        life = f"{self.name}.{self.lives}"
+        self.node = world.make_node(broker, ledger, self.limits, life=life, now=world.now)
         for url in self.calls:
-            self.node.calls.setdefault(url, "")
+            self.node.neighbourhood.call(url)
 
     def kill(self, power: Random | None = None) -> None:
         """End the broker at once; with `power`, with what was not synced."""
@@ -282,10 +302,8 @@ class Host:
         assert node is not None
         dialled = False
         for url, name in list(node.calls.items()):
-            link = node.links.get(name or url)  # brokers are called by their names here
-            if link is not None and link.session is not None:
-                continue
-            if any(end.url == url for end in self.ends):
+            # Brokers are called by their names here.
+            if node.neighbourhood.is_connected(name or url) or any(end.url == url for end in self.ends):
                 continue
             if self.world.connect(self, url, url):
                 self.ends[-1].write(wire.control(node.hello(name)))
@@ -362,8 +380,28 @@ class Producer(SimClient):
         super().__init__(world, name, broker)
         self.left, self.window = total, window
         self.unstored: dict[int, tuple[bytes, Identity]] = {}
+        self.rest = 0
+        """How often it does nothing before it comes back."""
+        self.advertising = 0
+        """The number under which it has said what it will publish; until the answer it publishes nothing."""
+
+    def connect(self) -> bool:
+        if self.rest:
+            self.rest -= 1
+            return False
+        return super().connect()
+
+    @property
+    def may_publish(self) -> bool:
+        return self.welcome and not self.advertising
 
     def act(self, rng: Random) -> None:
+        if self.end is not None and not self.unstored and rng.random() < 0.05:
+            self.send(wire.control(wire.Bye("gone for a while")))
+            self.end.vanish()
+            self.lost(self.end)
+            self.rest = rng.choice((0, 0, 5))
+            return
         for _ in range(rng.choice((1, 1, 3))):
             if self.left and len(self.unstored) < self.window:
                 self._publish(rng)
@@ -378,15 +416,30 @@ class Producer(SimClient):
         self.world.accounts.publishing(notification)
         packed = pack(notification)
         self.unstored[self.number] = (packed, identity_of(notification))
-        if self.welcome:
+        if self.may_publish:
             self.send(wire.publish(self.number, packed))
 
     def welcomed(self) -> None:
-        for number, (packed, _) in self.unstored.items():
-            self.send(wire.publish(number, packed))
+        if self.world.plan.advertisements is None:
+            self._begin()
+        else:
+            self.number += 1
+            self.advertising = self.number
+            self.send(wire.control(wire.Advertise(self.number, "all", "exists x")))
+
+    def _begin(self) -> None:
+        self.advertising = 0
+        # Numbers grow along a connection.
+        again, self.unstored = list(self.unstored.values()), {}
+        for packed, identity in again:
+            self.number += 1
+            self.unstored[self.number] = (packed, identity)
+            self.send(wire.publish(self.number, packed))
 
     def told(self, message: wire.Control) -> None:
         super().told(message)
+        if isinstance(message, wire.Done) and message.number == self.advertising:
+            self._begin()
         if isinstance(message, wire.Refused) and message.number in self.unstored:
             packed, identity = self.unstored.pop(message.number)
             self.world.accounts.refused(identity)
@@ -404,7 +457,7 @@ class Producer(SimClient):
             self.world.accounts.acknowledged(self.unstored.pop(each)[1])
 
     def settle(self) -> bool:
-        return bool(self.unstored)
+        return bool(self.unstored) or bool(self.advertising)
 
 
 @dataclass(slots=True)
@@ -531,6 +584,8 @@ class World:
                 calls[names[called]].append(names[caller])
         for name in names:
             self.hosts[name] = Host(self, name, tuple(calls[name]))
+        for number in range(plan.guests):
+            self.hosts[f"g{number}"] = Host(self, f"g{number}", ())
         for number in range(plan.producers):
             total, window = rng.randint(5, 30 + plan.steps // 20), rng.choice((1, 4, 16))
             self.clients.append(Producer(self, f"p{number}", rng.choice(names), total=total, window=window))
@@ -656,6 +711,8 @@ class World:
                 host.disk.room = host.disk.used() + rng.randint(0, 600)
             else:
                 host.disk.room = None
+        elif fault == "link":
+            self._link(rng)
         else:
             client = rng.choice(self.clients)
             if not isinstance(client, Listener):
@@ -663,6 +720,23 @@ class World:
             client.crash()
         self.happened[fault] = self.happened.get(fault, 0) + 1
         self.accounts.fault(fault, broker=host.name)
+
+    def _link(self, rng: Random) -> None:
+        """A guest is linked with another broker than before, or any two brokers are to be linked."""
+        named = rng.choice(list(self.hosts))
+        others = [host for name, host in self.hosts.items() if name != named and not name.startswith("g")]
+        node = self.hosts[named].node
+        if not others:
+            return
+        if named.startswith("g"):
+            for host in [self.hosts[named], *others]:
+                if host.node is not None and rng.random() < 0.5:
+                    known = [*host.node.links] if host.name == named else [named] * (named in host.node.links)
+                    for each in known:
+                        with contextlib.suppress(LogFull):
+                            host.node.neighbourhood.unlink(each, self.now)
+        if node is not None:
+            node.neighbourhood.call(rng.choice(others).name)
 
     def _partition(self, rng: Random) -> None:
         if self._parted and rng.random() < 0.5:
@@ -700,16 +774,17 @@ class World:
             if end.is_readable:
                 end.read(None)
                 busy = True
-        for host in self.hosts.values():
+        running = [host for host in self.hosts.values() if host.node is not None]
+        for host in running:
             if host.has_work:
                 host.work(disk=not host.slow)
                 busy = busy or not host.slow
-            busy = host.dial() or busy
+            busy = (host.node is not None and host.dial()) or busy
         for client in self.clients:
             busy = client.connect() or client.settle() or busy
         if not busy:
-            for host in self.hosts.values():
-                if not host.slow:
+            for host in running:
+                if not host.slow and host.node is not None:
                     host.keep_house()
                     busy = busy or host.has_work
         return busy
@@ -725,6 +800,12 @@ class World:
             for name, durable in host.node.durables.items():
                 if durable.session is None or not durable.live or durable.unconfirmed:
                     found.append(f"{host.name} is not through with the subscriber {name}")
+        links = {frozenset((name, each)) for name, host in self.hosts.items() for each in _node(host).links}
+        for one, other in map(sorted, links):
+            if not (one in _node(self.hosts[other]).links and other in _node(self.hosts[one]).links):
+                found.append(f"only one of {one} and {other} is linked with the other")
+        if _is_circular(links):
+            found.append(f"there is a circle in {sorted(map(sorted, links))}")
         for client in self.clients:
             if isinstance(client, Listener):
                 found += [
@@ -733,3 +814,19 @@ class World:
                     if not asked.done
                 ]
         return found
+
+
+def _node(host: Host) -> Node:
+    assert host.node is not None
+    return host.node
+
+
+def _is_circular(links: set[frozenset[str]]) -> bool:
+    """Whether somewhere there is more than one way between two brokers."""
+    pieces: dict[str, set[str]] = {}
+    for one, other in map(sorted, links):
+        if other in pieces.setdefault(one, {one}):
+            return True
+        joined = pieces[one] | pieces.setdefault(other, {other})
+        pieces |= dict.fromkeys(joined, joined)
+    return False

@@ -1,0 +1,181 @@
+"""To a durable subscriber every notification comes exactly once within this process, however often it is sent.
+
+The broker sends again what it has not heard to be dealt with: after a lost connection, that may be what this
+side has seen. Places tell: along one log they grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fairlead.errors import BrokerRefused
+from fairlead.model.packed import unpack
+from fairlead.network import wire
+from fairlead.network.subscriptions import Delivery, Subscription
+
+__all__ = ["Intake"]
+
+
+@dataclass(slots=True)
+class _Durable:
+    """What this process knows of a durable subscriber."""
+
+    seen: int = 0
+    """The last place that came."""
+    open: dict[int, int] = field(default_factory=dict)
+    """Places that are not dealt with, and by how many subscriptions they still have to be."""
+    again: set[int] = field(default_factory=set)
+    let_go: set[str] = field(default_factory=set)
+    """Its subscriptions that were closed here, while others of it were not."""
+    forgotten: set[str] = field(default_factory=set)
+    """Those that have been ended: what is still under way for them is accepted."""
+    untaken: str = ""
+    """The first that was let go of for which something has come."""
+
+
+class Intake:
+    """The subscriptions of one client, and what is delivered to them.
+
+    `due` is called when there is something to accept, `moved` when more or less waits to be taken.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        tell: Callable[[wire.Control], None],
+        due: Callable[[], None],
+        moved: Callable[[], None],
+    ) -> None:
+        self._client, self._tell, self._due, self._moved = client, tell, due, moved
+        self.subscriptions: dict[str, Subscription] = {}
+        self.waiting = 0
+        """How many deliveries have come and not been taken."""
+        self._durables: dict[str, _Durable] = {}
+        self._accepts: dict[str, list[int]] = {}
+
+    # -- subscriptions -----------------------------------------------------------------------------------------
+
+    def add(self, subscription: Subscription) -> None:
+        """One more."""
+        self.subscriptions[subscription.id] = subscription
+        if subscription.durable:
+            durable = self._durables.setdefault(subscription.durable, _Durable())
+            durable.let_go.discard(subscription.id)
+            durable.forgotten.discard(subscription.id)
+
+    def drop(self, subscription: Subscription, *, forgotten: bool = False) -> None:
+        """Have it no longer. What has come for it and was not taken is accepted only if it is ended for good."""
+        self.subscriptions.pop(subscription.id, None)
+        untaken = subscription.take_waiting()
+        durable = self._durables.get(subscription.durable)
+        if durable is not None and forgotten:
+            durable.forgotten.add(subscription.id)
+            for each in untaken:
+                self.settle(each)
+        elif durable is not None:
+            durable.let_go.add(subscription.id)
+            if untaken:
+                durable.untaken = durable.untaken or subscription.id
+
+    def of(self, durable: str) -> list[Subscription]:
+        """The subscriptions of a durable subscriber."""
+        return [each for each in self.subscriptions.values() if each.durable == durable]
+
+    def forget(self, durable: str) -> None:
+        """This client is not that durable subscriber any longer."""
+        self._durables.pop(durable, None)
+
+    def begin_anew(self) -> None:
+        """The broker has another log: places there mean something else."""
+        for subscription in self.subscriptions.values():
+            subscription._seen = 0
+        for durable in self._durables.values():
+            durable.seen = 0
+            durable.open.clear()
+            durable.again.clear()
+
+    def check_taken(self, subscription: Subscription) -> None:
+        """BrokerRefused, where it would wait in vain: behind what nobody here takes any longer."""
+        durable = self._durables.get(subscription.durable)
+        if durable is not None and durable.untaken:
+            raise BrokerRefused(
+                f"the durable subscriber {subscription.durable!r} is stuck at what {durable.untaken!r} asks for,"
+                " which has been closed here",
+                hint="take from all subscriptions of a durable name, or close them all",
+            )
+
+    # -- deliveries --------------------------------------------------------------------------------------------
+
+    def delivered(self, place: int, ids: list[str], packed: bytes) -> None:
+        """Something has come."""
+        found = [self.subscriptions[id] for id in ids if id in self.subscriptions]
+        if not found:
+            self._not_wanted(place, ids)
+            return
+        durable = found[0].durable
+        if place and not durable:
+            # From the past, by a subscription that is not durable: nothing is to be accepted, but room is made.
+            self._accept(f"c:{self._client}#{found[0].id}", place)
+            if place <= found[0]._seen:
+                return  # the connection was lost in between, and the past comes again
+            found[0]._seen, place = place, 0
+        if place and not self._is_new(self._durables[durable], durable, place, len(found)):
+            return
+        notification = unpack(packed)
+        for subscription in found:
+            subscription._put(Delivery(notification, tuple(ids), durable, place, subscription))
+        self.waiting += len(found)
+        self._moved()
+
+    def _not_wanted(self, place: int, ids: list[str]) -> None:
+        """It is for subscriptions that are not here any longer."""
+        for name, durable in self._durables.items():
+            if durable.forgotten.issuperset(ids):
+                self._accept(name, place)
+            elif not durable.untaken and (closed := durable.let_go.intersection(ids)):
+                durable.untaken = min(closed)
+                for each in self.of(name):
+                    each._arrived.set()
+
+    def _is_new(self, durable: _Durable, name: str, place: int, subscriptions: int) -> bool:
+        if place <= durable.seen and place not in durable.again:
+            if place not in durable.open:
+                self._accept(name, place)  # the broker has not heard that it is dealt with
+            return False
+        durable.again.discard(place)
+        durable.seen = max(durable.seen, place)
+        durable.open[place] = subscriptions
+        return True
+
+    def taken(self, count: int = 1) -> None:
+        """So many do not wait any longer."""
+        self.waiting -= count
+        self._moved()
+
+    def settle(self, delivery: Delivery, *, rejected: bool = False, again: bool = False) -> None:
+        """One of those that it is for has dealt with it, or will not."""
+        durable = self._durables.get(delivery.durable)
+        if durable is None or delivery.place not in durable.open:
+            return
+        if rejected and again:
+            del durable.open[delivery.place]
+            durable.again.add(delivery.place)
+            self._tell(wire.Reject(delivery.durable, delivery.place, True))
+            return
+        durable.open[delivery.place] -= 1
+        if not durable.open[delivery.place]:
+            del durable.open[delivery.place]
+            if rejected:
+                self._tell(wire.Reject(delivery.durable, delivery.place, False))
+            else:
+                self._accept(delivery.durable, delivery.place)
+
+    def _accept(self, durable: str, place: int) -> None:
+        self._accepts.setdefault(durable, []).append(place)
+        self._due()
+
+    def take_accepts(self) -> list[wire.Control]:
+        """What the broker has to hear of what is dealt with."""
+        accepts, self._accepts = self._accepts, {}
+        return [wire.Accept(durable, places) for durable, places in accepts.items()]

@@ -1,0 +1,91 @@
+"""What a client publishes is sent until the broker says that it is safe, and is known by its number until then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from fairlead.errors import FairleadError
+
+__all__ = ["Publications", "fail"]
+
+IN_FLIGHT: Final = 10_000
+"""How many publications may wait for their acknowledgement; beyond, publishing waits."""
+
+
+class Publications:
+    """Those of one client that have not been acknowledged, in their order."""
+
+    def __init__(self) -> None:
+        self._unstored: dict[int, tuple[bytes, asyncio.Future[None]]] = {}
+        self._room = asyncio.Event()
+        self._room.set()
+        self._sent = self._resent = 0
+        """The last one that was sent, and the last that was sent over more than one connection."""
+        self.duplicates = 0
+        """How many had been published before, under the same producer and id."""
+
+    def __bool__(self) -> bool:
+        return bool(self._unstored)
+
+    async def room(self) -> None:
+        """Return when there is room for one more."""
+        while len(self._unstored) >= IN_FLIGHT:
+            self._room.clear()
+            await self._room.wait()
+
+    def add(self, number: int, packed: bytes) -> asyncio.Future[None]:
+        """One more; done when it is safe."""
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unstored[number] = (packed, stored)
+        return stored
+
+    def sent(self, number: int) -> None:
+        """It is on its way."""
+        self._sent = number
+
+    def again(self) -> list[tuple[int, bytes]]:
+        """All of them, for a new connection."""
+        self._resent = self._sent
+        return [(number, packed) for number, (packed, _) in self._unstored.items()]
+
+    def stored(self, number: int) -> None:
+        """All up to this one are safe."""
+        for each in list(self._unstored):
+            if each > number:
+                break
+            _, stored = self._unstored.pop(each)
+            if not stored.done():
+                stored.set_result(None)
+        self._room.set()
+
+    def repeated(self, number: int) -> None:
+        """The broker knew it. What was sent over two connections may be its own duplicate, and is not counted."""
+        self.duplicates += number > self._resent
+
+    def refuse(self, number: int, error: FairleadError) -> bool:
+        """It will not be safe; whether there is such a publication."""
+        if number not in self._unstored:
+            return False
+        fail(self._unstored.pop(number)[1], error)
+        self._room.set()
+        return True
+
+    def refuse_all(self, error: FairleadError) -> None:
+        """None will be."""
+        for _, stored in self._unstored.values():
+            fail(stored, error)
+        self._unstored.clear()
+        self._room.set()
+
+    async def settled(self) -> None:
+        """Return when each is safe, or is known not to be."""
+        if self._unstored:
+            await asyncio.gather(*(stored for _, stored in self._unstored.values()), return_exceptions=True)
+
+
+def fail(future: asyncio.Future[Any], error: FairleadError) -> None:
+    """Whoever awaits it is told; if nobody does, nothing is said."""
+    if not future.done():
+        future.set_exception(error)
+        future.exception()

@@ -1,0 +1,163 @@
+"""What a client has subscribed to, as its user holds it, and what is delivered.
+
+A delivery is dealt with when it is accepted, or when the next one is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from fairlead.errors import ConnectionEnded, FairleadError
+from fairlead.filters.filter import Filter
+from fairlead.model import Notification
+
+if TYPE_CHECKING:
+    from fairlead.network.client import Client
+
+__all__ = ["Closed", "Delivery", "Subscription"]
+
+
+class Closed(ConnectionEnded):
+    """The subscription, or the client, was closed by this side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A notification as it was delivered, with the ids of the subscriptions that match."""
+
+    notification: Notification
+    subscriptions: tuple[str, ...]
+    durable: str = ""
+    place: int = 0
+    _of: Subscription | None = field(default=None, repr=False, compare=False)
+
+    async def accept(self) -> None:
+        """It is dealt with, and will not come again."""
+        if self._of is not None:
+            self._of._dealt_with(self)
+
+    async def reject(self, *, again: bool = False) -> None:
+        """It is not dealt with: it comes again, after others, or is done with all the same."""
+        if self._of is not None:
+            self._of._dealt_with(self, rejected=True, again=again)
+
+
+class Subscription:
+    """What one filter matches: iterate over it, or wait for `get()`.
+
+    Leaving it as a context, or `close()`, takes it back; a durable one stays at the broker until `client.forget`.
+    The last notification is dealt with then, unless an error was raised: who failed on it gets it again.
+    """
+
+    def __init__(self, client: Client, id: str, filter: Filter, durable: str, since: int | None) -> None:
+        self._client = client
+        self.id, self.filter, self.durable, self.since = id, filter, durable, since
+        self.dropped = 0
+        """How many deliveries the broker has left out, because this client was slow."""
+        self._queue: deque[Delivery] = deque()
+        self._arrived = asyncio.Event()
+        self._last: Delivery | None = None
+        self._ended: FairleadError | None = None
+        self._installed: asyncio.Future[None] | None = None
+        self._seen = 0
+        """The last place that came, of what is in the past."""
+
+    @property
+    def waiting(self) -> int:
+        """How many deliveries have come and not been taken."""
+        return len(self._queue)
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether every broker that has to know of it does."""
+        installed = self._installed
+        return installed is not None and installed.done() and installed.exception() is None
+
+    async def __aenter__(self) -> Subscription:
+        await self.installed()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._last = None
+        await self.close()
+
+    async def installed(self) -> None:
+        """Return when every broker that has to know of it does."""
+        await asyncio.shield(self._begin())
+
+    def _begin(self) -> asyncio.Future[None]:
+        if self._installed is None:
+            self._installed = self._client._install(self)
+        return self._installed
+
+    def __aiter__(self) -> AsyncIterator[Notification]:
+        return self._notifications()
+
+    async def _notifications(self) -> AsyncIterator[Notification]:
+        with contextlib.suppress(Closed):
+            while True:
+                yield await self.get()
+
+    async def get(self) -> Notification:
+        """The next notification. The one before is dealt with by asking."""
+        if self._last is not None:
+            self._dealt_with(self._last)
+            self._last = None
+        self._last = await self.delivery()
+        return self._last.notification
+
+    async def deliveries(self) -> AsyncIterator[Delivery]:
+        """The deliveries, each to be accepted or rejected."""
+        with contextlib.suppress(Closed):
+            while True:
+                yield await self.delivery()
+
+    async def delivery(self) -> Delivery:
+        """The next delivery, to be accepted or rejected. What has come is not held until every broker knows."""
+        self._begin()
+        while not self._queue:
+            if self._ended is not None:
+                raise self._ended
+            self._client._intake.check_taken(self)
+            self._arrived.clear()
+            await self._arrived.wait()
+        delivery = self._queue.popleft()
+        self._client._intake.taken()
+        return delivery
+
+    def take_waiting(self) -> list[Delivery]:
+        """The deliveries that have come already; nothing is waited for."""
+        taken = list(self._queue)
+        self._queue.clear()
+        self._client._intake.taken(len(taken))
+        return taken
+
+    async def close(self) -> None:
+        """Take it back; a durable one is only let go of, and goes on at the broker."""
+        if self._ended is None:
+            if self._last is not None:
+                self._dealt_with(self._last)
+            self._end(Closed("the subscription is closed"))
+            await self._client._close(self)
+
+    def _put(self, delivery: Delivery) -> None:
+        self._queue.append(delivery)
+        self._arrived.set()
+
+    def _end(self, error: FairleadError) -> None:
+        if self._ended is None:
+            self._ended = error
+            self._arrived.set()
+
+    def _dealt_with(self, delivery: Delivery, *, rejected: bool = False, again: bool = False) -> None:
+        if delivery.place:
+            self._client._intake.settle(delivery, rejected=rejected, again=again)

@@ -1,0 +1,486 @@
+"""A link comes back whatever its neighbours are like, closes no circle whoever is away, and loses nothing.
+
+Nodes without sockets, in the simulator: what happens between the steps is said in the test.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from fairlead.errors import NetworkError, ProtocolError
+from fairlead.log import MemoryDisk
+from fairlead.model import Notification
+from fairlead.model.packed import pack, unpack
+from fairlead.network import wire
+from fairlead.network.addresses import Address
+from fairlead.network.node import Node
+from fairlead.testing.chaos import LIMITS, End, Host, Plan, SimClient, World
+
+
+class Hand(SimClient):
+    """A client that does what it is told to, at once, and accepts all that it gets."""
+
+    def __init__(self, world: World, name: str, broker: str) -> None:
+        super().__init__(world, name, broker)
+        self.said: list[wire.Control] = []
+        self.stored = 0
+        self.seen: list[int] = []
+        self.asked: list[wire.Subscribe | wire.Advertise] = []
+        world.clients.append(self)
+        world.settle()
+
+    def welcomed(self) -> None:
+        for each in self.asked:
+            self.send(wire.control(each))
+
+    def told(self, message: wire.Control) -> None:
+        super().told(message)
+        self.said.append(message)
+
+    def got(self, kind: int, payload: bytes) -> None:
+        if kind == wire.STORED:
+            self.stored, _ = wire.parse_numbered(payload)
+            return
+        place, _, packed = wire.parse_deliver(payload)
+        self.seen.append(unpack(packed).attributes["x"])
+        if place:
+            self.send(wire.control(wire.Accept(self.name, [place])))
+
+    def publish(self, x: int, **more: str) -> None:
+        self.number += 1
+        notification = Notification.of({"x": x, "producer": self.name, "id": f"{x}", **more})
+        self.send(wire.publish(self.number, pack(notification)))
+        self.world.settle()
+
+    def ask(self, message: Callable[..., wire.Control], *given: object) -> bool:
+        """Ask for something that is answered; whether it has been, with Done."""
+        self.number += 1
+        made = message(self.number, *given)
+        if isinstance(made, wire.Subscribe | wire.Advertise):
+            self.asked.append(made)
+        self.send(wire.control(made))
+        self.world.settle()
+        return wire.Done(self.number) in self.said
+
+    def subscribe(self, filter: str) -> bool:
+        return self.ask(wire.Subscribe, f"s{self.number}", filter, self.name)
+
+    def advertise(self, filter: str) -> bool:
+        return self.ask(wire.Advertise, f"a{self.number}", filter)
+
+    @property
+    def refusals(self) -> list[str]:
+        return [each.reason for each in self.said if isinstance(each, wire.Refused)]
+
+    def leave(self) -> None:
+        """Go, and stay away."""
+        self.world.clients.remove(self)
+        self.send(wire.control(wire.Bye("gone for good")))
+        self.world.settle()
+
+
+def world_of(brokers: int, **plan: object) -> World:
+    """A line of brokers: b0, b1, b2."""
+    made = World(Plan(brokers=brokers, producers=0, durables=0, listeners=0, **plan))  # type: ignore[arg-type]
+    made.settle()
+    return made
+
+
+def node(world: World, name: str) -> Node:
+    found = world.hosts[name].node
+    assert found is not None
+    return found
+
+
+def narrow(host: Host, frame_bytes: int) -> None:
+    host.kill()
+    host.limits = replace(LIMITS, frame_bytes=frame_bytes)
+    host.start()
+    host.world.settle()
+
+
+def reconnect(world: World) -> None:
+    for end in [end for host in world.hosts.values() for end in host.ends]:
+        end.cut(world.rng)
+    world.settle()
+
+
+def is_up(world: World, *names: str) -> bool:
+    """Whether the brokers are linked, in a row, and notifications go over the links."""
+    for one, other in pairwise(names):
+        links = [node(world, one).links.get(other), node(world, other).links.get(one)]
+        if not all(link is not None and link.ready for link in links):
+            return False
+    return True
+
+
+# -- what is too long ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [[700] * 9, [20] * 300, [900]])
+def test_a_routing_table_that_is_longer_than_a_frame_travels_in_several(lengths: list[int]) -> None:
+    world = world_of(3)
+    for name in world.hosts:
+        narrow(world.hosts[name], 1_024)
+    client = Hand(world, "d", "b0")
+    for number, length in enumerate(lengths):
+        assert client.subscribe(f's = "{number:03}{"S" * length}"')
+    assert client.subscribe("x >= 0")
+    reconnect(world)
+    assert is_up(world, "b0", "b1", "b2")
+    assert len(node(world, "b2").broker.subscriptions) == len(lengths) + 1
+    Hand(world, "p", "b2").publish(1)
+    assert client.seen == [1]
+
+
+def test_what_a_neighbour_unlinked_takes_back_may_be_longer_than_a_frame() -> None:
+    world = world_of(3)
+    for name in world.hosts:
+        narrow(world.hosts[name], 1_024)
+    client = Hand(world, "d", "b0")
+    for number in range(9):
+        assert client.subscribe(f's = "{number}{"S" * 700}"')
+    node(world, "b1").neighbourhood.unlink("b0", world.now)
+    world.settle()
+    assert not len(node(world, "b2").broker.subscriptions)
+    assert is_up(world, "b1", "b2")
+
+
+def test_a_filter_that_fits_into_no_frame_of_a_neighbour_gets_there_all_the_same() -> None:
+    world = world_of(2)
+    narrow(world.hosts["b1"], 1_024)
+    client = Hand(world, "d", "b0")
+    assert client.subscribe(f'x >= 0 and not s = "{"S" * 5_000}"')
+    reconnect(world)
+    Hand(world, "p", "b1").publish(1)
+    assert client.seen == [1]
+
+
+def test_a_table_of_more_than_a_record_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.network.neighbourhood.NOTED_AT_ONCE", 100)
+    world = world_of(2)
+    client = Hand(world, "d", "b0")
+    for number in range(20):
+        assert client.subscribe(f'x = {number} and s = "{"S" * 30}"')
+    reconnect(world)
+    world.hosts["b1"].kill()
+    world.hosts["b0"].paused = True
+    world.hosts["b1"].start()
+    assert len(node(world, "b1").broker.subscriptions) == 20
+
+
+def test_a_notification_too_large_for_a_neighbour_is_refused_where_it_is_published() -> None:
+    world = world_of(2)
+    narrow(world.hosts["b0"], 1_024)
+    client, publisher = Hand(world, "d", "b0"), Hand(world, "p", "b1")
+    assert client.subscribe("x >= 0")
+    publisher.publish(1, blob="z" * 2_000)
+    assert len(publisher.refusals) == 1
+    assert "b0 takes at most 1,015" in publisher.refusals[0]
+    publisher.publish(2)
+    assert client.seen == [2]
+    assert is_up(world, "b0", "b1")
+    publisher.publish(1, blob="z")  # what was refused is no duplicate
+    assert client.seen == [2, 1]
+
+
+def test_a_large_notification_that_nobody_far_wants_is_published() -> None:
+    world = world_of(2)
+    narrow(world.hosts["b0"], 1_024)
+    near, publisher = Hand(world, "d", "b1"), Hand(world, "p", "b1")
+    assert near.subscribe("x >= 0")
+    publisher.publish(1, blob="z" * 2_000)
+    assert near.seen == [1]
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_one_too_large_for_a_link_farther_on_is_skipped_there_and_holds_up_nothing(
+    away: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_of(3)
+    narrow(world.hosts["b0"], 1_024)
+    client, between = Hand(world, "d", "b0"), Hand(world, "e", "b1")
+    assert client.subscribe("x >= 0")
+    assert between.subscribe("x >= 0")
+    publisher = Hand(world, "p", "b2")
+    if away:
+        world.hosts["b0"].kill()
+    publisher.publish(1, blob="z" * 2_000)
+    publisher.publish(2)
+    world.heal()
+    world.settle()
+    assert (client.seen, between.seen, publisher.stored) == ([2], [1, 2], 2)
+    assert node(world, "b1").counters.dropped == 1
+    assert "does not get to b0" in caplog.text
+    assert not world.restless()
+
+
+def test_whoever_takes_no_frames_is_no_neighbour() -> None:
+    world = world_of(1)
+    hello = wire.Hello(wire.VERSION, "broker", "n", life="1", frame_max=64)
+    with pytest.raises(ProtocolError, match="cannot be spoken to"):
+        node(world, "b0").greet(End(world.hosts["b0"]), hello)
+
+
+# -- circles -------------------------------------------------------------------------------------------------
+
+
+def test_a_link_that_closes_a_circle_by_way_of_a_broker_that_is_away_waits_and_is_ended_when_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = world_of(3)
+    client, publisher = Hand(world, "d", "b2"), Hand(world, "p", "b0")
+    assert client.subscribe("x >= 0")
+    world.hosts["b1"].kill()
+    node(world, "b0").neighbourhood.call("b2")
+    world.settle()
+    assert "the new link from b0 to b2 waits for b1" in caplog.text
+    assert not is_up(world, "b0", "b2")
+    publisher.publish(1)
+    world.heal()
+    world.settle()
+    assert "the link from b0 to b2 would close a circle" in caplog.text
+    publisher.publish(2)
+    assert client.seen == [1, 2]
+    assert not world.restless()
+    assert is_up(world, "b0", "b1", "b2")
+
+
+def test_it_is_open_when_those_it_waits_for_have_been_unlinked_and_they_are_told_when_they_are_back() -> None:
+    world = world_of(3)
+    client, publisher = Hand(world, "d", "b2"), Hand(world, "p", "b0")
+    assert client.subscribe("x >= 0")
+    world.hosts["b1"].kill()
+    node(world, "b0").neighbourhood.call("b2")
+    for name in ("b0", "b2"):
+        node(world, name).neighbourhood.unlink("b1", world.now)
+    world.settle()
+    assert is_up(world, "b0", "b2")
+    publisher.publish(1)
+    world.hosts["b1"].calls = ()
+    world.heal()
+    world.settle()
+    publisher.publish(2)
+    assert client.seen == [1, 2]
+    assert not node(world, "b1").links
+    assert not world.restless()
+
+
+def test_a_broker_without_other_links_is_linked_whoever_is_away() -> None:
+    world = world_of(3, guests=1)
+    world.hosts["b1"].kill()
+    node(world, "g0").neighbourhood.call("b0")
+    world.settle()
+    assert is_up(world, "g0", "b0")
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_of_two_links_of_one_broker_that_close_a_circle_together_the_first_stays(others: int) -> None:
+    world = world_of(2, guests=1 + others)
+    for number in range(others):
+        node(world, f"g{number + 1}").neighbourhood.call("g0")
+        world.settle()
+    for name in ("b0", "b1"):
+        node(world, "g0").neighbourhood.call(name)
+    world.settle()
+    assert is_up(world, "g0", "b0", "b1")
+    assert not world.restless()
+
+
+def test_a_new_link_that_is_interrupted_before_it_is_known_to_close_no_circle_is_new_again() -> None:
+    world = world_of(3)
+    world.hosts["b1"].kill()
+    node(world, "b0").neighbourhood.call("b2")
+    world.settle()
+    reconnect(world)
+    assert not is_up(world, "b0", "b2")
+    world.heal()
+    world.settle()
+    assert is_up(world, "b0", "b1", "b2")
+    assert not world.restless()
+
+
+def test_a_link_that_one_of_both_has_forgotten_is_new() -> None:
+    world = world_of(3)
+    world.hosts["b1"].kill()
+    world.hosts["b0"].kill()
+    world.hosts["b0"].disk = MemoryDisk()
+    world.hosts["b0"].start()
+    node(world, "b0").neighbourhood.call("b2")
+    world.settle()
+    assert is_up(world, "b0", "b2")
+    world.heal()
+    world.settle()
+    assert not world.restless()
+    assert is_up(world, "b0", "b2", "b1")
+    assert "b0" not in node(world, "b1").links
+
+
+@pytest.mark.parametrize("asked", ["b0", "b1"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_neighbour_that_is_away_when_a_link_is_ended_is_told_when_it_is_back(
+    asked: str, restarted: bool
+) -> None:
+    world = world_of(2)
+    for host in world.hosts.values():
+        host.calls = ()
+    [other] = world.hosts.keys() - {asked}
+    world.hosts[other].kill()
+    node(world, asked).neighbourhood.unlink(other, world.now)
+    world.settle()
+    if restarted:
+        world.hosts[asked].kill()
+    world.heal()
+    world.settle()
+    for name in world.hosts:
+        assert not node(world, name).links
+        assert not node(world, name).state.parting
+        assert not node(world, name).calls
+
+
+def test_who_is_asked_to_be_linked_again_is() -> None:
+    world = world_of(2)
+    world.hosts["b0"].kill()
+    node(world, "b1").neighbourhood.unlink("b0", world.now)
+    node(world, "b1").neighbourhood.call("b0")
+    world.heal()
+    world.settle()
+    assert is_up(world, "b0", "b1")
+
+
+# -- advertisements ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["identity", "covering", "merging", "flooding"])
+def line(request: pytest.FixtureRequest) -> World:
+    """Three brokers with advertisements."""
+    return world_of(3, strategy=request.param, advertisements="covering")
+
+
+@pytest.mark.parametrize("away", ["b1", "b2"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_was_acknowledged_arrives_though_its_publisher_has_gone_with_its_advertisement(
+    line: World, away: str, killed: bool
+) -> None:
+    client, publisher = Hand(line, "d", "b2"), Hand(line, "p", "b0")
+    assert client.subscribe("x >= 0")
+    assert publisher.advertise("x >= 0")
+    publisher.publish(1)
+    line.hosts[away].kill()
+    publisher.publish(2)
+    publisher.leave()
+    if killed:
+        line.hosts["b0"].kill()
+    line.heal()
+    line.settle()
+    assert client.seen == [1, 2]
+
+
+@pytest.mark.parametrize("covered", [False, True])
+@pytest.mark.parametrize("then", ["", "reset", "kill"])
+def test_it_arrives_though_the_neighbour_knew_that_before_and_what_covered_the_subscription_is_taken_back(
+    line: World, covered: bool, then: str
+) -> None:
+    client, wide, publisher = Hand(line, "d", "b2"), Hand(line, "w", "b2"), Hand(line, "p", "b0")
+    if covered:
+        assert wide.subscribe("exists x")
+    assert client.subscribe("x >= 0")
+    assert publisher.advertise("x >= 0")
+    line.hosts["b1"].slow = True  # so that much of it still waits when the publisher is gone
+    for x in range(2 * LIMITS.link_window):
+        publisher.publish(x)
+    publisher.leave()
+    if then == "kill":
+        line.hosts["b0"].kill()
+    if covered:
+        assert wide.ask(wire.Unsubscribe, "", "w")
+    if then == "reset":
+        reconnect(line)
+    line.heal()
+    line.settle()
+    assert client.seen == [*range(2 * LIMITS.link_window)]
+
+
+def test_what_is_unsubscribed_is_forgotten_though_nobody_advertises_for_it_any_more(line: World) -> None:
+    client, publisher = Hand(line, "d", "b2"), Hand(line, "p", "b0")
+    assert client.subscribe("x >= 0")
+    assert publisher.advertise("x >= 0")
+    publisher.leave()
+    line.hosts["b0"].kill()
+    assert client.ask(wire.Unsubscribe, "", "d")
+    line.heal()
+    line.settle()
+    initial = line.plan.strategy == "flooding"
+    for name in line.hosts:
+        table = node(line, name).broker.subscriptions
+        assert initial or not len(table), name
+
+
+def test_an_advertisement_is_acknowledged_when_all_subscriptions_for_it_are_known(line: World) -> None:
+    client, publisher = Hand(line, "d", "b2"), Hand(line, "p", "b0")
+    assert client.subscribe("x >= 0")
+    line.hosts["b2"].kill()
+    assert not publisher.advertise("x >= 0")
+    line.heal()
+    line.settle()
+    assert wire.Done(publisher.number) in publisher.said
+    publisher.publish(1)
+    assert client.seen == [1]
+
+
+# -- who is who ----------------------------------------------------------------------------------------------
+
+
+def test_a_second_broker_of_the_same_name_is_refused_and_the_first_one_stays(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = world_of(2)
+    caplog.set_level(logging.WARNING)
+    hello = wire.Hello(wire.VERSION, "broker", "b1", life="another", log="another log")
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match="has another log"):
+            node(world, "b0").greet(End(world.hosts["b0"]), hello, world.now)
+    assert caplog.text.count("b0 refuses b1") == 1
+    assert is_up(world, "b0", "b1")
+    welcome = wire.Welcome(wire.VERSION, "b0", "b1", "another", "another log")
+    with pytest.raises(ProtocolError, match="has another log"):
+        node(world, "b1").welcomed(End(world.hosts["b1"]), "b0", welcome, world.now)
+
+
+def test_a_broker_that_has_lost_its_log_is_linked_again_after_it_was_unlinked() -> None:
+    world = world_of(2)
+    world.hosts["b1"].kill()
+    node(world, "b0").neighbourhood.unlink("b1", world.now)
+    hello = wire.Hello(wire.VERSION, "broker", "b1", life="another", log="another log")
+    assert not node(world, "b0").greet(End(world.hosts["b0"]), hello, world.now).ended
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(Plan(strategy="flooding"), Plan()), (Plan(advertisements="covering"), Plan())],
+)
+def test_brokers_that_route_in_ways_that_do_not_go_together_are_not_linked(one: Plan, other: Plan) -> None:
+    first, second = (World(replace(plan, brokers=1)) for plan in (one, other))
+    hello = replace_name(node(first, "b0").hello("b1"), "b1")
+    with pytest.raises(ProtocolError, match=r"b0 routes by .*, but b1 by .*"):
+        node(second, "b0").greet(End(second.hosts["b0"]), hello, second.now)
+
+
+def replace_name(hello: wire.Hello, name: str) -> wire.Hello:
+    return wire.Hello(**{**{each: getattr(hello, each) for each in hello.__struct_fields__}, "name": name})
+
+
+@pytest.mark.parametrize(
+    "given", ["fairlead://[", "fairlead://[::1", "fairlead://h:x", "h:70000", "http://h"]
+)
+def test_what_is_no_address_is_said_to_be_none(given: str) -> None:
+    with pytest.raises(NetworkError, match="not the address of a broker"):
+        Address.parse(given)
+    client = Hand(world_of(1), "c", "b0")
+    assert not client.ask(wire.Link, given)
+    assert "not the address of a broker" in client.refusals[0]
