@@ -80,7 +80,7 @@ def test_an_ordered_bus_finds_what_the_definition_says_to_the_byte(
     inboxes = []
     for number, (pattern, since, until) in enumerate(asked):
         named = replace(pattern, name=f"n{number}" if number else pattern.name)
-        first, last = (since if since >= 0 else BEGINNING), (until if until < 35 else END)
+        first, last = (since if since >= 0 else BEGINNING), (max(since, until) if until < 35 else END)
         validity = {"since": first, "until": last}
         bounds: dict[str, Any] = {
             name: Instant(at) for name, at in validity.items() if at not in (BEGINNING, END)
@@ -127,7 +127,7 @@ def test_what_is_no_pattern_is_refused_and_changes_nothing() -> None:
     bus = Bus()
     with pytest.raises(FilterSyntaxError, match="column 12"):
         bus.detect("A followed with B")
-    with pytest.raises(SubscriptionRefused, match="no pattern: 7"):
+    with pytest.raises(SubscriptionRefused, match=r"no pattern: 7[^$]*fair\.parse"):
         bus.detect(7)  # type: ignore[arg-type]
     with pytest.raises(SubscriptionRefused, match="cannot be called"):
         bus.detect("A", "print")  # type: ignore[arg-type]
@@ -299,7 +299,9 @@ def test_a_pattern_sees_what_the_watermark_has_not_passed() -> None:
 def test_a_pattern_holds_from_an_instant_until_another() -> None:
     bus = Bus(order="ordered")
     some = bus.detect("A followed by B, taking all matches", since=Instant(3), until=Instant(6))
-    none = bus.detect("A followed by B", since=Instant(6), until=Instant(3))
+    none = bus.detect("A followed by B", since=Instant(6), until=Instant(6))
+    with pytest.raises(SubscriptionRefused, match="end before it begins"):
+        bus.detect("A followed by B", since=Instant(6), until=Instant(3))
     publish(bus, "A1", "A3", "B5", "B6", "C7")
     assert (taken(some), taken(none)) == ([["A3", "B5"]], [])
     assert some.active  # it has ended by itself, and can be ended all the same

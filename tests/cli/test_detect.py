@@ -103,6 +103,44 @@ def test_patterns_may_stand_on_the_command_line(files: Files) -> None:
     )
 
 
+def test_relations_of_fair_subscriptions_stand_behind_what_completes_them(files: Files) -> None:
+    rows = [
+        {"id": "pairs", "pattern": "pair: A followed by B"},
+        {"id": "fair", "subscriber": "ada", "fair": "A.x <= B.x or pair", "until": 8},
+        {"id": "recent", "fair": "A.x <= B.x", "choice": "most recent"},
+        {"id": "late", "fair": "A.x <= B.x", "from": 2},
+    ]
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    code, lines = files.detect(text, events("A1", "A2", "B3", "C3", "B9", x=1))
+    assert code == 0
+    told = [tuple(line.split("  ")[1:]) for line in lines]
+    assert set(told[:2]) == {("fair", "A[1]=A1 B[1]=B3"), ("late,recent", "A[1]=A2 B[1]=B3")}
+    assert [*told[2], told[3][0]] == ["pair", "A=A1 B=B3", "fair"]
+    assert len(told) == 4
+    assert files.err.startswith("5 events, 4 patterns, ")
+    code, lines = files.run(
+        "--fair", "A.x < B.x", "--events", files.write("one", events("A1", x=1)), "--json"
+    )
+    assert (code, lines) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"fair": "A", "pattern": "A"}, "a row has a pattern or a fair subscription, not both"),
+        ({"pattern": "A", "choice": "most recent"}, "a pattern says itself what it takes"),
+        ({"fair": "A", "choice": "newest"}, "no choice of events: 'newest'"),
+        ({"fair": "A.x + 1 < B.x"}, "line 1, column 11: unexpected B.x; expected a value"),
+        ({"fair": 7}, "a JSON object with a pattern in it was expected"),
+    ],
+)
+def test_what_is_no_fair_subscription_is_told_with_its_line(
+    files: Files, row: dict[str, Any], says: str
+) -> None:
+    assert files.detect(json.dumps(row), events("A1")) == (2, [])
+    assert f"patterns:1: {says}" in files.err
+
+
 def test_a_pattern_without_a_name_is_called_by_its_id_or_its_line(files: Files) -> None:
     text = '{"id": 7, "pattern": "A"}\n{"pattern": "A, giving n = count(A)"}\n{"id": "x", "pattern": "A"}\n'
     _, lines = files.detect(text, events("A1"))
@@ -146,6 +184,17 @@ def test_with_a_lateness_it_is_a_stream_and_what_is_late_is_counted(
     code, lines = files.run("--pattern", "A followed by B", "--events", "-", "--lateness", "3 us")
     assert [line.split("  ")[2] for line in lines] == ["A=A5 B=B21"]
     assert (code, "1 too late" in files.err) == (0, True)
+
+
+def test_the_same_bytes_are_late_alike_in_a_file_and_on_standard_input(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, pattern = events("A5", "C20", "B9", "B21"), ("--pattern", "A followed by B", "--lateness", "3 us")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    streamed = files.run(*pattern, "--events", "-"), files.err.count("1 too late")
+    read = files.run(*pattern, "--events", files.write("events", text)), files.err.count("1 too late")
+    assert read == streamed
+    assert [line.split("  ")[2] for line in read[0][1]] == ["A=A5 B=B21"]
 
 
 def test_what_cannot_be_read_is_rejected_and_the_rest_is_detected(files: Files) -> None:

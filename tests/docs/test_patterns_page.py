@@ -43,10 +43,11 @@ def test_the_modes_take_what_the_table_says(row: list[str]) -> None:
 
 def test_the_limits_are_those_of_the_model() -> None:
     from fairlead.correlation.patterns.language import DEPTH_MAX
+    from fairlead.correlation.patterns.searching import FAILURES_MAX
     from fairlead.correlation.reading import LENGTH_MAX
 
     shown = [int(re.sub(r"\D.*", "", row[1].replace(",", ""))) for row in table("limit")]
-    assert shown == [model.STEPS_MAX, model.COUNT_MAX, model.LIMIT, DEPTH_MAX, LENGTH_MAX]
+    assert shown == [model.STEPS_MAX, model.COUNT_MAX, model.LIMIT, FAILURES_MAX, DEPTH_MAX, LENGTH_MAX]
 
 
 def test_every_call_that_is_named_exists() -> None:

@@ -497,6 +497,8 @@ class Bus:
 
     def _admitted(self, since: Instant | None, until: Instant | None) -> Validity:
         """For which order keys a subscription that is made now holds."""
+        if since is not None and until is not None and since > until:
+            raise SubscriptionRefused(f"it would end before it begins: since {since}, until {until}")
         bounds = (None if each is None else OrderKey.first_at(each.microseconds) for each in (since, until))
         return Validity(*bounds).admitted_at(self._queue.watermark)
 

@@ -32,5 +32,8 @@ def question_of(given: Asked, choice: fair.Choice | None, schema: Schema | None)
     if isinstance(given, str):
         return Question(patterns.parse(given, schema))
     if not isinstance(given, patterns.Pattern | Expression):
-        raise SubscriptionRefused(f"no pattern: {given!r}", hint="text, a Pattern, or event(…).then(…)")
+        raise SubscriptionRefused(
+            f"no pattern: {given!r}",
+            hint="text, a Pattern, event(…).then(…), or a fair subscription: fair.parse(…)",
+        )
     return Question(given.pattern if isinstance(given, Expression) else given)

@@ -1,4 +1,4 @@
-"""`fairlead detect`: what patterns find in a file of events. Composite events come out, in their total order."""
+"""`fairlead detect`: what patterns and fair subscriptions find in a file of events, each where it stands."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_text
 from fairlead.cli.terminal import Progress, complain, emit_json, note, paint, say, write_utf8
 from fairlead.errors import BadInput, FairleadError, ValueRefused
 
 if TYPE_CHECKING:
+    from fairlead.correlation.fair import Choice
     from fairlead.correlation.patterns import Pattern
-    from fairlead.correlation.standing import Answer, Standing
+    from fairlead.correlation.standing import Answer, Question, Standing
     from fairlead.delivery import OrderedQueue
     from fairlead.filters import Schema
     from fairlead.ingest import Rejection
     from fairlead.model import Notification
+    from fairlead.model.order import OrderKey
+
+    Released: TypeAlias = list[tuple[OrderKey, Notification]]
 
 __all__ = ["configure"]
 
 BATCH: Final = 1_000
-"""How many lines of a file are read before time is let pass; from standard input, where somebody may wait, one."""
+"""How many lines of a file are read before answers are shown; of standard input, where somebody may wait, one."""
 REJECTED_SHOWN: Final = 5
 ID_SHOWN: Final = 12
 """How long an id may be to be shown in full; longer ones are hashes."""
@@ -39,8 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "Detect patterns in events. Out come composite events in their total order: when each ended, which pattern"
-        " found it, and what its steps took. The events may stand in any order; with --lateness they are read as a"
-        " stream, and what comes later than that is left out."
+        " found it, and what its steps took; and the relations of fair subscriptions, behind what completes them."
+        " The events may stand in any order; with --lateness they are read as a stream, and what comes later than"
+        " that is left out."
     )
     parser.epilog = (
         "Example: fairlead detect --pattern 'A followed by B within 1 hour' --events events.jsonl. "
@@ -49,7 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patterns",
         metavar="P",
-        help='JSON lines {"id", "subscriber", "pattern", "from", "until"}, or one pattern per line',
+        help='JSON lines {"id", "subscriber", "pattern", "from", "until"}, or "fair" and "choice" in place of'
+        ' "pattern"; or one pattern per line',
     )
     parser.add_argument(
         "--pattern",
@@ -57,6 +63,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a pattern, such as 'spike: A followed by B' (may be repeated)",
+    )
+    parser.add_argument(
+        "--fair",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="a fair subscription, such as 'A.x < B.y' (may be repeated)",
     )
     parser.add_argument(
         "--events",
@@ -120,18 +133,23 @@ def _same_file(one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A pattern, who asks for it, and for which order times."""
+    """A pattern or a fair subscription, who asks for it, and for which order times."""
 
     id: str
     subscriber: str
-    pattern: Pattern
+    question: Question
     since: int | None = None
     until: int | None = None
 
     def row(self) -> dict[str, Any]:
         """As a row of a table of patterns."""
-        bounds = {"from": self.since, "until": self.until}
-        return {"id": self.id, "subscriber": self.subscriber, "pattern": str(self.pattern), **bounds}
+        text = str(self.question)
+        what = {"pattern": text} if self.is_pattern else {"fair": text, "choice": self.question.choice.value}
+        return {"id": self.id, "subscriber": self.subscriber, **what, "from": self.since, "until": self.until}
+
+    @property
+    def is_pattern(self) -> bool:
+        return self.question.is_pattern
 
 
 def _asked(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[_Asked]:
@@ -149,6 +167,9 @@ def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[
     for number, text in enumerate(arguments.pattern, start=1):
         where = f"--pattern {number}"
         yield where, _plain(text, schema, where, str(number))
+    for number, text in enumerate(arguments.fair, start=len(arguments.pattern) + 1):
+        where = f"--fair {number - len(arguments.pattern)}"
+        yield where, _Asked(str(number), "", _read_fair(text, schema, where))
     if arguments.patterns is None:
         return
     as_json: bool | None = None
@@ -163,9 +184,10 @@ def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[
 def _plain(text: str, schema: Schema | None, where: str, number: str) -> _Asked:
     """A pattern in a line of its own; its name is its id or, where it has none, its number."""
     from fairlead.correlation.patterns.spelling import UNNAMED
+    from fairlead.correlation.standing import Question
 
     pattern = _read(text, schema, where)
-    return _Asked(number if pattern.name == UNNAMED else pattern.name, "", pattern)
+    return _Asked(number if pattern.name == UNNAMED else pattern.name, "", Question(pattern))
 
 
 def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _Asked:
@@ -175,8 +197,9 @@ def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _As
         given = parse_json(line)
     except ValueRefused as error:
         raise BadInput(f"{where}: {error}", hint=SHAPE) from None
-    if not isinstance(given, dict) or not isinstance(given.get("pattern"), str):
+    if not isinstance(given, dict):
         raise BadInput(f"{where}: a JSON object with a pattern in it was expected", hint=SHAPE)
+    question = _question(given, schema, where)
     id = number if given.get("id") is None else given["id"]
     if isinstance(id, bool) or not isinstance(id, str | int):
         raise BadInput(f"{where}: an id is a string or a whole number, not {id!r}")
@@ -184,7 +207,34 @@ def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _As
     if not isinstance(subscriber, str):
         raise BadInput(f"{where}: a subscriber is a string, not {subscriber!r}")
     bounds = (_time(given.get(name), f"{where}: {name}") for name in ("from", "until"))
-    return _Asked(str(id), subscriber, _read(given["pattern"], schema, where), *bounds)
+    return _Asked(str(id), subscriber, question, *bounds)
+
+
+def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Question:
+    """The pattern, or fair subscription, of a row."""
+    from fairlead.correlation.fair import Choice
+    from fairlead.correlation.standing import Question
+
+    pattern, fair, choice = (given.get(name) for name in ("pattern", "fair", "choice"))
+    if pattern is not None and fair is not None:
+        raise BadInput(f"{where}: a row has a pattern or a fair subscription, not both")
+    if isinstance(pattern, str):
+        if choice is not None:
+            raise BadInput(f"{where}: a pattern says itself what it takes", hint='"choice" goes with "fair"')
+        return Question(_read(pattern, schema, where))
+    if not isinstance(fair, str):
+        raise BadInput(f"{where}: a JSON object with a pattern in it was expected", hint=SHAPE)
+    choices = [each.value for each in Choice]
+    if choice is not None and choice not in choices:
+        raise BadInput(f"{where}: no choice of events: {choice!r}", hint=" or ".join(map(repr, choices)))
+    return _read_fair(fair, schema, where, None if choice is None else Choice(choice))
+
+
+def _read_fair(text: str, schema: Schema | None, where: str, choice: Choice | None = None) -> Question:
+    from fairlead.correlation.fair import Choice, parse
+    from fairlead.correlation.standing import Question
+
+    return Question(read_text(parse, text, schema, where), choice or Choice.FIRST_RECEIVED)
 
 
 def _read(text: str, schema: Schema | None, where: str) -> Pattern:
@@ -257,7 +307,7 @@ class _Tally:
 
 def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | None) -> int:
     from fairlead.correlation.patterns.durations import duration_of
-    from fairlead.correlation.standing import Question, Standing
+    from fairlead.correlation.standing import Standing
     from fairlead.delivery import OrderedQueue
     from fairlead.ingest.jsonlines import read
     from fairlead.matching import engine_named
@@ -267,7 +317,7 @@ def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | N
     for each in asked:
         since = BEGINNING if each.since is None else each.since
         until = END if each.until is None else each.until
-        standing.add(each.id, Question(each.pattern), since, until)
+        standing.add(each.id, each.question, since, until)
     lateness = None if arguments.lateness is None else duration_of(arguments.lateness)
     queue, tally, unnamed = OrderedQueue(lateness or 0), _Tally(), _unnamed(asked)
     write_utf8()
@@ -275,27 +325,28 @@ def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | N
     with opened(arguments.events) as stream, _rejections(arguments.rejected) as tally.rejections:
         lines = read(stream, arguments.events, schema, arguments.lift)
         while batch := list(islice(lines, 1 if arguments.events == "-" else BATCH)):
-            _take(queue, batch, tally)
+            released = _take(queue, batch, tally, is_stream=lateness is not None)
             if lateness is not None:
-                _pass(standing, queue, unnamed, tally, arguments)
+                answers = standing.answers(released, queue.watermark)
+                _tell(standing, answers, unnamed, tally, arguments)
             progress.at(tally.events)
     queue.close()
-    _pass(standing, queue, unnamed, tally, arguments)
+    _tell(standing, standing.answers(queue.release(), queue.watermark), unnamed, tally, arguments)
     sys.stdout.flush()  # the answers first, then the summary
     progress.done()
     _summarise(tally, len(asked), progress.elapsed_s, arguments)
     return 3 if tally.rejected else 0
 
 
-def _pass(
+def _tell(
     standing: Standing,
-    queue: OrderedQueue,
+    answers: Iterable[Answer],
     unnamed: frozenset[str],
     tally: _Tally,
     arguments: argparse.Namespace,
 ) -> None:
-    """Let time pass, up to where the queue has come, and show what is found."""
-    _show(standing.advance(queue.release(), queue.watermark), unnamed, tally, arguments)
+    """Show what has been found up to where time has come, and what failed."""
+    _show(answers, unnamed, tally, arguments)
     for failure in standing.take_failures():
         tally.failed += 1
         if tally.failed <= REJECTED_SHOWN:
@@ -321,7 +372,7 @@ def _on_spark(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema
     rows = ingest_input(read(spark, input), input, schema).persist()
     patterns = Patterns.read([each.row() for each in asked], schema=schema, extensions=arguments.extension)
     ordered = order(notifications(rows)).persist()
-    found = detect(ordered.released, patterns).orderBy("time", "interval.start", "pattern", "id")
+    found = detect(ordered.released, patterns).orderBy("time", "place", "id")
     tally, unnamed = _Tally(), _unnamed(asked)
     write_utf8()
     for row in found.toLocalIterator():
@@ -338,11 +389,21 @@ def _on_spark(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema
     return 3 if tally.rejected else 0
 
 
-def _take(queue: OrderedQueue, batch: list[tuple[int, Notification | Rejection]], tally: _Tally) -> None:
-    """Put a batch of events into their order; what cannot be read is kept apart."""
+def _take(
+    queue: OrderedQueue,
+    batch: list[tuple[int, Notification | Rejection]],
+    tally: _Tally,
+    *,
+    is_stream: bool,
+) -> Released:
+    """Put a batch of events into their order; what cannot be read is kept apart.
+
+    In a stream time passes with every line, so what is late is the same however it is read. What that releases.
+    """
     from fairlead.delivery import Arrival
     from fairlead.ingest import Rejection
 
+    released: Released = []
     for number, event in batch:
         if isinstance(event, Rejection):
             tally.reject(event.source, number, event.reason, event.text)
@@ -351,6 +412,9 @@ def _take(queue: OrderedQueue, batch: list[tuple[int, Notification | Rejection]]
         tally.events += arrival is not Arrival.DUPLICATE
         tally.duplicates += arrival is Arrival.DUPLICATE
         tally.late += arrival is Arrival.LATE
+        if is_stream:
+            released += queue.release()
+    return released
 
 
 @contextlib.contextmanager
@@ -366,10 +430,8 @@ def _rejections(path: str | None) -> Iterator[TextIO | None]:
 
 
 def _unnamed(asked: Iterable[_Asked]) -> frozenset[str]:
-    """The ids of the patterns without a name: they are called by these."""
-    from fairlead.correlation.patterns.spelling import UNNAMED
-
-    return frozenset(each.id for each in asked if each.pattern.name == UNNAMED)
+    """The ids of what has no name: it is called by these."""
+    return frozenset(each.id for each in asked if not each.question.is_public)
 
 
 def _show(
@@ -388,6 +450,8 @@ def _show(
 
 def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) -> str:
     """When it ended, which pattern found it, what its steps took, and what it gives."""
+    from fairlead.correlation.fair.relations import PRODUCER as FAIR
+    from fairlead.correlation.fair.relations import TYPE as RELATION
     from fairlead.correlation.patterns.spelling import UNNAMED
     from fairlead.model.encoding import encode, format_json
 
@@ -396,15 +460,16 @@ def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) 
         steps.setdefault(each["step"], []).append(_short(each["id"]))
     name = str(composite.get("type"))
     if nameless := [id for id in ids if id in unnamed]:
-        name = ",".join(nameless) + name.removeprefix(UNNAMED)
+        name = ",".join(nameless) + name.removeprefix(RELATION if composite.producer == FAIR else UNNAMED)
     taken = " ".join(f"{step}={','.join(ids)}" for step, ids in steps.items())
     known = {"type", "id", "producer", "time", "interval", "pattern", "constituents", *steps}
+    known |= {"conjunction", "number", "events"} if composite.producer == FAIR else set()
     given = [
         f"{key}={format_json(encode(value))}"
         for key, value in composite.attributes.items()
         if key not in known
     ]
-    return "  ".join([str(composite.time), paint(name, "bold"), taken, *given])
+    return "  ".join([str(composite.time or "-"), paint(name, "bold"), taken, *given])
 
 
 def _short(id: str) -> str:

@@ -5,6 +5,7 @@
     standing.add("f1", Question(fair.parse("A.x < B.y")))
     standing.advance(released, bound)        the composites that end before a bound, in their order
     standing.relations(notification, key)    the relations that the next notification of the order completes
+    standing.answers(released, bound)        both, each where it stands
 
 Law: a question is answered from what stands in [since, until) of the order; when it was asked does not matter, as
 long as time had not come to `since`, nor when it is told how time passes.
@@ -12,28 +13,30 @@ long as time had not come to `since`, nor when it is told how time passes.
 Answers are notifications. A composite of a pattern that has a name is public: it is published, for all to see.
 That of a pattern without a name, and a relation, is for those who asked. The same composite, or relation, for
 several is one answer.
+
+In the order of answers a composite stands behind all that happened up to its end, and a relation right behind what
+completes it, be that an event or a public composite; of several, in the order of their conjunctions. So who asks
+what, and in which order they were asked, changes nothing in the order of the answers.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Protocol
 
 from fairlead.correlation import fair, patterns
+from fairlead.correlation.fair.relations import PRODUCER as FAIR
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.filters import And, Attribute, Constraint, Filter, Op
-from fairlead.model import Array, Multi, Notification, Record
+from fairlead.model import Multi, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey
 
-__all__ = ["FAIR", "Answer", "Engine", "Failure", "Question", "Standing"]
-
-FAIR: Final = "fair"
-"""Who publishes the relations of fair subscriptions."""
+__all__ = ["Answer", "Engine", "Failure", "Question", "Standing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +196,15 @@ class Standing:
             return []
         if key is not None:
             self._turn(key.time)
-        found: dict[str, tuple[Notification, list[str]]] = {}
+        found: dict[str, tuple[fair.Relation, list[str]]] = {}
         for id, relation in self._correlator.feed(notification):
-            related = _related(relation)
-            found.setdefault(related.id or "", (related, []))[1].append(id)
-        return [
-            Answer(related, key and OrderKey(key.time, FAIR, None, id), tuple(ids), is_public=False)
-            for id, (related, ids) in found.items()
-        ]
+            found.setdefault(relation.id, (relation, []))[1].append(id)
+        answers = []
+        for relation, ids in sorted(found.values(), key=lambda each: each[0].rank):
+            told = relation.notification()
+            place = key and OrderKey(key.time, FAIR, None, told.id or "")
+            answers.append(Answer(told, place, tuple(sorted(ids)), is_public=False))
+        return answers
 
     def _turn(self, time: int) -> None:
         """Time has come to here: some fair subscriptions end, others begin."""
@@ -209,6 +213,25 @@ class Standing:
         for id in [id for id, since in self._since.items() if since <= time]:
             del self._since[id]
             self._start(id, self._questions[id])
+
+    # -- both ------------------------------------------------------------------------------------------------
+
+    def answers(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> Iterator[Answer]:
+        """What is found in what stands next in the order, and in time up to a bound: each where it stands."""
+        events = list(released)
+        composites = deque(self.advance(events, bound) if self.has_patterns else ())
+        for key, notification in events:
+            while composites and composites[0].key is not None and composites[0].key.time < key.time:
+                yield from self._published(composites.popleft())
+            yield from self.relations(notification, key)
+        for each in composites:
+            yield from self._published(each)
+
+    def _published(self, composite: Answer) -> Iterator[Answer]:
+        """A composite, and the relations that it completes where it is public."""
+        yield composite
+        if composite.is_public:
+            yield from self.relations(composite.notification, composite.key)
 
     # -- failures --------------------------------------------------------------------------------------------
 
@@ -276,36 +299,6 @@ def _composed(found: list[patterns.Found]) -> Answer:
     key = OrderKey(composite.end, PRODUCER, None, notification.id or "")
     ids = sorted({id for each in found for id in each.ids})
     return Answer(notification, key, tuple(ids), Question(composite.pattern).is_public)
-
-
-def _related(relation: fair.Relation) -> Notification:
-    """A relation as a notification: it happens with the last of its events, and its id says which they are."""
-    names = [f"{each.type}[{each.index}]" for each in relation.conjunction.instances]
-    constituents = [_named(*each) for each in zip(names, relation.events, strict=True)]
-    conjunction = str(relation.conjunction)
-    digest = blake2b(f"{conjunction}\0{relation.number}".encode(), digest_size=16)
-    for event in relation.events:
-        for part in (event.producer, event.id or ""):
-            digest.update(b"%d:" % len(part.encode()) + part.encode())
-    id, times = digest.hexdigest(), [event.time for event in relation.events if event.time is not None]
-    fields: dict[str, Any] = {
-        "type": "relation",
-        "id": id,
-        "producer": FAIR,
-        "conjunction": conjunction,
-        "number": relation.number,
-        "constituents": Array(tuple(constituents)),
-        "events": Array(tuple(event.attributes for event in relation.events)),
-    }
-    time = max(times, default=None)
-    if time is not None:
-        fields["time"] = time
-    return Notification(Record(fields), id=id, producer=FAIR, time=time)
-
-
-def _named(step: str, event: Notification) -> Record:
-    fields: dict[str, Any] = {"step": step, "producer": event.producer, "id": event.id}
-    return Record(fields if event.time is None else {**fields, "time": event.time})
 
 
 def _equal(name: str, value: str) -> Filter:

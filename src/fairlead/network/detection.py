@@ -60,7 +60,10 @@ def question_of(
     if isinstance(given, str):
         return Question(patterns.parse(given))
     if not isinstance(given, patterns.Pattern | Expression):
-        raise SubscriptionRefused(f"no pattern: {given!r}", hint="text, a Pattern, or event(…).then(…)")
+        raise SubscriptionRefused(
+            f"no pattern: {given!r}",
+            hint="text, a Pattern, event(…).then(…), or a fair subscription: fair.parse(…)",
+        )
     return Question(given.pattern if isinstance(given, Expression) else given)
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from fairlead.correlation.patterns.model import (
+    LIMIT,
     Aggregate,
     Atom,
     Both,
@@ -197,13 +198,14 @@ def patterns(
     if is_partial and not isinstance(body, Within):
         body = Within(body, draw(_durations))
     names = [atom.step for atom in atoms(body)]
+    take = draw(st.sampled_from(takes))
     return Pattern(
         body,
         same=draw(st.sampled_from(((), (), ("k",), ("k", "y")))) if same else (),
         conditions=tuple(draw(st.lists(_conditions(names), max_size=conditions))),
         outputs=tuple(draw(_outputs(names))) if outputs else (),
-        take=draw(st.sampled_from(takes)),
-        limit=draw(st.sampled_from((1_000, 1_000, 1, 3))),
+        take=take,
+        limit=draw(st.sampled_from((LIMIT, LIMIT, 1, 3))) if take is Take.ALL else LIMIT,
         partial=is_partial,
         name=draw(st.sampled_from(("composite", "spike"))),
     )

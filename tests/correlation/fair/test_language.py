@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fair_strategies import subscriptions
 from hypothesis import given
 
 from fairlead.correlation.fair import Conjunction, Instance, Restriction, Subscription, parse, render
 from fairlead.errors import FilterError, FilterSyntaxError
 from fairlead.filters import parse as parse_filter
+from fairlead.testing.fair import subscriptions
 
 
 @given(subscriptions())
@@ -82,7 +82,10 @@ def test_filters_with_values_of_the_filter_language_read_back() -> None:
         ("A(x = 1 and y >)", 16, "expected a value"),
         ("A.x like 3", 5, "unknown operator like"),
         ("A and B AND C", 9, "unexpected AND"),
-        ("A.x = B.y + 1", 11, "unexpected +"),
+        ("A.x = B.y + 1", 11, "hint: two events are compared by attributes as they are"),
+        ("A.x + 1 < B.x", 11, "one may have any filter: A[1](x + 1 < y)"),
+        ("A.x * (2 + B.x) < 3", 12, "unexpected B.x; expected a value"),
+        ("A.x - y = 0", 7, "unexpected y; expected a value"),
         ("A.`b.c` = 1", 3, "a step of a name has no dots"),
     ],
 )

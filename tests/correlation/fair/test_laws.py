@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from fair_strategies import conjunctions, event, events, fed, subscriptions
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from fairlead.correlation.fair.reference import deliveries, figure_1, matches
 from fairlead.correlation.fair.tree import Tree, component_of
 from fairlead.matching.counting import Counting
 from fairlead.model import Notification
+from fairlead.testing.fair import conjunctions, event, events, fed, subscriptions
 
 CHOICES = st.sampled_from(Choice)
 

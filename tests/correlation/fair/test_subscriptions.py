@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fair_strategies import event, fed
 
 from fairlead.correlation.fair import (
     Choice,
@@ -22,6 +21,7 @@ from fairlead.correlation.fair.reference import deliveries, figure_1
 from fairlead.errors import FilterError, ValueRefused
 from fairlead.filters import Op
 from fairlead.model import Notification
+from fairlead.testing.fair import event, fed
 
 # The paper counts the instances of this example from 0, and everything else from 1, as we do.
 STOCK = parse("""

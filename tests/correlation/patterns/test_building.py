@@ -117,6 +117,16 @@ def test_names_and_values_of_any_kind_are_written(text: str) -> None:
     assert evaluated(render_python(parse(text))) == parse(text)
 
 
+def test_a_second_step_of_a_type_is_told_apart_as_in_the_text() -> None:
+    assert a.then(event("A")).where("A2.x > A.x").pattern == parse("A followed by A, A2.x > A.x")
+
+
+def test_a_type_stands_for_an_event_of_it() -> None:
+    assert a.then("B").pattern == (event("B").after("A")).pattern == parse("A followed by B")
+    assert (a | "B").pattern == either("A", "B").pattern == parse("A or B")
+    assert a.then("B", before="1 s").pattern == parse("A then B before 1 s")
+
+
 def test_an_expression_stays_as_it_is_when_another_is_made_from_it() -> None:
     first = a.then(b)
     first.within("1 s").same("k").repeated(2)
@@ -130,11 +140,15 @@ def test_an_expression_stays_as_it_is_when_another_is_made_from_it() -> None:
         (lambda: (a | b).without(c), "only a single step"),
         (lambda: a.without(b | c), "no sort of events"),
         (lambda: a.then_no(b), "for how long"),
-        (lambda: a.then_no(b, within="1 s", until="19:00"), "for how long"),
+        (lambda: a.then_no(b, within="1 s", until="19:00"), "both `within` and `until`"),
         (lambda: a.within("soon"), "not a duration"),
         (lambda: a.then(b, before="soon"), "not a moment"),
         (lambda: a.taking("some"), "there is all, first, next, past, recent"),
-        (lambda: a.then(event("A")).pattern, "two steps are called 'A'"),
+        (lambda: a.then(event("B", name="A")).pattern, r'or event\("Quote", name="q1"\)'),
+        (lambda: a.then(1), "no part of a pattern: 1"),
+        (lambda: either(a, None), "no part of a pattern: None"),
+        (lambda: a and b, "neither true nor false"),
+        (lambda: a.then(b).limited(3).pattern, "a limit is about taking all matches"),
         (lambda: a.before_timer("T").pattern, "no timer 'T' runs"),
     ],
 )

@@ -20,7 +20,7 @@ from fairlead.correlation.patterns.reference import detect
 from fairlead.errors import FilterError
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 from fairlead.model.encoding import notification_to_json
 from fairlead.model.order import BEGINNING, END, order_keys
 from fairlead.testing.patterns import patterns, streams
@@ -232,6 +232,38 @@ def test_a_condition_on_a_single_event_is_asked() -> None:
     given = [Notification.of({"type": "A", "x": x, "time": x, "id": str(x)}) for x in range(4)]
     pattern = parse("A, A.x > 1, taking all matches")
     assert [each.constituents[0][1].end for each in found(pattern, occurrences(given))] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "stream", "expected"),
+    [
+        ("A followed by (B weakly followed by C)", "A1-3 B4-5 C2-6", []),
+        ("A followed by (B weakly followed by C)", "A1-3 B4-5 C4-6", ["A1-3 B4-5 C4-6"]),
+        ("A followed by 2 times B", "A1-3 B4-5 B2-6", []),
+        ("A followed by 1 or more B followed by C", "A1-3 A2-4 B5 B4-6 C7", ["A1-3 B5 B4-6 C7"]),
+        ("A followed by (B starting timer T for 1 minute then C)", "A1-3 B4-5 C2-6", []),
+        ("A followed by any order of (B weakly followed by C) and D", "A1-3 B4-5 D5 C2-6", []),
+        ("A followed by (optional B followed by (C weakly followed by D))", "A1-3 C4-5 D2-6", []),
+        ("optional A followed by (C weakly followed by D)", "C4-5 D2-6", ["C4-5 D2-6"]),
+    ],
+)
+def test_all_of_a_second_part_comes_when_the_first_is_over(
+    pattern: str, stream: str, expected: list[str]
+) -> None:
+    given = []
+    for name in stream.split():
+        start, _, end = name[1:].partition("-")
+        interval = {"start": Instant(int(start)), "end": Instant(int(end or start))}
+        given.append(
+            Notification.of({"id": name, "type": name[0], "time": interval["end"], "interval": interval})
+        )
+    for composites in (
+        found(parse(pattern), occurrences(given)),
+        detect(parse(pattern), occurrences(given)),
+    ):
+        assert [
+            " ".join(str(taken.notification.id) for _, taken in each.constituents) for each in composites
+        ] == expected
 
 
 def test_a_circle_of_patterns_is_refused_and_leaves_nothing_behind() -> None:

@@ -12,6 +12,7 @@ order of the types' names. A notification's type is its attribute `type`.
     reference       the definition, and the search of the paper's Figure 1 to the letter; short and slow
     network         one component: what arrives is combined with the partial matches that are held
     tree            one whose comparisons form a tree: no partial matches are needed
+    relations       what is delivered, as a composite event
     matcher         conjunctions, disjunctions, and many subscriptions that share what they have in common
 
 **What is delivered.** Notifications come one by one, in the established order. They are compared with what is
@@ -20,7 +21,8 @@ held, which is what no match has disposed of yet.
 - A conjunction falls into its *components*: types belong together iff comparisons connect them. A component
   matches as soon as it can. First received: of all relations that satisfy it, the one whose events came first is
   taken, where events are compared in the order of the signature; the instances of one type come in the order in
-  which they were received. Most recent is the mirror image of it.
+  which they were received. Most recent takes the one whose events came last. It waits for nothing, either: A ∧ B
+  has two components of one event, so on a1, a2, b1 both choices deliver a1 with b1.
 - *Prefix and infix disposal*: a match discards, of each of its types, the last event that it takes and all that
   were received before that one.
 - The n-th delivery of a conjunction joins the n-th matches of its components. That is so with either choice: were
@@ -62,10 +64,10 @@ from fairlead.correlation.fair.matcher import (
     ConjunctionState,
     Correlator,
     Matcher,
-    Relation,
     Snapshot,
 )
 from fairlead.correlation.fair.network import Choice
+from fairlead.correlation.fair.relations import Relation
 from fairlead.correlation.fair.subscriptions import (
     Comparison,
     Conjunction,

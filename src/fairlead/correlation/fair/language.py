@@ -40,6 +40,11 @@ from fairlead.model import check_name
 __all__ = ["parse", "render"]
 
 _COMPARATORS: Final = {op.value: op for op in MIRRORED}
+_SUMS: Final = frozenset("+-*/")
+_BEFORE_OPERANDS: Final = _SUMS | _COMPARATORS.keys() | {"("}
+_CALCULATED: Final = (
+    "two events are compared by attributes as they are; one may have any filter: A[1](x + 1 < y)"
+)
 _A_PREDICATE: Final = ("a predicate such as StockQuote[1].price > 10",)
 _FIRST_STEP: Final = re.compile(rf"[^\W\d]\w*|{QUOTED.pattern}")
 _PLAIN_TYPE: Final = re.compile(r"[^\W\d]\w*")
@@ -62,7 +67,8 @@ class _Parser(FilterReader):
             self.at += 1
             conjunctions.append(self.conjunction())
         if self.kinds[self.at] != END:
-            raise self.unexpected(("and", "or", "the end"))
+            hint = _CALCULATED if self.texts[self.at] in _SUMS else None
+            raise self.unexpected(("and", "or", "the end"), hint=hint)
         return Subscription.of(conjunctions)
 
     def conjunction(self) -> Conjunction:
@@ -95,6 +101,7 @@ class _Parser(FilterReader):
             self.at += 1
             return [self.comparison(Reference(instance, name), op)]
         self.at = self.test_end()
+        self.check_alone(sign, self.at)
         return [Restriction(instance, self.filter(start, self.starts[self.at]))]
 
     def comparison(self, left: Reference, op: Op) -> Comparison:
@@ -152,6 +159,13 @@ class _Parser(FilterReader):
             at = self.closing(at) if self.kinds[at] in ("(", "[", "{") else at
             at += self.kinds[at] != END
         return at
+
+    def check_alone(self, begin: int, end: int) -> None:
+        """FilterSyntaxError where a test names another attribute: it would be taken for one of the same event."""
+        for at in range(begin + 1, end):
+            if self.texts[at - 1] in _BEFORE_OPERANDS and self.is_operand(at):
+                what = f"unexpected {self.texts[at]}"
+                raise self.problem(what, self.starts[at], expected=("a value",), hint=_CALCULATED)
 
     # -- complaints ------------------------------------------------------------------------------------------
 

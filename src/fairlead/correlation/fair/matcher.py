@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.correlation.fair.language import parse
 from fairlead.correlation.fair.network import Choice, Component
+from fairlead.correlation.fair.relations import Events, Relation
 from fairlead.correlation.fair.subscriptions import TYPE, Conjunction, Subscription
 from fairlead.correlation.fair.tree import component_of
 from fairlead.errors import ValueRefused
@@ -24,21 +25,9 @@ from fairlead.filters import EVERYTHING, And, Constraint, Filter
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_from_json, notification_to_json
 
-__all__ = ["ComponentState", "ConjunctionState", "Correlator", "Engine", "Matcher", "Relation", "Snapshot"]
+__all__ = ["ComponentState", "ConjunctionState", "Correlator", "Engine", "Matcher", "Snapshot"]
 
 Id = TypeVar("Id", bound=Hashable)
-
-Events: TypeAlias = tuple[Notification, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """What is delivered: the events that satisfy a conjunction together, in the order of its signature."""
-
-    conjunction: Conjunction
-    number: int
-    """It is the conjunction's n-th delivery, counted from 1."""
-    events: Events
 
 
 @dataclass(frozen=True, slots=True)

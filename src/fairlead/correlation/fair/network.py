@@ -38,10 +38,12 @@ __all__ = ["COMPARE", "Choice", "Component", "Event", "Layout", "Network"]
 
 
 class Choice(Enum):
-    """Which of several relations a match takes (FAIDECS 1)."""
+    """Which of several relations a match takes (FAIDECS 1); a component matches as soon as it can, in any case."""
 
     FIRST_RECEIVED = "first received"
+    """The events that came first."""
     MOST_RECENT = "most recent"
+    """The events that came last. With `A and B`, where each component is one event, this is as first received."""
 
 
 Event: TypeAlias = tuple[int, tuple[Key, ...], Notification]

@@ -248,10 +248,15 @@ class Conjunction:
         last = (Instance(*each) for each in self.counts)
         return (*last, *self.restrictions, *self.comparisons)
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """The one spelling of it: relations are told apart by it."""
         from fairlead.correlation.fair.language import render
 
         return render(self)
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@
     automaton    patterns compiled to detection automata
     forms        what patterns have in common that differ in what their atoms take
     graph        matches in progress, shared instead of copied
+    judging      conditions about aggregates, for many matches at once
+    searching    matches written out of the graph, those that satisfy such conditions
     instance     one automaton on one stream
     detector     many patterns at once over one stream
     decomposition, joining   a pattern in parts that are detected elsewhere, with the same composites
@@ -41,7 +43,8 @@ and bindings:
                 none. An element is taken if it is in A and the conditions that are asked of it hold. [A] is
                 [A ⊆ ∅]: what is not taken is skipped.
     C1 C2       a match of C1 from p, then one of C2 from its end, weakly (concatenation)
-    C1 ; C2     a match of C1 from p, then one of C2 from its end, strongly (sequence)
+    C1 ; C2     a match of C1 from p, then one of C2 from its end, strongly (sequence), all of whose constituents
+                strongly follow that end: the interval of C1 is over before that of C2 begins
     C{m,n}      C C … C, k times for some k from m to n (iteration)
     C1 | C2     a match of either (alternation)
     C1 || C2    a match of each, from p; the end is the later one (parallelisation). Both may take one element.

@@ -17,14 +17,15 @@ Law: from a state, the automaton reaches acceptance by exactly the elements by w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from datetime import time as TimeOfDay
 from itertools import product
 from typing import Final, TypeAlias
 
-from fairlead.correlation.patterns.conditions import Fold, Test, asked, fold_of, tester
+from fairlead.correlation.patterns.conditions import Fold, asked, fold_of, tester
+from fairlead.correlation.patterns.judging import Judging, Question, Source, Tally
 from fairlead.correlation.patterns.model import (
     Aggregate,
     Atom,
@@ -40,6 +41,7 @@ from fairlead.correlation.patterns.model import (
     Sequence,
     Timing,
     Within,
+    can_be_skipped,
 )
 from fairlead.correlation.patterns.model import atoms as atoms_of
 from fairlead.errors import FilterError
@@ -51,9 +53,7 @@ __all__ = [
     "Automaton",
     "Course",
     "Move",
-    "Question",
     "Reaction",
-    "Source",
     "State",
     "Step",
     "deadline_of",
@@ -108,6 +108,14 @@ class _Timer:
 
 
 @dataclass(frozen=True, slots=True)
+class _Scope:
+    """The second part of a strong chain, of which not only the first element could begin too early."""
+
+    part: _Tree
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Window:
     part: _Tree
     duration: int
@@ -115,7 +123,7 @@ class _Window:
     """Where its start is kept; None where it began with the match itself."""
 
 
-_Tree: TypeAlias = _Leaf | _Chain | _Loop | _Choice | _Parallel | _Timer | _Window
+_Tree: TypeAlias = _Leaf | _Chain | _Loop | _Choice | _Parallel | _Timer | _Scope | _Window
 
 
 # -- residuals -----------------------------------------------------------------------------------------------
@@ -150,12 +158,20 @@ class _Timed:
 
 
 @dataclass(frozen=True, slots=True)
+class _Behind:
+    """All that is taken has to strongly follow the element behind which the scope was entered."""
+
+    head: _Residual
+    scope: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Framed:
     head: _Residual
     window: _Window
 
 
-_Residual: TypeAlias = _Wait | _Then | _Side | _Timed | _Framed
+_Residual: TypeAlias = _Wait | _Then | _Side | _Timed | _Behind | _Framed
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,35 +192,21 @@ class _Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class _Enter:
+    scope: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Close:
     window: _Window
 
 
-_Op: TypeAlias = _Took | _Arm | _Mark | _Close
+_Op: TypeAlias = _Took | _Arm | _Mark | _Enter | _Close
 _Way: TypeAlias = tuple[_Residual | None, tuple[_Op, ...]]
 """What is left (nothing: it has ended), and what has to be noted on the way."""
 
 
 # -- what runs use -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a value comes from: the occurrence that is about to be taken, or a register."""
-
-    register: int | None
-    attribute: str | None
-    fold: Fold | None
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A condition, and where its values come from; where the right one is a constant, from nowhere."""
-
-    condition: Condition
-    holds: Test
-    left: Source
-    right: Source | None
 
 
 @dataclass(slots=True)
@@ -218,6 +220,8 @@ class Step:
     domain_timers: frozenset[int]
     questions: tuple[Question, ...]
     """What is asked of an occurrence before it is taken."""
+    deferred: tuple[Question, ...]
+    """The same about tallies: matches that are not told apart may give different answers."""
     bindings: tuple[tuple[int, str | None, Fold], ...]
     """The registers that change when it is taken, with the attribute that is folded into them."""
     mark: int | None
@@ -240,11 +244,13 @@ class Move:
     """The shortest window at the head that ends here: its duration."""
     cleared: tuple[int, ...] = ()
     """Registers that mean nothing any more."""
-    target: tuple[int, tuple[int, ...], int | None] = field(init=False)
-    """State, what is taken and bound: moves that agree in these lead matches without registers to one node."""
+    entered: tuple[int, ...] = ()
+    """The scopes that it enters: what is taken there strongly follows what is taken here."""
+    target: tuple[int, tuple[int, ...], int | None, *tuple[int, ...]] = field(init=False)
+    """State, what is taken, bound and scopes: moves that agree lead matches without registers to one node."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", (self.state, self.took, self.bound))
+        object.__setattr__(self, "target", (self.state, self.took, self.bound, *self.entered))
 
 
 Course: TypeAlias = tuple[int, int, int]
@@ -341,12 +347,16 @@ class State:
     """The atoms whose element has to strongly follow what was taken last, as bits."""
     asking: int
     """The atoms that ask conditions, as bits."""
+    deferring: int
+    """Those that ask conditions about tallies."""
     timers: tuple[int, ...]
     """The registers of timers that some atom looks at, in the order of the timers' names."""
     window: int | None
     """The shortest window at the head that it is inside of."""
     windows: tuple[tuple[int, int], ...]
     """The others: (register, duration)."""
+    scopes: tuple[tuple[int, int], ...]
+    """The scopes that it is in, with the atoms that are waited for there, as bits."""
     live: frozenset[int]
     moves: dict[tuple[int, int], tuple[Move, ...]] = field(default_factory=dict)
 
@@ -366,9 +376,12 @@ class Automaton:
         """The registers of what conditions speak of."""
         self.registers = 0
         """How many registers a match has."""
+        self._scopes = 0
+        self._tallies: dict[Reference, int] = {}
         body = self._numbered(pattern.body, head=True, timers={}, windows=frozenset(), parallel=False)
         asked_when = asked(pattern)
-        self.final = tuple(map(self._question, asked_when.at_end))
+        self.final = tuple(self._question(each, self._tally) for each in asked_when.at_end)
+        """What is asked of the complete match, about tallies only."""
         self.steps = tuple(
             self._step(number, atom, asked_when.at_steps[atom.step])
             for number, atom in enumerate(atoms_of(pattern.body))
@@ -385,11 +398,13 @@ class Automaton:
             if reference.aggregate not in (Aggregate.COUNT, Aggregate.SUM, Aggregate.AVG)
         )
         """The registers that hold values as they came, which are told apart by their keys."""
+        self.judging = self._judging()
+        """What is asked about tallies; None where nothing is."""
         self.window = pattern.body.duration if isinstance(pattern.body, Within) else None
         """The window around the whole pattern: what is older can be forgotten."""
         self.runs_out = self.window if pattern.partial else None
         """When it is reported that a match has run out of time: so long after it began."""
-        self.tells_apart = self.registers > 0 or any(step.questions for step in self.steps)
+        self.tells_apart = self.registers > 0 or any(step.questions or step.deferred for step in self.steps)
         """Whether matches in one state may differ, by their registers or by what conditions say."""
         self._states: list[State] = []
         self._known: dict[_Residual, int] = {}
@@ -459,8 +474,10 @@ class Automaton:
                 if parallel:
                     self._in_parallel.add(number)
                 return _Leaf(number)
-            case Concat(first, second) | Sequence(first, second):
-                return _Chain(inner(first, head), inner(second), isinstance(part, Sequence))
+            case Concat(first, second):
+                return _Chain(inner(first, head), inner(second), False)
+            case Sequence(first, second):
+                return _Chain(inner(first, head), self._scoped(second, inner(second)), True)
             case Iterate(repeated, least, most):
                 return _Loop(inner(repeated), least, most)
             case Either(parts):
@@ -483,33 +500,70 @@ class Automaton:
                 )
                 return _Window(tree, duration, register)
 
+    def _scoped(self, part: Part, tree: _Tree) -> _Tree:
+        if not _is_weak_inside(part):
+            return tree
+        self._scopes += 1
+        return _Scope(tree, self._scopes)
+
     def _register(self) -> int:
         self.registers += 1
         return self.registers - 1
 
-    def _question(self, condition: Condition, step: str | None = None) -> Question:
+    def _question(
+        self, condition: Condition, number_of: Callable[[Reference], int], step: str = ""
+    ) -> Question:
         """A condition, with where its two values come from."""
+
+        def source(operand: Operand) -> Source:
+            reference = operand.reference
+            if reference.aggregate is None and reference.step == step:
+                return Source(None, reference.attribute, None)
+            return Source(number_of(reference), reference.attribute, fold_of(reference))
+
         left, right = condition.left, condition.right
         return Question(
-            condition,
-            tester(condition),
-            self._source(left, step),
-            self._source(right, step) if isinstance(right, Operand) else None,
+            condition, tester(condition), source(left), source(right) if isinstance(right, Operand) else None
         )
 
-    def _source(self, operand: Operand, step: str | None) -> Source:
-        reference = operand.reference
-        if reference.aggregate is None and reference.step == step:
-            return Source(None, reference.attribute, None)
+    def _held(self, reference: Reference) -> int:
+        """The register in which the value of a reference is held."""
         if reference not in self.references:
             self.references[reference] = self._register()
-        return Source(self.references[reference], reference.attribute, fold_of(reference))
+        return self.references[reference]
+
+    def _tally(self, reference: Reference) -> int:
+        return self._tallies.setdefault(reference, len(self._tallies))
+
+    def _judging(self) -> Judging | None:
+        repeated = self.pattern.repeated_steps
+        tallies = [
+            Tally(self._numbers[each.step], each, fold_of(each), each.step in repeated)
+            for each in self._tallies
+        ]
+        deferred = [each for step in self.steps for each in step.deferred]
+        return Judging(tallies, self.final, deferred) if tallies else None
+
+    def _is_deferred(self, condition: Condition) -> bool:
+        """Whether it speaks of an aggregate that has many values in matches that are alike otherwise.
+
+        What was taken last has not: it is told by the node, but for what else a round may take.
+        """
+        return any(
+            each.aggregate not in (None, Aggregate.LAST) and each.step in self.pattern.repeated_steps
+            for each in condition.references
+        )
 
     def _step(self, number: int, atom: Atom, conditions: Iterable[Condition]) -> Step:
         timers, domain_timers = self._atom_timers[number]
-        questions = tuple(self._question(each, atom.step) for each in conditions)
+        questions, deferred = [], []
+        for each in conditions:
+            if self._is_deferred(each):
+                deferred.append(self._question(each, self._tally, atom.step))
+            else:
+                questions.append(self._question(each, self._held, atom.step))
         mark = self._register() if number in self._in_parallel else None
-        return Step(number, atom, timers, domain_timers, questions, (), mark)
+        return Step(number, atom, timers, domain_timers, tuple(questions), tuple(deferred), (), mark)
 
     # -- residuals
 
@@ -523,7 +577,9 @@ class Automaton:
                     if head is not None:
                         yield _Then(head, second, strongly), ops
                         continue
-                    for rest, more in self._begin(second, strong=strong):
+                    # Where the first part took nothing, there is nothing that the second has to be behind.
+                    directly = second.part if isinstance(second, _Scope) else second
+                    for rest, more in self._begin(directly, strong=strong):
                         yield rest, ops + more
             case _Loop(part, least, most):
                 if least == 0:
@@ -541,6 +597,9 @@ class Automaton:
             case _Timer(part, register):
                 for head, ops in self._begin(part, strong=strong):
                     yield (None if head is None else _Timed(head, register)), (_Arm(register), *ops)
+            case _Scope(part, number):
+                for head, ops in self._begin(part, strong=strong):
+                    yield (None, ops) if head is None else (_Behind(head, number), (_Enter(number), *ops))
             case _Window(part, _, _):
                 for head, ops in self._begin(part, strong=strong):
                     yield (None if head is None else _Framed(head, tree)), ops
@@ -566,6 +625,9 @@ class Automaton:
             case _Timed(head, register):
                 for left, ops in self._advanced(head, taken, failing):
                     yield (None if left is None else _Timed(left, register)), ops
+            case _Behind(head, scope):
+                for left, ops in self._advanced(head, taken, failing):
+                    yield (None if left is None else _Behind(left, scope)), ops
             case _Framed(head, window):
                 for left, ops in self._advanced(head, taken, failing):
                     yield (None, (*ops, _Close(window))) if left is None else (_Framed(left, window), ops)
@@ -592,9 +654,11 @@ class Automaton:
                 _bits(wait.atom for wait in waits),
                 _bits(wait.atom for wait in waits if wait.strong),
                 _bits(step.number for step in steps if step.questions),
+                _bits(step.number for step in steps if step.deferred),
                 tuple(sorted(looked_at, key=lambda timer: self.timer_names[timer])),
                 min((each.duration for each in frames if each.register is None), default=None),
                 tuple((each.register, each.duration) for each in frames if each.register is not None),
+                tuple(_scopes(residual)),
                 frozenset(self._live(residual)),
             )
         )
@@ -606,7 +670,7 @@ class Automaton:
         ahead = frozenset(_ahead(residual))
         for register, reference in ((register, reference) for reference, register in self.references.items()):
             questions = (each for number in ahead for each in self.steps[number].questions)
-            if any(reference in each.condition.references for each in (*questions, *self.final)):
+            if any(reference in each.condition.references for each in questions):
                 yield register
         yield from _armed(residual)
         yield from (each.register for each in _frames(residual) if each.register is not None)
@@ -628,7 +692,8 @@ class Automaton:
         bound = min((each.duration for each in windows if each.register is None), default=None)
         live = frozenset() if residual is None else self._states[state].live
         cleared = tuple(register for register in range(self.registers) if register not in live)
-        return Move(state, took, armed, marked, closed, opened, bound, cleared)
+        entered = tuple(op.scope for op in ops if isinstance(op, _Enter))
+        return Move(state, took, armed, marked, closed, opened, bound, cleared, entered)
 
 
 def deadline_of(spec: int | Instant | TimeOfDay, started: int) -> int:
@@ -660,7 +725,7 @@ def _waits(residual: _Residual) -> Iterator[_Wait]:
         case _Side(branches):
             for each in branches:
                 yield from _waits(each)
-        case _Then(head, _, _) | _Timed(head, _) | _Framed(head, _):
+        case _Then(head, _, _) | _Timed(head, _) | _Behind(head, _) | _Framed(head, _):
             yield from _waits(head)
 
 
@@ -677,6 +742,8 @@ def _ahead(residual: _Residual | _Tree) -> Iterator[int]:
                 yield from _ahead(each)
         case _Timed(part, _) | _Framed(part, _) | _Timer(part, _) | _Window(part, _, _) | _Loop(part, _, _):
             yield from _ahead(part)
+        case _Behind(part, _) | _Scope(part, _):
+            yield from _ahead(part)
 
 
 def _armed(residual: _Residual) -> Iterator[int]:
@@ -685,7 +752,7 @@ def _armed(residual: _Residual) -> Iterator[int]:
         case _Timed(head, register):
             yield register
             yield from _armed(head)
-        case _Framed(head, _) | _Then(head, _, _):
+        case _Framed(head, _) | _Behind(head, _) | _Then(head, _, _):
             yield from _armed(head)
         case _Side(branches):
             for each in branches:
@@ -700,13 +767,45 @@ def _frames(residual: _Residual) -> Iterator[_Window]:
         case _Framed(head, window):
             yield window
             yield from _frames(head)
-        case _Timed(head, _) | _Then(head, _, _):
+        case _Timed(head, _) | _Behind(head, _) | _Then(head, _, _):
             yield from _frames(head)
         case _Side(branches):
             for each in branches:
                 yield from _frames(each)
         case _Wait():
             pass
+
+
+def _scopes(residual: _Residual) -> Iterator[tuple[int, int]]:
+    """The scopes that a match is in, each with the atoms that are waited for there."""
+    match residual:
+        case _Behind(head, scope):
+            yield scope, _bits(wait.atom for wait in _waits(head))
+            yield from _scopes(head)
+        case _Timed(head, _) | _Framed(head, _) | _Then(head, _, _):
+            yield from _scopes(head)
+        case _Side(branches):
+            for each in branches:
+                yield from _scopes(each)
+        case _Wait():
+            pass
+
+
+def _is_weak_inside(part: Part) -> bool:
+    """Whether a later element of a part may start before its first one does."""
+    match part:
+        case Atom():
+            return False
+        case Concat() | Timing():
+            return True
+        case Sequence(first, second):
+            return _is_weak_inside(first) or (can_be_skipped(first) and _is_weak_inside(second))
+        case Either(parts) | Both(parts):
+            return any(map(_is_weak_inside, parts))
+        case Iterate(inner, _, most):
+            return most != 1 or _is_weak_inside(inner)
+        case Within(inner, _):
+            return _is_weak_inside(inner)
 
 
 def _bits(numbers: Iterable[int]) -> int:

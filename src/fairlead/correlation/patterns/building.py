@@ -26,6 +26,7 @@ from fairlead.correlation.patterns.durations import (
     render_moment,
     scan_duration,
 )
+from fairlead.correlation.patterns.forms import with_atoms
 from fairlead.correlation.patterns.language import parse_condition, parse_operand
 from fairlead.correlation.patterns.model import (
     LIMIT,
@@ -50,6 +51,7 @@ from fairlead.correlation.patterns.spelling import (
     default_step,
     events_of_type,
     excluded,
+    fresh,
     narrows,
     negation,
     type_in,
@@ -91,26 +93,34 @@ class Expression:
     def pattern(self) -> Pattern:
         """The pattern that it is, checked."""
         given = {each.name: getattr(self.clauses, each.name) for each in fields(self.clauses)}
-        return Pattern(self.part, **given)
+        return Pattern(_told_apart(self.part), **given)
+
+    def __bool__(self) -> bool:
+        raise FilterError(
+            "an expression is neither true nor false", hint="a & b is any order of them, a | b one of them"
+        )
 
     def __str__(self) -> str:
         return str(self.pattern)
 
     # -- several parts ---------------------------------------------------------------------------------------
 
-    def then(self, other: Expression, *, before: Time | None = None, timer: str = "T1") -> Expression:
-        """This, strongly followed by the other; with `before`, weakly, and by then: [B ⊆ {B, T1}]."""
+    def then(self, other: Expression | str, *, before: Time | None = None, timer: str = "T1") -> Expression:
+        """This, strongly followed by the other; with `before`, weakly, and by then: [B ⊆ {B, T1}].
+
+        Wherever a part is asked for, the text of a type stands for an event of it.
+        """
         if before is None:
-            return self._grown(Sequence(self.part, other._alone))
-        return self.starting(timer, before, then=other.before_timer(timer))
+            return self._grown(Sequence(self.part, _alone(other)))
+        return self.starting(timer, before, then=_expression(other).before_timer(timer))
 
-    def weakly_then(self, other: Expression) -> Expression:
+    def weakly_then(self, other: Expression | str) -> Expression:
         """This, and then the other, with which it may overlap."""
-        return self._grown(Concat(self.part, other._alone))
+        return self._grown(Concat(self.part, _alone(other)))
 
-    def after(self, other: Expression) -> Expression:
+    def after(self, other: Expression | str) -> Expression:
         """This, behind the other: `a.after(b)` is `b.then(a)`."""
-        return other.then(self)
+        return _expression(other).then(self)
 
     def then_no(
         self,
@@ -121,24 +131,26 @@ class Expression:
         timer: str = "T1",
     ) -> Expression:
         """This, and then none of the others for so long, or until a moment."""
-        if (within is None) == (until is None):
+        if within is None and until is None:
             raise FilterError("for how long?", hint='within="5 minutes" or until="19:00"')
+        if within is not None and until is not None:
+            raise FilterError("both `within` and `until` are given", hint="say one of them")
         spec = _spec(until) if within is None else duration_of(within)
         waiting = Atom("_", None, frozenset({timer}), _events(others))
         atom = replace(waiting, step=name or default_step(waiting))
         return self._grown(Timing(self.part, atom, timer, spec))
 
-    def starting(self, timer: str, time: Time, *, then: Expression) -> Expression:
+    def starting(self, timer: str, time: Time, *, then: Expression | str) -> Expression:
         """This, which starts a timer, and then what may speak of it: (C1, C2)T=time."""
-        return self._grown(Timing(self.part, then._alone, timer, _spec(time)))
+        return self._grown(Timing(self.part, _alone(then), timer, _spec(time)))
 
-    def __or__(self, other: Expression) -> Expression:
+    def __or__(self, other: Expression | str) -> Expression:
         parts = self.part.parts if isinstance(self.part, Either) else (self.part,)
-        return self._grown(Either((*parts, other._alone)))
+        return self._grown(Either((*parts, _alone(other))))
 
-    def __and__(self, other: Expression) -> Expression:
+    def __and__(self, other: Expression | str) -> Expression:
         parts = self.part.parts if isinstance(self.part, Both) else (self.part,)
-        return self._grown(Both((*parts, other._alone)))
+        return self._grown(Both((*parts, _alone(other))))
 
     def repeated(self, least: int, most: int | None = -1) -> Expression:
         """This so many times, one behind the other: `repeated(3)`, `repeated(3, 5)`, `repeated(3, None)`."""
@@ -220,16 +232,6 @@ class Expression:
         return replace(self, clauses=replace(self.clauses, **clauses))  # type: ignore[arg-type]
 
     @property
-    def _alone(self) -> Part:
-        """The part, as one of several: nothing may have been said of it that is about the whole."""
-        if self.clauses != _Clauses():
-            raise FilterError(
-                "`same`, `where` and the like are about the whole pattern",
-                hint='say them last: a.then(b).same("sensor")',
-            )
-        return self.part
-
-    @property
     def _atom(self) -> Atom:
         if not isinstance(self.part, Atom):
             raise FilterError("only a single step has a domain", hint='a.then(b.without("x > 3"))')
@@ -261,14 +263,49 @@ def timeout(*timers: str, name: str | None = None) -> Expression:
     return _step(Atom("_", None, frozenset(timers)), name)
 
 
-def either(*parts: Expression) -> Expression:
+def either(*parts: Expression | str) -> Expression:
     """Any of the parts."""
-    return Expression(Either(tuple(each._alone for each in parts)))
+    return Expression(Either(tuple(map(_alone, parts))))
 
 
-def any_order(*parts: Expression) -> Expression:
+def any_order(*parts: Expression | str) -> Expression:
     """Each of the parts, in any interleaving."""
-    return Expression(Both(tuple(each._alone for each in parts)))
+    return Expression(Both(tuple(map(_alone, parts))))
+
+
+def _expression(given: Expression | str) -> Expression:
+    match given:
+        case Expression():
+            return given
+        case str():
+            return event(given)
+    raise FilterError(
+        f"no part of a pattern: {given!r}", hint='an expression, event("B", "x > 3"), or a type, "B"'
+    )
+
+
+def _alone(given: Expression | str) -> Part:
+    """A part, as one of several: nothing may have been said of it that is about the whole."""
+    expression = _expression(given)
+    if expression.clauses != _Clauses():
+        raise FilterError(
+            "`same`, `where` and the like are about the whole pattern",
+            hint='say them last: a.then(b).same("sensor")',
+        )
+    return expression.part
+
+
+def _told_apart(part: Part) -> Part:
+    """A part in which a second step that nobody named is called A2, as in the text."""
+    names: list[str] = []
+
+    def named(atom: Atom) -> Atom:
+        default = default_step(atom)
+        is_taken = atom.step in names and atom.step == default
+        names.append(fresh(default, names) if is_taken else atom.step)
+        return replace(atom, step=names[-1])
+
+    return with_atoms(part, named)
 
 
 def _step(atom: Atom, name: str | None) -> Expression:

@@ -325,6 +325,12 @@ class Detector:
             nodes, matches = nodes + extent.nodes, matches + extent.matches
         return Extent(nodes, matches)
 
+    @property
+    def given_up(self) -> int:
+        """How often matches of one end were not all looked for: too many beginnings came to nothing."""
+        entries = (entry for group in self._groups() for entry in group.entries)
+        return sum(judging.given_up for entry in entries if (judging := entry.automaton.judging) is not None)
+
     def _groups(self) -> Iterator[_Group]:
         return (group for groups in self._levels for group in groups.values())
 

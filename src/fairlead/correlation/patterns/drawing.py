@@ -102,7 +102,7 @@ def _asked(automaton: Automaton, move: Move) -> Iterator[str]:
     repeated = automaton.pattern.repeated_steps
     for number in move.took:
         before = {step.atom.step for step in automaton.steps[: number + 1]} | repeated
-        for question in automaton.steps[number].questions:
+        for question in (*automaton.steps[number].questions, *automaton.steps[number].deferred):
             if question.condition.steps <= before:
                 yield render_condition(question.condition)
     if move.state == ACCEPTED:

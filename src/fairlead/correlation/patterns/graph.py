@@ -18,11 +18,13 @@ grows with the nodes and with what is asked for, never with the number of paths.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.patterns.automaton import EVERYONE
+from fairlead.correlation.patterns.judging import Claim, Hull
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank, TimeEvent
 from fairlead.model.order import BEGINNING, END
 
@@ -30,17 +32,23 @@ __all__ = [
     "Allowed",
     "Constituent",
     "Edge",
+    "Entry",
     "Extent",
     "Node",
     "Path",
+    "Reached",
     "Shared",
+    "Sieve",
     "Told",
     "best_paths",
     "bits",
+    "entered_before",
     "extent_of",
-    "first_paths",
+    "leading_to",
     "nodes_of",
     "only",
+    "ordered",
+    "prune",
     "starting_at",
     "starts_of",
 ]
@@ -63,8 +71,11 @@ class Node:
         *("starts", "took"),
     )
     registers: tuple[Any, ...] = ()
+    hulls: tuple[Hull, ...] = ()
     at_once: tuple[int, ...] = ()
     """The registers of timers that were started with it and go off at the same moment."""
+    entered: tuple[int, ...] = ()
+    """The scopes that its matches enter here: what they take there strongly follows its element."""
 
     def __init__(
         self, number: int, element: Occurrence | TimeEvent, took: tuple[int, ...], floor: int
@@ -86,6 +97,25 @@ class Node:
         """The members for which a match may start with it, and all for which matches come here."""
         self.latest = BEGINNING
         """The latest time at which one of its matches started; not earlier, at least."""
+
+    def prune(self, floor: int) -> None:
+        """Let go what leads here from matches that all started before a time."""
+        self._come_from([edge for edge in self.before if edge[0].latest >= floor])
+
+    def only_from(self, edges: list[Edge]) -> Node:
+        """The same, but that matches come here from nowhere else."""
+        other = copy(self)
+        other._come_from(edges)
+        return other
+
+    def _come_from(self, edges: list[Edge]) -> None:
+        starts, self.before = self.starts, []
+        self.starts = self.members = 0
+        self.earliest, self.first, self.latest = END, None, BEGINNING
+        if starts:
+            self.begin(starts)
+        if edges:
+            self.reach(edges)
 
     def begin(self, members: int) -> None:
         """Matches of some members may start here."""
@@ -128,10 +158,16 @@ class Node:
         return tuple([(element.rank, number, element) for number in self.took])
 
 
+class Entry(Node):
+    """A node whose matches enter scopes."""
+
+    __slots__ = ("entered",)
+
+
 class Told(Node):
     """A node whose matches have something to tell besides their state."""
 
-    __slots__ = ("at_once", "registers")
+    __slots__ = ("at_once", "entered", "hulls", "registers")
 
     def __init__(
         self,
@@ -141,18 +177,73 @@ class Told(Node):
         floor: int,
         *,
         registers: tuple[Any, ...],
-        at_once: tuple[int, ...],
+        hulls: tuple[Hull, ...] = (),
+        at_once: tuple[int, ...] = (),
+        entered: tuple[int, ...] = (),
     ) -> None:
         super().__init__(number, element, took, floor)
-        self.registers, self.at_once = registers, at_once
+        self.registers, self.at_once, self.entered = registers, at_once, entered
+        self.hulls = hulls
+        """Between what the values of tallies lie in all its matches."""
+
+
+class Sieve(Told):
+    """The matches of another node of which something is claimed, in a place of their own."""
+
+    __slots__ = ("claims", "sifted")
+
+    def __init__(
+        self, number: int, sifted: Node, members: int, claims: tuple[Claim, ...], hulls: tuple[Hull, ...]
+    ) -> None:
+        super().__init__(
+            number,
+            sifted.element,
+            (),
+            BEGINNING,
+            registers=sifted.registers,
+            hulls=hulls,
+            at_once=sifted.at_once,
+        )
+        self.sifted = sifted
+        self.claims = claims
+        self.reach([(sifted, members)])
+
+    def only_from(self, edges: list[Edge]) -> Node:
+        other = super().only_from(edges)
+        assert isinstance(other, Sieve)
+        ((other.sifted, _),) = edges
+        return other
 
 
 Edge: TypeAlias = tuple[Node, int]
 """A node, and the members for which matches that came there go on."""
-_Reached: TypeAlias = tuple[Node, int]
+Reached: TypeAlias = tuple[Node, int]
 """A node, and the floor that what leads to it has to keep."""
 Allowed: TypeAlias = Callable[[Rank], int]
 """The members for which a match may start with the occurrence at a place."""
+
+
+def entered_before(node: Node, scope: int, start: int) -> Node | None:
+    """The matches of a node that entered a scope behind what was over before a time; None: there are none.
+
+    Nodes from which others come as well are there twice then. That takes an event with an extent that began before
+    the last one was over, so it is not provided for beforehand.
+    """
+    known: dict[Node, Node | None] = {}
+    waiting = [node]
+    while waiting:
+        at = waiting[-1]
+        if scope in at.entered:
+            known[at] = at if at.element.end < start else None
+        elif at not in known:
+            unknown = [each for each, _ in at.before if each not in known]
+            if unknown:
+                waiting += unknown
+                continue
+            edges = [(other, some) for each, some in at.before if (other := known[each]) is not None]
+            known[at] = at if edges == at.before else at.only_from(edges) if edges else None
+        waiting.pop()
+    return known[node]
 
 
 def only(edges: list[Edge], members: int) -> list[Edge]:
@@ -168,7 +259,7 @@ def bits(members: int) -> Iterable[int]:
         members ^= lowest
 
 
-def _reached(ends: Iterable[Edge], floor: int, member: int = EVERYONE) -> list[_Reached]:
+def leading_to(ends: Iterable[Edge], floor: int, member: int = EVERYONE) -> list[Reached]:
     """The nodes on paths to the ends, in order, each with every floor under which it is reached."""
     waiting = [(node, floor if floor >= node.floor else node.floor) for node, _ in ends]
     found = set(waiting)
@@ -189,11 +280,11 @@ def _reached(ends: Iterable[Edge], floor: int, member: int = EVERYONE) -> list[_
     return reachable
 
 
-def _made(reached: _Reached) -> int:
+def _made(reached: Reached) -> int:
     return reached[0].number
 
 
-def _ordered(path: Path) -> tuple[Any, ...]:
+def ordered(path: Path) -> tuple[Any, ...]:
     return path + _NOTHING_MORE
 
 
@@ -203,56 +294,6 @@ def _is_first(path: Path, other: Path) -> bool:
     if length == further:
         return path < other
     return path[:further] <= other if length > further else path < other[:length]
-
-
-def first_paths(ends: list[Edge], floor: int, count: int, member: int) -> list[Path]:
-    """A member's first paths to the ends, in order, at most `count`; what a path takes starts from `floor` on.
-
-    They are found from their start on, for all nodes together that the same constituents lead to. Whoever can be
-    reached leads to an end, so the work is that of writing them down.
-    """
-    reached = dict.fromkeys(_reached(only(ends, member), floor, member))
-    after: dict[_Reached, list[_Reached]] = defaultdict(list)
-    for node, least in reached:
-        for each, members in node.before:
-            before = (each, max(least, each.floor))
-            if members & member and before in reached:
-                after[before].append((node, least))
-    final = {(node, max(floor, node.floor)) for node, _ in only(ends, member)}
-    starts = [each for each in reached if each[0].starts & member]
-    found: list[Path] = []
-    waiting: list[tuple[Path, list[tuple[Path, list[_Reached]]], bool]] = [
-        ((), *_further(starts, after, final))
-    ]
-    while waiting and len(found) < count:
-        path, ways, is_complete = waiting[-1]
-        if ways:
-            taken, nodes = ways.pop()
-            going_on = dict.fromkeys(each for node in nodes for each in after[node])
-            further, is_over = _further(going_on, after, final)
-            waiting.append((path + taken, further, is_over or not final.isdisjoint(nodes)))
-        else:
-            waiting.pop()
-            if is_complete:
-                found.append(path)
-    return found
-
-
-def _further(
-    nodes: Iterable[_Reached], after: Mapping[_Reached, list[_Reached]], final: Container[_Reached]
-) -> tuple[list[tuple[Path, list[_Reached]]], bool]:
-    """What may be taken next, the first last, and by which nodes; and whether time alone leads to an end."""
-    ways: dict[Path, list[_Reached]] = {}
-    is_over, looked_at = False, list(nodes)
-    known = set(looked_at)
-    for each in looked_at:  # grows by what time events lead to
-        if each[0].took:
-            ways.setdefault(each[0].taken, []).append(each)
-        else:
-            is_over = is_over or each in final
-            looked_at += (further for further in after[each] if further not in known)
-            known.update(after[each])
-    return sorted(ways.items(), key=lambda way: _ordered(way[0]), reverse=True), is_over
 
 
 def best_paths(
@@ -279,7 +320,7 @@ def best_paths(
                 return chosen
             ends = [(node, members)]
     paths: dict[tuple[Node, int], list[Shared]] = {}
-    for node, least in _reached(ends, floor):
+    for node, least in leading_to(ends, floor):
         known: list[Shared] = []
         if node.starts and (starting := node.starts & allowed(node.place)):
             known.append((starting, ()))
@@ -384,12 +425,12 @@ class Extent:
 
 def nodes_of(ends: list[Edge]) -> int:
     """How many nodes lead to the ends."""
-    return len({node for node, _ in _reached(ends, BEGINNING)})
+    return len({node for node, _ in leading_to(ends, BEGINNING)})
 
 
 def extent_of(ends: list[Edge]) -> Extent:
     """The nodes that lead to the ends, and the members' paths; those included that a window has left behind."""
-    reached = list(dict.fromkeys(node for node, _ in _reached(ends, BEGINNING)))
+    reached = list(dict.fromkeys(node for node, _ in leading_to(ends, BEGINNING)))
     matches = 0
     for member in bits(_joined(ends)):
         paths: dict[Node, int] = {}
@@ -407,13 +448,26 @@ def _joined(edges: Iterable[Edge]) -> int:
     return joined
 
 
+def prune(ends: list[Edge], floor: int) -> int:
+    """Let go all that leads to the ends from matches that started before a time; how many nodes are left.
+
+    Nodes of a repetition lead to one another for as long as there is no end to it.
+    """
+    left = 0
+    for node, _ in leading_to(ends, BEGINNING):
+        if node.latest >= floor:
+            node.prune(floor)
+            left += 1
+    return left
+
+
 def starts_of(ends: list[Edge], floor: int, allowed: Allowed) -> dict[Rank, int]:
     """The places of the occurrences with which paths to the ends may start, in order, and for whom."""
     open_to: dict[tuple[Node, int], int] = defaultdict(int)
     for node, members in ends:
         open_to[node, max(floor, node.floor)] |= members
     starts: dict[Rank, int] = defaultdict(int)
-    for node, least in reversed(_reached(ends, floor)):
+    for node, least in reversed(leading_to(ends, floor)):
         members = open_to[node, least]
         for each, further in node.before:
             open_to[each, max(least, each.floor)] |= members & further

@@ -17,10 +17,12 @@ had taken as well.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol
 
 from fairlead.correlation.patterns.automaton import (
     ACCEPTED,
@@ -28,27 +30,30 @@ from fairlead.correlation.patterns.automaton import (
     Automaton,
     Course,
     Move,
-    Question,
     Reaction,
-    Source,
     State,
     deadline_of,
 )
 from fairlead.correlation.patterns.graph import (
     Allowed,
     Edge,
+    Entry,
     Node,
     Shared,
+    Sieve,
     Told,
     best_paths,
     bits,
-    first_paths,
+    entered_before,
     only,
+    prune,
     starting_at,
     starts_of,
 )
+from fairlead.correlation.patterns.judging import Claim, Hull, holds, joined
 from fairlead.correlation.patterns.model import Take
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank, TimeEvent
+from fairlead.correlation.patterns.searching import Search, Seeker
 from fairlead.model import key_of
 from fairlead.model.order import BEGINNING
 
@@ -56,7 +61,12 @@ __all__ = ["FIRST_OF_ALL", "Instance", "Kept", "Seen"]
 
 FIRST_OF_ALL: Final[Rank] = (BEGINNING, BEGINNING, 0, "", False, 0, "")
 """Before every place."""
-_UNBOUND: Final = object()
+
+
+class _Best(Protocol):
+    """Finds the first match of each member that starts where it may, or the last one."""
+
+    def __call__(self, allowed: Allowed, *, last: bool = False) -> list[Shared]: ...
 
 
 class Seen(NamedTuple):
@@ -82,8 +92,8 @@ class Instance:
     """The matches in progress on one stream, of all patterns that share an automaton."""
 
     __slots__ = (
-        *("_after", "_apart", "_automaton", "_consumed", "_intervals", "_made", "_newest", "_remembers"),
-        *("_seen", "_started", "_until", "alarm", "timers", "waiting"),
+        *("_after", "_apart", "_automaton", "_consumed", "_intervals", "_made", "_newest", "_prunes"),
+        *("_remembers", "_seen", "_started", "_until", "alarm", "timers", "waiting"),
     )
 
     def __init__(self, automaton: Automaton, *, remembers: bool = False) -> None:
@@ -98,7 +108,7 @@ class Instance:
         self._apart = automaton.tells_apart
         """Whether matches in one state may differ: by registers, or because what they took has an extent."""
         self._intervals = False
-        self._made = 0
+        self._made, self._prunes = 0, 100
         self._newest = FIRST_OF_ALL
         self.alarm: int | None = None
         """When whoever drives it has planned to come back."""
@@ -186,9 +196,14 @@ class Instance:
         """The node to which a move leads matches that have nothing but their state to tell."""
         node = fresh.get(move.target)
         if node is None:
-            self._made += 1
+            self._made += 2
             floor = BEGINNING if move.bound is None else occurrence.end - move.bound
-            node = fresh[move.target] = Node(self._made, occurrence, move.took, floor)
+            if move.entered:
+                node = Entry(self._made, occurrence, move.took, floor)
+                node.entered = move.entered
+            else:
+                node = Node(self._made, occurrence, move.took, floor)
+            fresh[move.target] = node
         return node
 
     # -- one by one: conditions, timers or intervals tell matches apart
@@ -227,6 +242,7 @@ class Instance:
         """Move the matches of a state one by one. Those that stay."""
         automaton = self._automaton
         floor = BEGINNING if state.window is None else occurrence.end - state.window
+        is_scoped = bool(state.scopes) and not occurrence.is_point
         staying = []
         for node, waiting in self.waiting[state.number]:
             if node.latest < floor:
@@ -239,11 +255,21 @@ class Instance:
                 willing = takes & looks
                 if willing & state.asking:
                     willing = self._willing(state, willing, occurrence, node.registers)
-                failing = fails & looks & ~willing
-                if willing | failing:
+                parts: Iterable[tuple[Node, int]] = ((node, willing),)
+                if willing & state.deferring:
+                    parts = self._sifted(state, node, some, willing, occurrence)
+                for source, taking in parts:
+                    failing = fails & looks & ~taking
+                    if taking | failing:
+                        for move in automaton.moves(state.number, taking, failing):
+                            behind = _behind(state, source, move, occurrence) if is_scoped else source
+                            if behind is not None:
+                                self._moved(move, occurrence, behind, some, fresh)
+                    elif source is node:
+                        continue
+                    else:
+                        staying.append((source, some))
                     left &= ~some
-                    for move in automaton.moves(state.number, willing, failing):
-                        self._moved(move, occurrence, node, some, fresh)
             if left:
                 staying.append((node, left))
         return staying
@@ -268,9 +294,44 @@ class Instance:
         for number in state.atoms:
             if takes >> number & 1:
                 questions = self._automaton.steps[number].questions
-                if not all(_holds(each, registers, occurrence) for each in questions):
+                if not all(holds(each, registers, occurrence) for each in questions):
                     takes &= ~(1 << number)
         return takes
+
+    def _sifted(
+        self, state: State, node: Node, members: int, willing: int, occurrence: Occurrence
+    ) -> Iterator[tuple[Node, int]]:
+        """The matches of a node by what they answer about tallies: where they are, and which atoms are willing."""
+        judging = self._automaton.judging
+        assert judging is not None
+        parts: list[tuple[int, tuple[Claim, ...]]] = [(willing, ())]
+        for number in state.atoms:
+            for question in self._automaton.steps[number].deferred:
+                answer = judging.answer(question, occurrence, node.hulls)
+                asked, parts = parts, []
+                for takes, claims in asked:
+                    refusing = takes & ~(1 << number)
+                    if takes == refusing or answer is True:
+                        parts.append((takes, claims))
+                    elif answer is False:
+                        parts.append((refusing, claims))
+                    else:
+                        parts.append((takes, (*claims, Claim(question, occurrence, True))))
+                        parts.append((refusing, (*claims, Claim(question, occurrence, False))))
+        for takes, claims in parts:
+            source = self._sieve(node, members, claims) if claims else node
+            if source is not None:
+                yield source, takes
+
+    def _sieve(self, node: Node, members: int, claims: tuple[Claim, ...]) -> Node | None:
+        """The matches of a node that claims are true of; None where there are none."""
+        judging = self._automaton.judging
+        assert judging is not None
+        sifted = node
+        if isinstance(node, Sieve):  # one behind the other is one
+            sifted, claims = node.sifted, judging.merged((*node.claims, *claims))
+        hulls = judging.narrowed(sifted.hulls, claims)
+        return None if hulls is None else Sieve(sifted.number + 1, sifted, members, claims, hulls)
 
     def _moved(
         self,
@@ -285,21 +346,33 @@ class Instance:
         registers = self._changed(move, element, node)
         if registers is None:
             return
-        if move.state == ACCEPTED and not all(_holds(each, registers) for each in automaton.final):
-            return
         for register in move.cleared:
             registers[register] = None
         floor = BEGINNING if move.bound is None else element.end - move.bound
         timer = element.timer if isinstance(element, TimeEvent) else ""
-        key = (move.state, move.took, floor, timer, _telling(registers, automaton.valued))
+        key = (move.state, move.took, floor, timer, move.entered, _telling(registers, automaton.valued))
+        hulls: tuple[Hull, ...] = ()
+        if automaton.judging is not None and automaton.judging.hulls:
+            hulls = automaton.judging.hulls if node is None else node.hulls
+            if isinstance(element, Occurrence):
+                hulls = automaton.judging.grown(hulls, move.took, element)
         found = fresh.get(key)
         if found is None:
-            self._made += 1
+            self._made += 2
             took = () if timer else move.took
             at_once = tuple(each for each in move.armed if registers[each] == element.end)
             found = fresh[key] = Told(
-                self._made, element, took, floor, registers=tuple(registers), at_once=at_once
+                self._made,
+                element,
+                took,
+                floor,
+                registers=tuple(registers),
+                hulls=hulls,
+                at_once=at_once,
+                entered=move.entered,
             )
+        elif hulls:
+            found.hulls = tuple(map(joined, found.hulls, hulls))
         if node is None:
             found.begin(members)
         else:
@@ -415,19 +488,19 @@ class Instance:
         floor = self._floor(end)
         match pattern.take:
             case Take.ALL:
-                taken = list(_all_of(accepted, floor, pattern.limit))
+                taken = list(self._all_of(accepted, floor, pattern.limit))
             case Take.NEXT:
                 taken = self._one_for_each_start(accepted, floor, self._may_start)
             case Take.FIRST:
                 taken = self._consume(accepted, floor)
             case Take.RECENT:
-                taken = best_paths(accepted, floor, self._may_start, last=True)
+                taken = self._best(accepted, floor)(self._may_start, last=True)
                 self._go_past(taken)
             case Take.PAST:
                 taken = []
                 ends = accepted
                 while ends:
-                    found = best_paths(ends, floor, self._may_start)
+                    found = self._best(ends, floor)(self._may_start)
                     taken += found
                     ends = only(ends, self._go_past(found))
         if pattern.partial or pattern.take is Take.NEXT:
@@ -439,14 +512,40 @@ class Instance:
         window = self._automaton.window
         return BEGINNING if window is None else end - window
 
-    def _one_for_each_start(self, ends: list[Edge], floor: int, allowed: Allowed) -> list[Shared]:
+    def _best(
+        self,
+        ends: list[Edge],
+        floor: int,
+        *,
+        without: Mapping[Rank, int] | None = None,
+        is_complete: bool = True,
+    ) -> _Best:
+        """How the first match of each member is found, or the last one; complete ones satisfy all conditions."""
+        judging = self._automaton.judging
+        if judging is None:
+            return partial(best_paths, ends, floor, without=without)
+        return Seeker(
+            ends,
+            lambda member: Search(ends, floor, member, judging, is_complete=is_complete, without=without),
+        ).best
+
+    def _all_of(self, ends: list[Edge], floor: int, limit: int) -> Iterator[Shared]:
+        """Every match of each member, the first ones."""
+        members = 0
+        for _, open_to in ends:
+            members |= open_to
+        for member in bits(members):
+            search = Search(ends, floor, member, self._automaton.judging)
+            for path in islice(search.paths(), limit):
+                yield member, path
+
+    def _one_for_each_start(
+        self, ends: list[Edge], floor: int, allowed: Allowed, *, is_complete: bool = True
+    ) -> list[Shared]:
         """For each start the first of its matches."""
         starts = starts_of(ends, floor, allowed)
-        return [
-            found
-            for rank, members in starts.items()
-            for found in best_paths(ends, floor, starting_at(rank, members))
-        ]
+        best = self._best(ends, floor, is_complete=is_complete)
+        return [found for rank, members in starts.items() for found in best(starting_at(rank, members))]
 
     def _go_past(self, taken: list[Shared]) -> int:
         """The next match starts behind what was taken. For whom that leaves something in progress."""
@@ -470,7 +569,7 @@ class Instance:
     def _consume(self, accepted: list[Edge], floor: int) -> list[Shared]:
         """The first match, then the first of those that share nothing with it, and so on."""
         taken: list[Shared] = []
-        while found := best_paths(accepted, floor, _anywhere, self._consumed):
+        while found := self._best(accepted, floor, without=self._consumed)(_anywhere):
             taken += found
             for members, path in found:
                 for rank, _, _ in path:
@@ -503,7 +602,8 @@ class Instance:
         def runs_out(start: Rank) -> int:
             return self._may_start(start) if start[1] + window == time else 0
 
-        return self._one_for_each_start(list(self._in_time(time)), time - window, runs_out)
+        waiting = list(self._in_time(time))
+        return self._one_for_each_start(waiting, time - window, runs_out, is_complete=False)
 
     def _in_time(self, time: int) -> Iterator[Edge]:
         """What waits and has exceeded no window by a time, neither itself nor by where it came from."""
@@ -513,10 +613,8 @@ class Instance:
             for node, members in edges:
                 began = ((node.registers[register], duration) for register, duration in state.windows)
                 if all(start is None or time - start <= duration for start, duration in began):
-                    above = Node(node.number, node.element, node.took, max(node.floor, floor))
-                    if node.starts:
-                        above.begin(node.starts)
-                    above.reach(node.before)
+                    above = Node(self._made + 2, node.element, (), floor)
+                    above.reach([(node, members)])
                     yield above, members
 
     # -- what is kept
@@ -536,6 +634,11 @@ class Instance:
                 self.waiting[number] = left
             else:
                 del self.waiting[number]
+        if self._made >= self._prunes:
+            windows = [self._automaton.state(number).window for number in self.waiting]
+            if windows and None not in windows:
+                kept = prune(self.in_progress, time - max(filter(None, windows)))
+                self._prunes = self._made + max(100, 4 * kept)  # now and then: it costs as much as there is
         floor = self._floor(time)
         self._started = {rank: members for rank, members in self._started.items() if rank[1] >= floor}
         self._trim()
@@ -653,14 +756,19 @@ def _anywhere(start: Rank) -> int:
     return EVERYONE
 
 
-def _all_of(ends: list[Edge], floor: int, limit: int) -> Iterator[Shared]:
-    """Every match of each member, the first ones."""
-    members = 0
-    for _, open_to in ends:
-        members |= open_to
-    for member in bits(members):
-        for path in first_paths(ends, floor, limit, member):
-            yield member, path
+def _behind(state: State, node: Node, move: Move, occurrence: Occurrence) -> Node | None:
+    """The matches of a node that may take an occurrence by the scopes they are in.
+
+    A strong chain asks that all of its second part comes behind the first (book 7.4.2). The first element is
+    seen to before; of later ones only those can fail that have an extent.
+    """
+    if node.element.end < occurrence.start:
+        return node
+    left: Node | None = node
+    for scope, atoms in state.scopes:
+        if left is not None and any(atoms >> number & 1 for number in move.took):
+            left = entered_before(left, scope, occurrence.start)
+    return left
 
 
 def _recent(edges: list[Edge], floor: int) -> list[Edge]:
@@ -669,22 +777,6 @@ def _recent(edges: list[Edge], floor: int) -> list[Edge]:
     while old < len(edges) and edges[old][0].latest < floor:
         old += 1
     return edges[old:] if old else edges
-
-
-def _holds(question: Question, registers: Sequence[Any], occurrence: Occurrence | None = None) -> bool:
-    """Whether a condition holds, or is not asked because something that it names is not bound."""
-    left = _value(question.left, registers, occurrence)
-    if left is _UNBOUND:
-        return True
-    right = None if question.right is None else _value(question.right, registers, occurrence)
-    return right is _UNBOUND or question.holds(left, right)
-
-
-def _value(source: Source, registers: Sequence[Any], occurrence: Occurrence | None) -> Any:
-    if source.register is None or source.fold is None:
-        return _UNBOUND if occurrence is None else occurrence.notification.get(source.attribute or "")
-    state = registers[source.register]
-    return _UNBOUND if state is None else source.fold.result(state[0])
 
 
 def _telling(registers: Sequence[Any], valued: Container[int]) -> tuple[Any, ...]:

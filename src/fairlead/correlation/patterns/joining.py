@@ -78,6 +78,12 @@ class End:
         """Whether it has no extent in time."""
         return self.start == self.end
 
+    def precedes(self, occurrence: Occurrence) -> bool:
+        """Whether an occurrence that comes later strongly follows it."""
+        return self.end < occurrence.start or (
+            self.end == occurrence.start and self.is_point and occurrence.is_point
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -435,6 +441,8 @@ class _Joint:
                 low = max(head.floor(strong=strong) for head in new.heads)
                 high = min(head.first.place for head in new.heads)
                 for each in before.between(key, low, high):
+                    if strong and not all(each.end.precedes(taken) for _, taken in new.constituents):
+                        continue
                     if all(head.admits(each.end, strong=strong) for head in new.heads):
                         found.append(Match(each.constituents + new.constituents, new.end, each.heads))
             return found

@@ -122,11 +122,12 @@ def parse_operand(text: str) -> Operand:
 class PatternReader(FilterReader):
     """A reader that knows the grammar. `known` are the timers that run here, `names` the steps so far."""
 
-    __slots__ = ("depth", "known", "names")
+    __slots__ = ("depth", "instead", "known", "names")
     WHOLE: ClassVar = "pattern"
     LINKS: ClassVar[tuple[str, ...]] = ("followed by", "then no", "within", "a comma", "the end")
     """What may stand behind a body."""
     INSTEAD: ClassVar[dict[str, str]] = {
+        "&": "all of them, in whatever order: any order of A and B",
         "and": "all of them, in whatever order: any order of A and B",
         "after": "write A followed by B",
         "if": "conditions stand behind a comma: A followed by B, B.x > A.x",
@@ -136,14 +137,38 @@ class PatternReader(FilterReader):
         "times": "the number stands in front: exactly 3 A",
         "until": "write A then no B until 19:00",
         "where": "conditions stand behind a comma: A followed by B, B.x > A.x",
+        "|": "one of them: A or B",
+        **dict.fromkeys(
+            _COMPARATORS,
+            "conditions stand behind a comma: A followed by B, B.x > A.x; "
+            "a fair subscription, A.x < B.x, is read by fair.parse",
+        ),
     }
     """What to write instead of a word that cannot stand behind a part."""
+    INSTEAD_IN_CLAUSES: ClassVar[dict[str, str]] = {
+        "&": "write and",
+        "|": "all conditions have to hold; one of several is a filter of a step: A[x > 1 or y > 2]",
+        "or": "all conditions have to hold; one of several is a filter of a step: A[x > 1 or y > 2]",
+        "within": "a window stands before the first comma: A followed by B within 5 minutes, same x",
+    }
+    """What to write instead of a word that cannot stand behind a clause."""
+    LISTED: ClassVar[dict[type[Part], tuple[str, str]]] = {
+        Either: ("(A or B) followed by C", "A or (B followed by C)"),
+        Both: ("(any order of A and B) followed by C", "any order of A and (B followed by C)"),
+    }
+    """How parentheses make clear what goes on behind a list."""
 
     def __init__(self, source: str, schema: Schema | None = None) -> None:
         super().__init__(source, schema)
         self.depth = 0
+        self.instead = self.INSTEAD
         self.known: frozenset[str] = frozenset()
         self.names: list[str] | None = []
+
+    def spelling(self) -> str | None:
+        """The signs of the filters' `and` and `or` mean other words between steps."""
+        word = self.texts[self.at]
+        return self.instead.get(word) if word in ("&", "|") else super().spelling()
 
     def whole(self) -> Pattern:
         name = self.prefix()
@@ -178,12 +203,12 @@ class PatternReader(FilterReader):
             if read is None:
                 break
             if is_list and read != self.within:
-                raise self.problem(
-                    "what goes on here may be the list or its last part",
-                    start,
-                    hint="use parentheses: (A or B) followed by C, or A or (B followed by C)",
-                )
+                ways = self.LISTED[Either if isinstance(part, Either) else Both]
+                hint = f"use parentheses: {', or '.join(ways)}"
+                raise self.problem("what goes on here may be the list or its last part", start, hint=hint)
             part, is_list = read(start, part)
+        if is_list and not isinstance(part, Either) and self.texts[self.at] == "and":
+            raise self.unexpected(self.LINKS, hint="commas between all but the last: any order of A, B and C")
         if self.texts[self.at] == "or":
             raise self.problem(
                 "the alternatives may begin here or further to the left",
@@ -402,6 +427,8 @@ class PatternReader(FilterReader):
         word = self.texts[self.at]
         if self.kinds[self.at] == STRING:
             return "types stand without quotes: Quote, `Order placed`"
+        if word == "no":
+            return "what is not to happen stands behind `then`: A then no B within 5 minutes"
         if word == "any":
             return "write any order of A and B, any number of A, or [true] as a"
         return f"a type of this name is written `{word}`" if word in WORDS else None
@@ -449,9 +476,12 @@ class PatternReader(FilterReader):
         conditions: list[Condition] = []
         outputs: list[Output] = []
         given: dict[str, Any] = {}
+        expected = self.LINKS
         while self.kinds[self.at] == ",":
             self.at += 1
+            self.instead, expected = self.INSTEAD_IN_CLAUSES, self.LINKS[-2:]
             if self.took("same"):
+                expected = ("and", *expected)
                 same.append(self.name())
                 while self.took("and"):
                     same.append(self.name())
@@ -464,8 +494,9 @@ class PatternReader(FilterReader):
                 self.choice(given)
             else:
                 conditions += self.conditions()
+                expected = ("and", *expected)
         if self.kinds[self.at] != END:
-            raise self.unexpected(self.LINKS, hint=self.INSTEAD.get(self.texts[self.at]))
+            raise self.unexpected(expected, hint=self.instead.get(self.texts[self.at]))
         return {"same": tuple(same), "conditions": tuple(conditions), "outputs": tuple(outputs), **given}
 
     def choice(self, given: dict[str, Any]) -> None:

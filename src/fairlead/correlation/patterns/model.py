@@ -98,7 +98,7 @@ class Concat:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """C1 ; C2: the second begins strongly behind the end of the first."""
+    """C1 ; C2: all of the second is strongly behind the end of the first."""
 
     first: Part
     second: Part
@@ -302,7 +302,10 @@ class Pattern:
             raise FilterError(f"a pattern has at most {STEPS_MAX} steps")
         names = [atom.step for atom in found]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise FilterError(f"two steps are called {twice[0]!r}", hint="name them: Quote as q1")
+            raise FilterError(
+                f"two steps are called {twice[0]!r}",
+                hint='name them: Quote as q1, or event("Quote", name="q1")',
+            )
         if can_be_empty(self.body):
             raise FilterError(
                 "the pattern may match without taking an event", hint="ask for at least one: `1 or more`"
@@ -330,6 +333,8 @@ class Pattern:
             raise FilterError("only what has a window runs out of time", hint="add `within 5 minutes`")
         if self.limit < 1:
             raise FilterError(f"a limit of {self.limit} matches")
+        if self.limit != LIMIT and self.take is not Take.ALL:
+            raise FilterError("a limit is about taking all matches", hint="add `taking all matches`")
 
     @cached_property
     def repeated_steps(self) -> frozenset[str]:

@@ -188,7 +188,7 @@ class Search:
         return all(_holds(each, bound, (atom.step, element)) for each in self.asked.at_steps[atom.step])
 
     def chain(self, part: Concat | Sequence | Timing, p: Point) -> Iterator[Run]:
-        """C1, then C2 from its end; where C1 took no element, from p itself."""
+        """C1, then C2 from its end; where C1 took no element, from p itself. In C1 ; C2 all of C2 is behind C1."""
         for head in self.runs(part.first, p):
             q = p
             if head.end is not None:
@@ -196,7 +196,8 @@ class Search:
                 if isinstance(part, Timing):
                     timers = {**timers, part.timer: _started(part.timer, part.spec, head.end)}
                 q = Point(head.end, isinstance(part, Sequence), p.bound + head.taken, timers)
-            yield from _joined(head, () if head.waits else self.runs(part.second, q))
+            tails = () if head.waits else self.runs(part.second, q)
+            yield from _joined(head, (each for each in tails if all(q.precedes(y) for _, y in each.taken)))
 
     def rounds(self, part: Part, least: int, most: float, p: Point) -> Iterator[Run]:
         """From `least` to `most` rounds, one behind the other."""

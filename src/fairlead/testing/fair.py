@@ -1,11 +1,18 @@
-"""Subscriptions over a few types and attributes, and events of them: small pools, so that matches are frequent."""
+"""Hypothesis strategies for fair subscriptions, and for events that they relate.
+
+    conjunctions    a few predicates of every sort over some types and the attributes x and y
+    subscriptions   disjunctions of these
+    events          events of these types in their established order
+
+The pools are small, so that matches are frequent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
 from itertools import combinations, product
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -24,17 +31,22 @@ from fairlead.correlation.fair.subscriptions import Predicate
 from fairlead.filters import Op, parse
 from fairlead.model import Notification
 
-OPERATORS = (Op.EQ, Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.NE)
-FILTERS = ("x < 2", "x != 1", "y = 0 or y = 1", "exists y", 'x in {0, 2, "a"}', "y >= 1", "not x = 1")
-MISSING = object()
-ODD = (0.0, 1, "a", "b", None, True, float("nan"), MISSING)
+__all__ = ["conjunctions", "event", "events", "fed", "predicates", "subscriptions"]
+
+Types: TypeAlias = str | tuple[str, ...]
+"""Names of types; a text has one in each letter."""
+OPERATORS: Final = (Op.EQ, Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.NE)
+FILTERS: Final = ("x < 2", "x != 1", "y = 0 or y = 1", "exists y", 'x in {0, 2, "a"}', "y >= 1", "not x = 1")
+MISSING: Final = object()
+ODD: Final = (0.0, 1, "a", "b", None, True, float("nan"), MISSING)
 
 
 def event(type: str, **attributes: Any) -> Notification:
+    """An event of a type."""
     return Notification.of({"type": type, **attributes})
 
 
-def events(types: str = "ABC", max_size: int = 14) -> SearchStrategy[list[Notification]]:
+def events(types: Types = "ABC", max_size: int = 14) -> SearchStrategy[list[Notification]]:
     """Events in their established order, each with an id of its own; sometimes an attribute is missing."""
     shapes = st.sampled_from(
         [
@@ -54,7 +66,7 @@ def _numbered(shapes: list[dict[str, Any]]) -> list[Notification]:
 
 
 @cache
-def predicates(types: str, instances: int) -> list[Predicate]:
+def predicates(types: Types, instances: int) -> list[Predicate]:
     """Every predicate over some types and the attributes x and y; comparisons are the most."""
     places = [Instance(type, index) for type in types for index in range(1, instances + 1)]
     references = [Reference(place, name) for place in places for name in "xy"]
@@ -66,13 +78,14 @@ def predicates(types: str, instances: int) -> list[Predicate]:
     return [*comparisons, *unary * few, *places * few * 3]
 
 
-def conjunctions(types: str = "ABC", instances: int = 2) -> SearchStrategy[Conjunction]:
+def conjunctions(types: Types = "ABC", instances: int = 2) -> SearchStrategy[Conjunction]:
     """Conjunctions with a few predicates of every sort."""
     drawn = st.lists(st.sampled_from(predicates(types, instances)), min_size=1, max_size=4)
     return drawn.map(Conjunction.of)
 
 
-def subscriptions(types: str = "ABC") -> SearchStrategy[Subscription]:
+def subscriptions(types: Types = "ABC") -> SearchStrategy[Subscription]:
+    """Disjunctions of a few conjunctions."""
     return st.lists(conjunctions(types), min_size=1, max_size=3).map(Subscription.of)
 
 

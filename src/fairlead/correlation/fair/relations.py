@@ -1,0 +1,101 @@
+"""Relations: what fair subscriptions deliver, as notifications that carry what they are made of.
+
+    type           `relation`
+    id             a hash of the conjunction, its number, and the constituents
+    producer       `fair`
+    time           when the last of the events happened
+    interval       {start, end}: from the least start of the events to that time
+    conjunction    what is satisfied, as text
+    number         it is the conjunction's n-th delivery, counted from 1
+    constituents   [{step, producer, id, time}, …] in the order of the signature; a step is T[i]
+    events         the attributes of each, in the same order
+
+So a relation is a composite event like those of patterns: it can be filtered (`interval.start >= …`), and be a
+step of a pattern where somebody publishes it. Where no event says when it happened, neither does the relation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+from fairlead.correlation.fair.subscriptions import Conjunction
+from fairlead.model import Array, Instant, Notification, Record
+
+__all__ = ["PRODUCER", "TYPE", "Events", "Relation"]
+
+PRODUCER: Final = "fair"
+"""Who publishes relations."""
+TYPE: Final = "relation"
+
+Events: TypeAlias = tuple[Notification, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What is delivered: the events that satisfy a conjunction together, in the order of its signature."""
+
+    conjunction: Conjunction
+    number: int
+    """It is the conjunction's n-th delivery, counted from 1."""
+    events: Events
+
+    @property
+    def id(self) -> str:
+        """The same wherever and whenever it is delivered."""
+        digest = blake2b(f"{self.conjunction}\0{self.number}".encode(), digest_size=16)
+        for event in self.events:
+            for part in (event.producer, event.id or ""):
+                encoded = part.encode()
+                digest.update(b"%d:" % len(encoded) + encoded)
+        return digest.hexdigest()
+
+    @property
+    def rank(self) -> tuple[str, int, str]:
+        """Its place among the relations that one notification completes: by conjunction, then by number."""
+        return str(self.conjunction), self.number, self.id
+
+    @property
+    def interval(self) -> tuple[Instant, Instant] | None:
+        """From the least start of its events to when the last of them happened, as far as they say when."""
+        times = [event.time for event in self.events if event.time is not None]
+        if not times:
+            return None
+        return min(_started(event) for event in self.events if event.time is not None), max(times)
+
+    @property
+    def constituents(self) -> tuple[tuple[str, Notification], ...]:
+        """Each event, and which instance of which type it stands for."""
+        steps = (f"{each.type}[{each.index}]" for each in self.conjunction.instances)
+        return tuple(zip(steps, self.events, strict=True))
+
+    def notification(self) -> Notification:
+        """The relation as a notification."""
+        id, interval = self.id, self.interval
+        fields: dict[str, Any] = {
+            "type": TYPE,
+            "id": id,
+            "producer": PRODUCER,
+            "conjunction": str(self.conjunction),
+            "number": self.number,
+            "constituents": Array(tuple(_named(*each) for each in self.constituents)),
+            "events": Array(tuple(event.attributes for event in self.events)),
+        }
+        if interval is None:
+            return Notification(Record(fields), id=id, producer=PRODUCER)
+        start, end = interval
+        fields |= {"time": end, "interval": Record({"start": start, "end": end})}
+        return Notification(Record(fields), id=id, producer=PRODUCER, time=end)
+
+
+def _started(event: Notification) -> Instant:
+    """When an event that has a time began: that, or the start of its interval."""
+    assert event.time is not None
+    start = event.get("interval.start")
+    return min(start, event.time) if isinstance(start, Instant) else event.time
+
+
+def _named(step: str, event: Notification) -> Record:
+    fields: dict[str, Any] = {"step": step, "producer": event.producer, "id": event.id}
+    return Record(fields if event.time is None else {**fields, "time": event.time})
