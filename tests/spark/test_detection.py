@@ -18,18 +18,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairlead.correlation.fair import Choice, Subscription
 from fairlead.correlation.patterns import Detector, Occurrence, Pattern, render
+from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.correlation.standing import Standing
 from fairlead.errors import FilterError, PipelineError
 from fairlead.matching.brute import Brute
 from fairlead.matching.columnar.arrow import notification_at
 from fairlead.model import Instant, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
-from fairlead.spark import detection
+from fairlead.spark import groups
 from fairlead.spark.detection import PROGRESS, STREAM, AtOnce, Detecting, Level, Placer, Router
 from fairlead.spark.frames import encode, notifications_in
-from fairlead.spark.patterns import Asked, Patterns
+from fairlead.spark.patterns import Asked, Correlation, Patterns
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 from fairlead.spark.work import check_ids
+from fairlead.testing import fair as fair_made
 from fairlead.testing import patterns as made
 
 Row = dict[str, Any]
@@ -46,6 +50,8 @@ RICH = (
     '[type in ["wave", "B"]] as w then no [type = "spike"] within 5 us',
 )
 """Patterns that find something in most streams, and patterns over the composites of others."""
+FAIR = ("A.x <= B.x", "A[2].x != A[1].k or B and A.k = C.k", "spike and D", "C[2] and spike[1].size > B.x")
+"""Fair subscriptions that find something in most streams, two of them in what patterns have found."""
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pa.RecordBatch:
@@ -66,7 +72,8 @@ class Shuffling:
         left: list[Row] = []
         for number in range(len(patterns.levels)):
             level = Level(patterns, number, self.partitions)
-            seen = stream + [{**row, "start": row["interval"]["start"]} for row in composites]
+            published = (row for row in composites if row["producer"] == PRODUCER)
+            seen = stream + [{**row, "start": row["interval"]["start"]} for row in published]
             if self._rng.random() < 0.3:
                 found = list(self._at_once(Detecting(level, bound), seen))
                 composites += [row for row in found if row["automaton"] is None]
@@ -112,10 +119,10 @@ def _place(row: Row) -> tuple[int, int, bool, int]:
     return row["group"], row["key"], time is not None, time or 0
 
 
-def random_stream(rng: Random) -> list[Notification]:
+def random_stream(rng: Random, most: int = 16) -> list[Notification]:
     """Events of the types and attributes that patterns are made of, in the order of their times."""
     values = (0, 1, 2, 3, 1.5, "a", None, float("nan"))
-    times = sorted(rng.randint(0, made.TIME_MAX) for _ in range(rng.randint(5, 16)))
+    times = sorted(rng.randint(0, made.TIME_MAX) for _ in range(rng.randint(5, most)))
     stream = []
     for number, time in enumerate(times):
         fields = {"type": rng.choice(made.TYPES), "k": rng.choice((0, 1, 1.0)), "x": rng.choice(values)}
@@ -198,7 +205,7 @@ def test_cut_into_batches_and_partitions_the_composites_are_those_of_one_detecto
     ordered = list(zip(order_keys(stream), stream, strict=True))
     expected = by_one_detector(asked, ordered)
 
-    monkeypatch.setattr(detection, "PORTION", rng.choice((2, 3, 10_000)))
+    monkeypatch.setattr(groups, "PORTION", rng.choice((2, 3, 10_000)))
     shuffling = Shuffling(partitions, rng)
     bounds = [*sorted(rng.sample(range(1, made.TIME_MAX + 12), rng.randint(0, 4))), END]
     found: dict[str, Row] = {}
@@ -216,6 +223,77 @@ def test_cut_into_batches_and_partitions_the_composites_are_those_of_one_detecto
             }
         before = bound
     assert told(found) == expected
+    assert not shuffling.state, "behind the end nothing is in progress"
+
+
+def asked_fairly(subscriptions: Sequence[Subscription], rng: Random) -> list[Asked]:
+    """Fair subscriptions, some of which ask alike, or for parts of the order."""
+    rows = []
+    for number in range(rng.randint(2, 6)):
+        since, until = rng.choice((BEGINNING, BEGINNING, rng.randint(0, 12))), rng.choice((END, END, 20))
+        text = str(rng.choice((*subscriptions, *FAIR)))
+        choice = rng.choice([each.value for each in Choice])
+        rows.append(Asked(f"f{number}", f"u{number % 3}", text, since, until, choice))
+    return rows
+
+
+def by_standing(patterns: Patterns, stream: Sequence[tuple[OrderKey, Notification]]) -> list[Row]:
+    """The definition: all is asked of one order, and answered where it stands."""
+    standing, subscribers = Standing(Brute), {row.id: row.subscriber for row in patterns.rows}
+    for row in patterns.rows:
+        standing.add(row.id, patterns.question(row), row.since, row.until)
+    return [
+        {
+            **{name: getattr(each.key, name) for name in ("time", "producer", "sequence", "id")},
+            "record": encode(each.notification),
+            "patterns": [{"id": id, "subscriber": subscribers[id]} for id in each.ids],
+            "is_public": each.is_public,
+        }
+        for each in standing.answers(stream, END)
+    ]
+
+
+def _standing(row: Row) -> list[Any]:
+    """Where a row stands, as Spark sorts it: what is null comes first."""
+    place = [row["time"], *row["place"].values(), row["id"]]
+    return [(each is not None, each) for each in place]
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    subscriptions=st.lists(fair_made.subscriptions((*made.TYPES[:3], "spike")), min_size=1, max_size=3),
+    partitions=st.sampled_from((1, 2, 7)),
+    seed=st.integers(0, 2**32),
+)
+def test_relations_and_composites_are_those_of_one_order_each_where_it_stands(
+    subscriptions: list[Subscription], partitions: int, seed: int
+) -> None:
+    rng = Random(seed)
+    stream = random_stream(rng, most=40)
+    asked = asked_for([*RICH[:2], *rng.sample(RICH, 2)] if rng.random() < 0.7 else (), rng)
+    asked = replace(asked, rows=(*asked.rows, *asked_fairly(subscriptions, rng)))
+    ordered = sorted(zip(order_keys(stream), stream, strict=True), key=lambda each: each[0].rank)
+    expected = by_standing(asked, ordered)
+
+    shuffling, found, before = Shuffling(partitions, rng), [], BEGINNING
+    for bound in [*sorted(rng.sample(range(1, made.TIME_MAX + 12), rng.randint(0, 4))), END]:
+        rows = [row_of(key, one) for key, one in ordered if before <= key.time < bound]
+        some = shuffling.detected(asked, rows, bound)
+        found += sorted(some, key=_standing)
+        before = bound
+        correlations = [each for level in asked.levels for each in level if isinstance(each, Correlation)]
+        ended = [
+            each.name for each in correlations if all(asked.rows[row].until <= bound for row in each.asked)
+        ]
+        assert not {row["automaton"] for row in shuffling.state}.intersection(ended)
+    assert [{name: row[name] for name in expected[0]} for row in found] == expected if expected else not found
+    for row in found:
+        content = json.loads(row["record"])
+        start, end = (Instant.parse(content["interval"][name]["$time"]) for name in ("start", "end"))
+        assert row["interval"] == {"start": start.microseconds, "end": end.microseconds}
+        assert [each["id"] for each in content["constituents"]] == [
+            each["id"] for each in row["constituents"]
+        ]
     assert not shuffling.state, "behind the end nothing is in progress"
 
 
@@ -296,6 +374,24 @@ def test_what_is_wrong_with_patterns_is_one_message_with_the_first_line(tmp_path
         ([{"id": 1}], "patterns:1: the pattern '1' has no text"),
         ([{"id": 1, "pattern": 7}], "patterns:1: a pattern is a text, not 7"),
         (
+            [{"id": 1, "fair": "A", "pattern": "A"}],
+            "patterns:1: a row has a pattern or a fair subscription, not both",
+        ),
+        ([{"id": 1, "fair": 7}], "patterns:1: a fair subscription is a text, not 7"),
+        ([{"id": 1, "fair": "A", "choice": []}], "patterns:1: no choice of events: []"),
+        (
+            [{"id": 1, "pattern": "A", "choice": "most recent"}],
+            "patterns:1: a pattern says itself what it takes",
+        ),
+        (
+            [{"id": 1, "fair": "A[x]"}],
+            "patterns:1: column 3: unexpected x; expected the number of an instance, such as 1",
+        ),
+        (
+            [{"id": 1, "pattern": "A"}, {"id": 1, "fair": "A"}],
+            "patterns:2: the id '1' is taken by another pattern, patterns:1",
+        ),
+        (
             [{"id": 1, "pattern": "A"}, {"id": 1, "pattern": "B"}],
             "patterns:2: the id '1' is taken by another pattern, patterns:1",
         ),
@@ -319,6 +415,24 @@ def test_patterns_are_read_from_csv_as_from_json(tmp_path: Path) -> None:
     assert read == Patterns.read(lines(tmp_path / "patterns.jsonl", rows)) == Patterns.read(rows)
     assert read.rows == (Asked("p", "ada", "A followed by B, same k", 5, 9),)
     assert Patterns.restored(read.dump()) == read
+
+
+def test_a_row_may_have_a_fair_subscription_in_place_of_a_pattern(tmp_path: Path) -> None:
+    table = tmp_path / "patterns.csv"
+    table.write_text("id,fair,choice,until\np,A.x < B.x,,\nq,A.x < B.x or C,most recent,9\n")
+    read = Patterns.read(SubscriptionsInput(str(table), "csv"))
+    assert read.rows == (
+        Asked("p", "p", "A.x < B.x", choice="first received"),
+        Asked("q", "q", "A.x < B.x or C", until=9, choice="most recent"),
+    )
+    assert Patterns.restored(read.dump()) == read
+    assert [len(level) for level in read.levels] == [3], "each conjunction, by each choice"
+    alike = Patterns.read(
+        [{"id": n, "fair": text} for n, text in enumerate(("A and C", "C and A or B", "B"))]
+    )
+    assert [len(each.asked) for level in alike.levels for each in level] == [2, 2]
+    changed = read.changed([{"id": "p", "fair": "A.x < B.x", "choice": "most recent"}, {"id": "q"}], 5)
+    assert changed.patterns.rows == (Asked("p", "p", "A.x < B.x", 5, choice="most recent"),)
 
 
 def test_a_change_takes_effect_at_the_watermark_or_later_and_a_bad_one_changes_nothing() -> None:

@@ -64,7 +64,13 @@ class Plan:
     patience_s: float = 2.0
     fairlead_patience_s: float = 2.0
     state_sizes: tuple[int, ...] = (10, 50, 200)
-    spark_patterns: tuple[tuple[str, int], ...] = (("C1", 1), ("C1-apart", 100))
+    spark_patterns: tuple[tuple[str, int], ...] = (
+        ("C1", 1),
+        ("C1-apart", 100),
+        ("C2", 1),
+        ("C3-A", 10),
+        ("C3-B", 10),
+    )
     spark_events: int = 200_000
     """With few, what any query costs on Spark would be measured."""
     spark_rounds: int = 3
@@ -80,7 +86,7 @@ class Plan:
             "patience_s": 0.2,
             "fairlead_patience_s": 1.0,
             "state_sizes": (10, 50),
-            "spark_patterns": (("C1", 1),),
+            "spark_patterns": (("C1", 1), ("C2", 1), ("C3-B", 1)),
             "spark_events": 50_000,
             "spark_rounds": 1,
         }
@@ -339,7 +345,7 @@ class Report:
                 )
             )
         heads = ("shape", "n", "who", "events", "events /s", "Fairlead ×", "matches")
-        title = "On Spark, one match for each start, from Parquet to matches in Parquet"
+        title = "On Spark, from Parquet to matches in Parquet; of patterns one for each start"
         return Grid(title, heads, tuple(rows), left=frozenset({0, 2}))
 
     def facts(self) -> list[str]:

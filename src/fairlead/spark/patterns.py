@@ -1,11 +1,17 @@
 """Patterns as a table: who asks for which composite events, and for which part of the order.
 
     {"id": "p1", "subscriber": "ada", "pattern": "A followed by B within 1 hour, same room", "from": …, "until": …}
+    {"id": "f1", "subscriber": "bob", "fair": "A.x < B.y", "choice": "most recent"}
 
-A pattern looks at what stands from `from` on, and finds what ends before `until`. As with subscriptions, a change
-takes effect at a point of the order: a `from` below the watermark at which it is taken in is moved to it; a row
-replaces the one with its id from its `from` on, and ends it if it has no pattern. So replaying the same changes at
-the same watermarks gives the same patterns, and these the same composites.
+A row has a pattern, or a fair subscription and which of its events are to be taken, by default the first received;
+what is said of patterns holds for both. A pattern looks at what stands from `from` on, and finds what ends before
+`until`. As with subscriptions, a change takes effect at a point of the order: a `from` below the watermark at
+which it is taken in is moved to it; a row replaces the one with its id from its `from` on, and ends it if it has
+no pattern. So replaying the same changes at the same watermarks gives the same patterns, and these the same
+composites.
+
+What is detected are automata. Patterns that look for the same share one. Of a fair subscription, each conjunction
+is one: it is matched by itself, and so shared with whoever else asks for it.
 
 Patterns are a value: they travel to workers as they are, and are compiled there, once for each process.
 """
@@ -20,13 +26,17 @@ from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fairlead.correlation import fair
+from fairlead.correlation.fair import Choice
 from fairlead.correlation.patterns import Pattern, parse
 from fairlead.correlation.patterns.composites import PARTIAL
 from fairlead.correlation.patterns.detector import types_named
 from fairlead.correlation.patterns.spelling import UNNAMED
+from fairlead.correlation.standing import Question
 from fairlead.errors import FairleadError, FilterError, PipelineError, ValueRefused
 from fairlead.filters import Schema
 from fairlead.ingest import Rejection
+from fairlead.model.encoding import parse_json
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark.parts import Subscription
 from fairlead.spark.subscriptions import (
@@ -46,21 +56,32 @@ from fairlead.spark.subscriptions import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Asked", "Automaton", "ChangedPatterns", "Patterns"]
+__all__ = ["Asked", "Automaton", "ChangedPatterns", "Correlation", "Patterns"]
 
-PATTERN: Final = Noun("pattern", "pattern")
+PATTERN: Final = Noun("pattern", "pattern", ("fair", "choice"))
+FAIR: Final = Noun("fair subscription", "fair", ("choice",))
+CHOICES: Final = {each.value: each for each in Choice}
+PRIVATE: Final = frozenset({UNNAMED, UNNAMED + PARTIAL})
+"""The types of composites that only those see who asked, and patterns that name them."""
 VERSION: Final = 1
 """Of what is written down."""
 
 
 class Asked(NamedTuple):
-    """A pattern that somebody asks for, for a part of the order."""
+    """A pattern, or a fair subscription, that somebody asks for, for a part of the order."""
 
     id: str
     subscriber: str
     text: str
     since: int = BEGINNING
     until: int = END
+    choice: str = ""
+    """Of a fair subscription, and of nothing else: which events it takes."""
+
+    @property
+    def always(self) -> Asked:
+        """The same without its end: what a change of that does not change."""
+        return self._replace(until=END)
 
 
 class Automaton(NamedTuple):
@@ -74,6 +95,22 @@ class Automaton(NamedTuple):
     since: int
     types: frozenset[str]
     """The types that it names: composites of others are seen by these only."""
+    asked: tuple[int, ...]
+    """Which rows ask for it."""
+
+
+class Correlation(NamedTuple):
+    """A conjunction of fair subscriptions, and which of its events are taken.
+
+    Its name says so, and from where on: what it holds is found again by that.
+    """
+
+    name: str
+    conjunction: fair.Conjunction
+    choice: Choice
+    since: int
+    types: frozenset[str]
+    """The types of composites that it may take."""
     asked: tuple[int, ...]
     """Which rows ask for it."""
 
@@ -112,8 +149,12 @@ class Patterns:
         for name in self.extensions:
             load_extension(name)
 
-    def pattern(self, row: Asked) -> Pattern:
+    def question(self, row: Asked) -> Question:
         """What a row asks for."""
+        return _question(row.text, row.choice, self.schema)
+
+    def pattern(self, row: Asked) -> Pattern:
+        """The pattern of a row that has one."""
         return _parsed(row.text, self.schema)
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -132,13 +173,16 @@ class Patterns:
         empty.load()
         rows: dict[str, tuple[Entry, Asked]] = {}
         problems: list[tuple[str, FairleadError]] = []
-        for entry in entries(given, spark, ("id", "pattern"), PATTERN):
+        for entry in entries(given, spark, ("id",), PATTERN):
             try:
-                found = read_entry(entry, PATTERN)
+                found, choice = _read(entry)
                 if isinstance(found, Ending):
-                    raise ValueRefused(f"the pattern {found.id!r} has no text")
-                row = _asked(found)
-                empty.pattern(row)
+                    raise ValueRefused(
+                        f"the pattern {found.id!r} has no text",
+                        hint="a row has a `pattern` or, for a fair subscription, `fair`",
+                    )
+                row = _asked(found, choice)
+                empty.question(row)
                 if (known := rows.setdefault(row.id, (entry, row)))[1] != row:
                     raise ValueRefused(
                         f"the id {row.id!r} is taken by another pattern, {known[0].place}",
@@ -169,11 +213,11 @@ class Patterns:
         for number, change in enumerate(changes, start=1):
             entry = entry_of(number, change)
             try:
-                rows = self._after(rows, read_entry(entry, PATTERN), watermark)
+                rows = self._after(rows, *_read(entry), watermark)
             except FairleadError as error:
                 rejections.append(rejection_of(entry, error))
-        before = {row[:4]: row for row in self.rows}
-        after = {row[:4]: row for row in rows if row.until > row.since}
+        before = {row.always: row for row in self.rows}
+        after = {row.always: row for row in rows if row.until > row.since}
         return ChangedPatterns(
             # What has ended is asked about no more.
             replace(self, rows=tuple(row for row in after.values() if row.until > watermark)),
@@ -187,7 +231,7 @@ class Patterns:
         )
 
     def _after(
-        self, rows: tuple[Asked, ...], change: Subscription | Ending, watermark: int
+        self, rows: tuple[Asked, ...], change: Subscription | Ending, choice: str, watermark: int
     ) -> tuple[Asked, ...]:
         """Rows after one change; FairleadError where it cannot be taken in."""
         if isinstance(change, Ending):
@@ -196,8 +240,8 @@ class Patterns:
             return _ended(
                 rows, change.id, max(watermark if change.until is None else change.until, watermark)
             )
-        row = _asked(admitted(change, watermark))
-        self.pattern(row)
+        row = _asked(admitted(change, watermark), choice)
+        self.question(row)
         changed = (*_ended(rows, row.id, row.since), row)
         replace(self, rows=changed).levels  # noqa: B018  # FilterError where a pattern would see itself
         return changed
@@ -205,17 +249,20 @@ class Patterns:
     # -- what is detected ----------------------------------------------------------------------------------
 
     @cached_property
-    def levels(self) -> tuple[tuple[Automaton, ...], ...]:
+    def levels(self) -> tuple[tuple[Automaton | Correlation, ...], ...]:
         """What is detected, level by level: each above all whose composites it sees.
 
         FilterError where patterns see their own composites.
         """
-        automata = self._automata()
+        automata: dict[str, Automaton | Correlation] = {}
+        automata |= {each.name: each for each in self._automata()}
+        automata |= {each.name: each for each in self._correlations()}
         makes: dict[str, set[str]] = {}
         for each in automata.values():
-            for row in each.asked:
-                for type in _made(self.pattern(self.rows[row])):
-                    makes.setdefault(type, set()).add(each.name)
+            if isinstance(each, Automaton):  # nobody sees a relation but who asked for it
+                for row in each.asked:
+                    for type in _made(self.pattern(self.rows[row])):
+                        makes.setdefault(type, set()).add(each.name)
         sees = {
             each.name: {other for type in each.types & makes.keys() for other in makes[type]} - {each.name}
             for each in automata.values()
@@ -234,15 +281,28 @@ class Patterns:
             for level in range(height)
         )
 
-    def _automata(self) -> dict[str, Automaton]:
+    def _automata(self) -> Iterable[Automaton]:
         found: dict[str, Automaton] = {}
         for number, row in enumerate(self.rows):
-            shared, types = _shared(row.text, self.schema)
-            name = f"{shared.hash}@{row.since}"
-            known = found.get(name)
-            asked = (number,) if known is None else (*known.asked, number)
-            found[name] = Automaton(name, shared, row.since, types, asked)
-        return found
+            if not row.choice:
+                shared, types = _shared(row.text, self.schema)
+                name = f"{shared.hash}@{row.since}"
+                known = found.get(name)
+                asked = (number,) if known is None else (*known.asked, number)
+                found[name] = Automaton(name, shared, row.since, types, asked)
+        return found.values()
+
+    def _correlations(self) -> Iterable[Correlation]:
+        found: dict[str, Correlation] = {}
+        for number, row in enumerate(self.rows):
+            about = self.question(row).about if row.choice else None
+            for conjunction in about.conjunctions if isinstance(about, fair.Subscription) else ():
+                types = frozenset(conjunction.signature) - PRIVATE
+                name = f"{_digest(conjunction.text, row.choice)}@{row.since}"
+                known = found.get(name)
+                asked = (number,) if known is None else (*known.asked, number)
+                found[name] = Correlation(name, conjunction, CHOICES[row.choice], row.since, types, asked)
+        return found.values()
 
     # -- what is written down ------------------------------------------------------------------------------
 
@@ -255,7 +315,7 @@ class Patterns:
 
     def dump(self) -> bytes:
         """The rows as JSON."""
-        rows = [dict(zip(Asked._fields, row, strict=True)) for row in self.rows]
+        rows = [_written(row) for row in self.rows]
         return json.dumps({"version": VERSION, "patterns": rows}, ensure_ascii=False, indent=1).encode()
 
     @classmethod
@@ -272,7 +332,28 @@ class Patterns:
         return cls(tuple(Asked(**row) for row in given["patterns"]), schema, tuple(extensions))
 
 
-def _asked(row: Subscription) -> Asked:
+def _read(entry: Entry) -> tuple[Subscription | Ending, str]:
+    """What a row says, or a FairleadError; and of a fair subscription, which events it takes."""
+    content = entry.content
+    fields = parse_json(content) if isinstance(content, str | bytes) else content
+    if not isinstance(fields, Mapping):
+        return read_entry(entry, PATTERN), ""
+    row, text, choice = entry._replace(content=fields), fields.get("fair"), fields.get("choice")
+    if text is None:
+        if choice is not None:
+            raise ValueRefused("a pattern says itself what it takes", hint="`choice` goes with `fair`")
+        return read_entry(row, PATTERN), ""
+    if fields.get("pattern") is not None:
+        raise ValueRefused("a row has a pattern or a fair subscription, not both")
+    if not isinstance(text, str):
+        raise ValueRefused(f"a fair subscription is a text, not {text!r}")
+    choice = Choice.FIRST_RECEIVED.value if choice is None else choice
+    if choice not in list(CHOICES):
+        raise ValueRefused(f"no choice of events: {choice!r}", hint=" or ".join(map(repr, CHOICES)))
+    return read_entry(row, FAIR), choice
+
+
+def _asked(row: Subscription, choice: str) -> Asked:
     since, until = row.since, row.until
     return Asked(
         row.id,
@@ -280,12 +361,26 @@ def _asked(row: Subscription) -> Asked:
         row.filter,
         BEGINNING if since is None else since,
         END if until is None else until,
+        choice,
     )
+
+
+def _written(row: Asked) -> dict[str, Any]:
+    """A row with what it has: patterns are written as they always were."""
+    fields = dict(zip(Asked._fields, row, strict=True))
+    return fields if row.choice else {name: fields[name] for name in fields if name != "choice"}
 
 
 def _ended(rows: Iterable[Asked], id: str, until: int) -> tuple[Asked, ...]:
     """Rows of which those under an id end at a time, unless they end earlier."""
     return tuple(row._replace(until=min(row.until, until)) if row.id == id else row for row in rows)
+
+
+@lru_cache(maxsize=1 << 15)
+def _question(text: str, choice: str, schema: Schema | None) -> Question:
+    if choice:
+        return Question(fair.parse(text, schema), CHOICES[choice])
+    return Question(_parsed(text, schema))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -298,6 +393,10 @@ def _shared(text: str, schema: Schema | None) -> tuple[Pattern, frozenset[str]]:
     """What patterns have in common that are detected together, and the types that it names."""
     shared = replace(_parsed(text, schema), name=UNNAMED, outputs=())
     return shared, types_named(shared)
+
+
+def _digest(*texts: str) -> str:
+    return blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
 
 
 def _made(pattern: Pattern) -> Iterator[str]:

@@ -137,6 +137,8 @@ class Noun(NamedTuple):
 
     one: str
     text: str
+    others: tuple[str, ...] = ()
+    """Columns that its rows may have beside those that all have."""
 
     @property
     def many(self) -> str:
@@ -144,7 +146,7 @@ class Noun(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return ("id", "subscriber", self.text, "from", "until")
+        return ("id", "subscriber", self.text, *self.others, "from", "until")
 
     @property
     def known(self) -> frozenset[str]:

@@ -498,7 +498,7 @@ class Work:
         )
 
     def _question(self, row: Asked) -> Question:
-        return Question(self._asked.patterns.pattern(row))
+        return self._asked.patterns.question(row)
 
     def _table(self, rows: Sequence[tuple[Any, ...]]) -> DataFrame | None:
         return few_rows(self.spark, rows, SUBSCRIBED) if rows else None

@@ -1,0 +1,445 @@
+"""Groups: what is detected together on Spark, for one key after the other.
+
+    _Group           what all have: what concerns them, and which key it goes to
+    PatternGroup     patterns with the same `same`: a `Detector` runs over the rows of each key
+    FairGroup        conjunctions of fair subscriptions: a `Correlator` runs over the rows, in the total order
+
+Law: of its rows, batch by batch, with what is in progress handed on, a group finds what one `Standing` finds that
+is asked the same and given the same order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from fairlead.correlation.fair import Correlator, Relation, Snapshot, Subscription
+from fairlead.correlation.fair.relations import PRODUCER as FAIR
+from fairlead.correlation.fair.relations import TYPE as RELATION
+from fairlead.correlation.patterns import Composite, Detector, Found, Occurrence
+from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.correlation.patterns.model import atoms
+from fairlead.correlation.patterns.occurrences import Rank
+from fairlead.correlation.standing import Question
+from fairlead.filters import Filter
+from fairlead.matching.columnar import Columnar
+from fairlead.matching.columnar.arrow import notifications_of
+from fairlead.model import ABSENT, Kind, Notification, key_of, kind_of
+from fairlead.model.encoding import canonical, format_json, parse_json
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark.frames import PLACE, RECORD, encode
+from fairlead.spark.patterns import Asked, Automaton, Correlation, Patterns
+
+__all__ = ["PLACE_TYPES", "FairGroup", "Group", "Ints", "PatternGroup", "Row"]
+
+PORTION: Final = 10_000
+"""About so many rows are detected at a time, of as many keys as that takes; a longer key in pieces."""
+PLACE_TYPES: Final = {
+    "start": "bigint",
+    "pattern": "string",
+    "producer": "string",
+    "sequence": "bigint",
+    "id": "string",
+    "conjunction": "string",
+    "number": "bigint",
+}
+"""By what things stand at an instant: events by their keys; behind them composites, by their start and the hash of
+their pattern; a relation right behind what completes it, by its conjunction and number."""
+KEYS_KEPT: Final = 1 << 16
+"""For so many keys a group knows their numbers."""
+
+Ints: TypeAlias = NDArray[np.integer[Any]]
+
+
+class Row(NamedTuple):
+    """A row for a key: something new or, under the name of an automaton, what that has in progress."""
+
+    group: int
+    key: int
+    occurrence: Occurrence | None
+    automaton: str | None = None
+    alarm: int | None = None
+    progress: str = ""
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where it stands: what is in progress before all that is new."""
+        return self.group, self.key, BEGINNING if self.occurrence is None else self.occurrence.end
+
+
+class Group(ABC):
+    """What is detected together, on a level."""
+
+    same: tuple[str, ...] = ()
+    """The names whose values tell keys apart."""
+
+    def __init__(self, number: int, automata: Sequence[Automaton | Correlation], patterns: Patterns) -> None:
+        self.number = number
+        self.names = tuple(each.name for each in automata)
+        self.types = frozenset(type for each in automata for type in each.types)
+        self._patterns = patterns
+        self._numbers: dict[tuple[Any, ...], int] = {}
+
+    @abstractmethod
+    def filters(self) -> set[Filter]:
+        """All that is asked of single notifications."""
+
+    @abstractmethod
+    def detect(self, rows: Iterable[Row], bound: int, payload: bool) -> Iterator[dict[str, Any]]:
+        """What is found in the rows of keys, which come one after the other, and what is left in progress."""
+
+    def asked(self, numbers: Iterable[int], time: int) -> list[tuple[str, str]]:
+        """The ids and subscribers of those among some rows that ask for what is found at a time."""
+        rows: Iterable[Asked] = (self._patterns.rows[number] for number in numbers)
+        return sorted({(row.id, row.subscriber) for row in rows if time < row.until})
+
+    def key_of(self, notification: Notification) -> int | None:
+        """A number that equal values share; None where the notification is in no stream of the group."""
+        if not self.same:
+            return 0
+        values = [notification.get(name) for name in self.same]
+        if any(value is ABSENT or kind_of(value) is Kind.NAN for value in values):
+            return None
+        key = tuple(map(key_of, values))
+        number = self._numbers.get(key)
+        if number is None:
+            if len(self._numbers) >= KEYS_KEPT:
+                self._numbers.clear()
+            # The detector tells keys apart itself: two may well share a number.
+            encoded = canonical({str(at): value for at, value in enumerate(values)})
+            number = int.from_bytes(blake2b(encoded, digest_size=8).digest(), signed=True)
+            self._numbers[key] = number
+        return number
+
+    def keys_in(self, attributes: pa.RecordBatch, rows: Ints) -> tuple[Ints, Ints]:
+        """Those of some rows that are in a stream of the group, and their keys: `key_of` of each, by column."""
+        if not self.same:
+            return rows, np.zeros(len(rows), np.int64)
+        some = attributes.take(pa.array(rows))
+        if not all(
+            name in some.schema.names and _is_plain(some.schema.field(name).type) for name in self.same
+        ):
+            firsts = every = np.arange(len(rows))
+        else:
+            codes = np.zeros(len(rows), np.int64)
+            for name in self.same:
+                encoded = some.column(name).dictionary_encode("encode")
+                codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
+                _, codes = np.unique(codes, return_inverse=True)
+            _, firsts, every = np.unique(codes, return_index=True, return_inverse=True)
+        found = [self.key_of(each) for each in notifications_of(some.take(pa.array(firsts, pa.int64())))]
+        there = np.array([key is not None for key in found], np.bool_)[every]
+        keys = np.array([key or 0 for key in found], np.int64)[every]
+        return rows[there], keys[there]
+
+
+class PatternGroup(Group):
+    """Patterns with the same `same`."""
+
+    def __init__(
+        self, number: int, same: tuple[str, ...], automata: Sequence[Automaton], patterns: Patterns
+    ) -> None:
+        super().__init__(number, automata, patterns)
+        self.same = same
+        self._automata = tuple(automata)
+        self._detectors: dict[bool, Detector] = {}
+
+    def filters(self) -> set[Filter]:
+        """All that its atoms ask, and their domains."""
+        return {
+            filter
+            for automaton in self._automata
+            for atom in atoms(automaton.pattern.body)
+            for filter in (atom.filter, atom.domain)
+            if filter is not None
+        }
+
+    def _detector(self, *, remembers: bool) -> Detector:
+        """The detector, made once, without anything in progress."""
+        detector = self._detectors.get(remembers)
+        if detector is None:
+            detector = self._detectors[remembers] = Detector(Columnar[int](), remembers=remembers)
+            for automaton in self._automata:
+                since: Rank = (automaton.since, BEGINNING, 0, "", False, 0, "")
+                for number in automaton.asked:
+                    detector.add(str(number), self._patterns.pattern(self._patterns.rows[number]), since)
+        detector.clear()
+        return detector
+
+    def detect(self, rows: Iterable[Row], bound: int, payload: bool) -> Iterator[dict[str, Any]]:
+        detector = self._detector(remembers=bound != END)
+        keys: dict[Rank, int] = {}
+        for portion in _portions(rows):
+            new = [(row.key, row.occurrence) for row in portion.rows if row.occurrence is not None]
+            waking = {row.key for row in portion.rows if row.automaton is None or _rings(row, bound)}
+            resumed = []
+            for row in portion.rows:
+                if row.automaton is None:
+                    continue
+                if portion.is_long or row.key in waking:
+                    resumed.append(row)
+                elif bound != END:
+                    yield _in_progress(row.automaton, row.key, row.alarm, row.progress)
+            if resumed:
+                detector.resume(_joined(resumed, keys))
+            for key, occurrence in new:
+                keys[occurrence.rank] = key
+                detector.feed(occurrence)
+            if portion.goes_on:
+                yield from self._composites(detector.advance(new[-1][1].end) if new else (), payload)
+                continue
+            yield from self._composites(detector.advance(bound), payload)
+            if bound != END:
+                yield from _left(detector.kept(), keys)
+            detector.clear()
+            keys.clear()
+
+    def _composites(self, found: Iterable[Found], payload: bool) -> Iterator[dict[str, Any]]:
+        """Composites that somebody asks for when they end, each once."""
+        for rank, same in groupby(found, key=lambda each: each.composite.rank):
+            several = list(same)
+            composite = several[0].composite
+            if asked := self.asked((int(id) for each in several for id in each.ids), composite.end):
+                yield _composed(composite, rank[-1], asked, payload)
+
+
+class FairGroup(Group):
+    """Conjunctions of fair subscriptions: all see one stream, in the total order.
+
+    A conjunction begins with the first event of its types, with what it held before or with nothing. So what one
+    holds that has nothing new to look at is not read, and stays as it is.
+    """
+
+    def __init__(self, number: int, correlations: Sequence[Correlation], patterns: Patterns) -> None:
+        super().__init__(number, correlations, patterns)
+        self._correlations = {each.name: each for each in correlations}
+
+    def filters(self) -> set[Filter]:
+        return {
+            filter for each in self._correlations.values() for filter in each.conjunction.filters.values()
+        }
+
+    def detect(self, rows: Iterable[Row], bound: int, payload: bool) -> Iterator[dict[str, Any]]:
+        running = _Running(self._correlations)
+        for _, several in groupby(rows, key=attrgetter("place")):
+            together = list(several)
+            for row in together:
+                if row.automaton is not None:
+                    running.held[row.automaton] = row
+            new = [row.occurrence for row in together if row.occurrence is not None]
+            for occurrence in sorted(new, key=_established):
+                if occurrence.end < bound:
+                    yield from self._relations(running.feed(occurrence), occurrence, payload)
+        if bound != END:
+            left = running.left()
+            yield from (row for row in left if self.asked(self._correlations[row["automaton"]].asked, bound))
+
+    def _relations(
+        self, found: Iterable[tuple[str, Relation]], last: Occurrence, payload: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Relations that something has completed and that somebody asks for, each once."""
+        told: dict[str, tuple[Relation, list[int]]] = {}
+        for name, relation in found:
+            told.setdefault(relation.id, (relation, []))[1].extend(self._correlations[name].asked)
+        for id, (relation, numbers) in told.items():
+            if asked := self.asked(numbers, last.end):
+                yield _related(relation, id, last, asked, payload)
+
+
+class _Running:
+    """Conjunctions at work on what is new."""
+
+    def __init__(self, correlations: Mapping[str, Correlation]) -> None:
+        self.held: dict[str, Row] = {}
+        """What was in progress, of those that have not begun."""
+        self._waiting = dict(correlations)
+        self._begun: dict[str, Correlation] = {}
+        self._correlator: Correlator[str] = Correlator(Columnar[int]())
+        self._types: dict[str, list[Correlation]] = {}
+        for each in correlations.values():
+            for type in dict(each.conjunction.counts):
+                self._types.setdefault(type, []).append(each)
+
+    def feed(self, occurrence: Occurrence) -> list[tuple[str, Relation]]:
+        """What the next notification of the order completes."""
+        notification = occurrence.notification
+        type = notification.get("type")
+        waiting = self._types.get(type, ()) if isinstance(type, str) else list(self._waiting.values())
+        for each in waiting:
+            if each.name in self._waiting and each.since <= occurrence.end:
+                self._begin(each)
+        if isinstance(type, str):
+            self._types[type] = [each for each in waiting if each.name in self._waiting]
+        return self._correlator.feed(notification)
+
+    def _begin(self, correlation: Correlation) -> None:
+        name = correlation.name
+        self._begun[name] = self._waiting.pop(name)
+        row = self.held.pop(name, None)
+        state = None if row is None else Snapshot.from_json(parse_json(row.progress))
+        subscription = Subscription.of([correlation.conjunction])
+        self._correlator.add(name, subscription, correlation.choice, state=state)
+
+    def left(self) -> Iterator[dict[str, Any]]:
+        """What is in progress: of those that have begun, and what was left as it was."""
+        for name in self._begun:
+            snapshot = self._correlator.snapshot(name)
+            if snapshot != Snapshot.initial(snapshot.subscription, snapshot.choice):
+                yield _in_progress(name, 0, None, format_json(snapshot.to_json()))
+        for name, row in self.held.items():
+            yield _in_progress(name, row.key, row.alarm, row.progress)
+
+
+def _established(occurrence: Occurrence) -> tuple[Any, ...]:
+    """The place in the established order: notifications by their keys, and behind them composites by theirs.
+
+    Unlike for patterns, an event is a point here, whatever interval it has.
+    """
+    end, start, is_composite, *rest = occurrence.rank
+    return end, is_composite, start if is_composite else 0, *rest
+
+
+class _Portion(NamedTuple):
+    rows: list[Row]
+    is_long: bool = False
+    """Whether all of it is of one key, of which there are more rows than are taken at a time."""
+    goes_on: bool = False
+    """Whether there is more of that key."""
+
+
+def _portions(rows: Iterable[Row]) -> Iterator[_Portion]:
+    """Rows, of which those of a key come together, in portions: whole keys, or pieces of a long one."""
+    whole: list[Row] = []
+    for _, run in groupby(rows, key=attrgetter("key")):
+        take = partial(islice, run, PORTION)
+        piece = list(take())
+        if whole and len(whole) + len(piece) > PORTION:
+            yield _Portion(whole)
+            whole = []
+        if len(piece) < PORTION:
+            whole += piece
+            continue
+        while len(piece) == PORTION:
+            yield _Portion(piece, is_long=True, goes_on=True)
+            piece = list(take())
+        yield _Portion(piece, is_long=True)
+    if whole:
+        yield _Portion(whole)
+
+
+def _rings(row: Row, bound: int) -> bool:
+    return row.alarm is not None and row.alarm < bound
+
+
+# -- what is in progress -----------------------------------------------------------------------------------
+
+
+def _joined(rows: Iterable[Row], keys: dict[Rank, int]) -> dict[str, Any]:
+    """What rows have in progress as the state of one detector; the keys of what was seen are noted."""
+    numbers: dict[Rank, int] = {}
+    occurrences: list[Any] = []
+    progress = []
+    kept: dict[str, Any] = {}
+    bound = BEGINNING
+    for row in rows:
+        kept = parse_json(row.progress)
+        bound = max(bound, kept["bound"])
+        own = []
+        for each in kept["occurrences"]:
+            rank: Any = tuple(each[0])
+            keys[rank] = row.key
+            number = numbers.setdefault(rank, len(occurrences))
+            if number == len(occurrences):
+                occurrences.append(each)
+            own.append(number)
+        progress += [{**each, "seen": [own[number] for number in each["seen"]]} for each in kept["progress"]]
+    return {**kept, "bound": bound, "occurrences": occurrences, "progress": progress}
+
+
+def _left(kept: Mapping[str, Any], keys: Mapping[Rank, int]) -> Iterator[dict[str, Any]]:
+    """The state of a detector in rows: one for each automaton and key, with what that has seen."""
+    occurrences = kept["occurrences"]
+    for each in kept["progress"]:
+        own = {number: place for place, number in enumerate(dict.fromkeys(each["seen"]))}
+        alone = {
+            **kept,
+            "occurrences": [occurrences[number] for number in own],
+            "progress": [{**each, "seen": [own[number] for number in each["seen"]]}],
+        }
+        automaton = f"{each['pattern']}@{each['since'][0]}"
+        key = keys[tuple(occurrences[each["seen"][0]][0])]
+        yield _in_progress(automaton, key, each["alarm"], format_json(alone))
+
+
+def _in_progress(automaton: str, key: int, alarm: int | None, progress: str) -> dict[str, Any]:
+    return {"automaton": automaton, "key": key, "alarm": alarm, "progress": progress}
+
+
+# -- what was found ----------------------------------------------------------------------------------------
+
+
+def _composed(
+    composite: Composite, id: str, asked: Iterable[tuple[str, str]], payload: bool
+) -> dict[str, Any]:
+    """A composite as a row."""
+    return {
+        "time": composite.end,
+        "producer": PRODUCER,
+        "id": id,
+        "event_time": composite.end,
+        RECORD: encode(composite.notification()) if payload else None,
+        "type": composite.type,
+        "interval": {"start": composite.start, "end": composite.end},
+        "constituents": [_named(step, each.notification) for step, each in composite.constituents],
+        "pattern": composite.pattern.hash,
+        "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in asked],
+        "is_public": Question(composite.pattern).is_public,
+        PLACE: _place(composite.start, composite.pattern.hash, PRODUCER, None, id),
+    }
+
+
+def _related(
+    relation: Relation, id: str, last: Occurrence, asked: Iterable[tuple[str, str]], payload: bool
+) -> dict[str, Any]:
+    """A relation as a row; it stands right behind what has completed it."""
+    _, start, is_composite, whose, *_ = last.rank
+    event, interval, text = last.notification, relation.interval, relation.conjunction.text
+    behind = (start, whose, PRODUCER) if is_composite else (None, None, whose)
+    return {
+        "time": last.end,
+        "producer": FAIR,
+        "id": id,
+        "event_time": None if interval is None else interval[1].microseconds,
+        RECORD: encode(relation.notification()) if payload else None,
+        "type": RELATION,
+        "interval": interval
+        and dict(zip(("start", "end"), (each.microseconds for each in interval), strict=True)),
+        "constituents": [_named(*each) for each in relation.constituents],
+        "pattern": text,
+        "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in asked],
+        "is_public": False,
+        PLACE: _place(*behind, event.sequence, event.id, text, relation.number),
+    }
+
+
+def _place(*given: str | int | None) -> dict[str, str | int | None]:
+    return dict(zip(PLACE_TYPES, given, strict=False))
+
+
+def _named(step: str, one: Notification) -> dict[str, Any]:
+    time = None if one.time is None else one.time.microseconds
+    return {"step": step, "producer": one.producer, "id": one.id, "time": time}
+
+
+def _is_plain(type: pa.DataType) -> bool:
+    """Whether equal values of a type are equal for Arrow, too."""
+    return bool(pa.types.is_string(type) or pa.types.is_integer(type) or pa.types.is_boolean(type))
