@@ -9,7 +9,7 @@ Observers see every step: metrics, traces and the checks of the specification ar
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import chain
@@ -88,7 +88,7 @@ class Simulation:
         self._ahead: dict[int, tuple[str, Any, str | None]] = {}
         """By moment: a broker, what reaches it, and over a link, who sent it."""
         self._number = 0
-        self._arrivals: dict[str, dict[str, int]] = {}
+        self._arrivals: defaultdict[str, dict[str, int]] = defaultdict(dict)
         """From whom to whom: when the last of what is under way arrives."""
         self._under_way: dict[tuple[str, str], deque[Message]] | None = None
         self._untold = 0
@@ -139,7 +139,8 @@ class Simulation:
 
     def _happen(self, until: int | None = None, steps_max: int | None = None) -> int:
         """The loop that all time is spent in: hence no `isinstance`, and what it uses has a name of its own."""
-        heap, ahead, brokers, observers = self._heap, self._ahead, self.brokers, self.observers
+        heap, ahead, brokers, down = self._heap, self._ahead, self.brokers, self._down
+        observed = [observer.handled for observer in self.observers]
         steps = 0
         while heap and steps != steps_max and (until is None or heap[0] >> _NUMBERS <= until):
             steps += 1
@@ -154,7 +155,7 @@ class Simulation:
             elif type(message) is Crash:
                 self._crash(message)
                 continue
-            if name in self._down:
+            if name in down:
                 continue
             broker = brokers[name]
             effects: list[Any] = broker.handle(message, now)
@@ -168,8 +169,8 @@ class Simulation:
                     self._put(effect.at, name, Tick())
             if broker.settings.batch_us:
                 self._note_waiting(broker)
-            for observer in observers:
-                observer.handled(now, broker, message, effects)
+            for handled in observed:
+                handled(now, broker, message, effects)
         return steps
 
     @property
@@ -197,10 +198,7 @@ class Simulation:
         return self._under_way.get((source, to), ())
 
     def _send(self, source: str, to: str, message: Message) -> None:
-        arrivals = self._arrivals.get(source)
-        if arrivals is None:
-            arrivals = self._arrivals[source] = {}
-        now = self.now
+        arrivals, now = self._arrivals[source], self.now
         arrival, last = now + self._delays(), arrivals.get(to, 0)
         copies, overtakes = (1, False) if self._faults is None else self._faulty(self._faults, source, to)
         if not overtakes:
