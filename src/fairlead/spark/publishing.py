@@ -58,6 +58,9 @@ EVERYTHING: Final = "true"
 AHEAD: Final = 2_000
 """So many may be on their way before the first of them is known to be safe."""
 PATIENCE: Final = 10.0
+"""So many seconds a broker that goes away is waited for."""
+AT_FIRST: Final = 2.0
+"""And so many one that has to be there before anything is read."""
 
 
 def publish(frame: DataFrame, url: str, tls: Tls | None = None) -> int:
@@ -91,7 +94,7 @@ def without_own(rows: DataFrame, what: Collection[str]) -> DataFrame:
 
 def check_broker(url: str, tls: Tls | None = None) -> None:
     """ConnectionEnded, or BrokerRefused, where nothing could be published."""
-    with sync.connect(url, tls=tls, patience=PATIENCE):
+    with sync.connect(url, tls=tls, patience=AT_FIRST):
         pass
 
 
