@@ -242,19 +242,17 @@ def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
     anyhow = rng.sample(events, len(events))  # in a batch nothing is late
     for number, some in enumerate(cut(anyhow, rng.randint(1, 4), rng)):
         write_lines(tmp_path / "batch" / f"{number}.jsonl", some)
-    batch = pipeline(spark, tmp_path, "batch")
-    summary = batch.run()
+    batch = pipeline(spark, tmp_path, "batch", audit={})  # the stream's trace is judged below
+    batch.run()
     assert told(batch.output.read(spark)) == expected
-    assert set(summary.verdicts.values()) == {"holds"}
 
     arrivals = sorted(events, key=lambda event: event["time"] + rng.uniform(0, LATENESS_US / 2))
     for number, some in enumerate(cut(arrivals, 2, rng)):
         write_lines(tmp_path / "stream" / f"{number}.jsonl", some, age=number)
     taking = {"stream": {"available": True, "max_files": 1}}
     with monkeypatch.context() as crashing, partitions(spark, counts[0]):
-        crashing.setattr(
-            work, "FEW_ROWS", 0
-        )  # so few rows are detected in one task; here, before the crash, not
+        # So few rows are detected in one task; here, before the crash, they are not.
+        crashing.setattr(work, "FEW_ROWS", 0)
         crash_before_the_commit_of(1, crashing)
         with pytest.raises(Exception, match="killed"):
             pipeline(spark, tmp_path, "stream", **taking).run()
