@@ -171,3 +171,14 @@ def test_a_live_bus_has_no_places_in_the_order(bounds: dict[str, Instant]) -> No
         Bus().subscribe("exists id", **bounds)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'live' or 'ordered'"):
         Bus(order="alive")  # type: ignore[arg-type]
+
+
+def test_a_subscription_that_is_refused_leaves_nothing_behind() -> None:
+    bus = Bus(order="ordered")
+    with pytest.raises(SubscriptionRefused, match="end before it begins"):
+        bus.subscribe("x > 0", id="s", since=Instant(6), until=Instant(3))
+    again = bus.subscribe("x > 1", id="s")
+    bus.publish({"x": 1, "time": Instant(7)})
+    bus.publish({"x": 2, "time": Instant(8)})
+    bus.close()
+    assert [each.get("x") for each in again] == [2]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from functools import wraps
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,7 @@ from fairlead.model import Instant
 from fairlead.network.client import Client, Subscription
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, BrokerSettings, Limits
-
-PATIENCE_S = 20.0
-
-
-def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(PATIENCE_S):
-                await test(*arguments, **named)
-
-        asyncio.run(bounded())
-
-    return run
+from fairlead.testing.brokers import on_a_loop
 
 
 @contextlib.asynccontextmanager

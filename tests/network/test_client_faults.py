@@ -7,9 +7,8 @@ import contextlib
 import logging
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,9 @@ from fairlead.network.addresses import Address, Tls
 from fairlead.network.client import Client, Subscription
 from fairlead.network.server import Server
 from fairlead.network.settings import BrokerSettings, Limits, read_settings
+from fairlead.testing.brokers import PATIENCE_S, on_a_loop
 
-PATIENCE_S = 20.0
 HERE = "127.0.0.1"
-
-
-def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(PATIENCE_S):
-                await test(*arguments, **named)
-
-        asyncio.run(bounded())
-
-    return run
 
 
 @contextlib.asynccontextmanager

@@ -310,8 +310,8 @@ class Bus:
             identity, receiver = self._registry.entrance(callback, id, subscriber, maxsize, overflow)
             if self._trace is not None:
                 self._trace.check(parsed)
-            self._engine.add(identity, parsed)
             validity = self._admitted(since, until) if self._is_ordered else Validity()
+            self._engine.add(identity, parsed)
             if validity != Validity():
                 self._validity[identity] = validity
             name = identity if subscriber is None else subscriber

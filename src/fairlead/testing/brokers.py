@@ -1,10 +1,11 @@
-"""Brokers for tests that have no event loop of their own: on one loop, in a thread."""
+"""What tests of brokers need: a loop for each test, or brokers on a loop of their own, in a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -13,9 +14,23 @@ from fairlead.network.addresses import Address
 from fairlead.network.server import Server
 from fairlead.network.settings import BrokerSettings
 
-__all__ = ["PATIENCE_S", "Brokers"]
+__all__ = ["PATIENCE_S", "Brokers", "on_a_loop"]
 
 PATIENCE_S: Final = 20.0
+
+
+def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is a coroutine, run with a deadline."""
+
+    @wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                await test(*arguments, **named)
+
+        asyncio.run(bounded())
+
+    return run
 
 
 class Brokers:
