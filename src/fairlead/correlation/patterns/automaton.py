@@ -718,15 +718,21 @@ def _beside(ways: Iterable[_Way]) -> _Way:
     return (left[0] if len(left) == 1 else _Side(tuple(left)) if left else None), ops
 
 
-def _waits(residual: _Residual) -> Iterator[_Wait]:
+def _inside(residual: _Residual) -> Iterator[_Residual]:
+    """A residual and, one inside the other, all that a match is in the middle of."""
+    yield residual
     match residual:
-        case _Wait():
-            yield residual
+        case _Then(head, _, _) | _Timed(head, _) | _Behind(head, _) | _Framed(head, _):
+            yield from _inside(head)
         case _Side(branches):
             for each in branches:
-                yield from _waits(each)
-        case _Then(head, _, _) | _Timed(head, _) | _Behind(head, _) | _Framed(head, _):
-            yield from _waits(head)
+                yield from _inside(each)
+        case _Wait():
+            pass
+
+
+def _waits(residual: _Residual) -> Iterator[_Wait]:
+    return (each for each in _inside(residual) if isinstance(each, _Wait))
 
 
 def _ahead(residual: _Residual | _Tree) -> Iterator[int]:
@@ -748,47 +754,19 @@ def _ahead(residual: _Residual | _Tree) -> Iterator[int]:
 
 def _armed(residual: _Residual) -> Iterator[int]:
     """The registers of the timers that a match is inside of."""
-    match residual:
-        case _Timed(head, register):
-            yield register
-            yield from _armed(head)
-        case _Framed(head, _) | _Behind(head, _) | _Then(head, _, _):
-            yield from _armed(head)
-        case _Side(branches):
-            for each in branches:
-                yield from _armed(each)
-        case _Wait():
-            pass
+    return (each.register for each in _inside(residual) if isinstance(each, _Timed))
 
 
 def _frames(residual: _Residual) -> Iterator[_Window]:
     """The windows that a match is inside of."""
-    match residual:
-        case _Framed(head, window):
-            yield window
-            yield from _frames(head)
-        case _Timed(head, _) | _Behind(head, _) | _Then(head, _, _):
-            yield from _frames(head)
-        case _Side(branches):
-            for each in branches:
-                yield from _frames(each)
-        case _Wait():
-            pass
+    return (each.window for each in _inside(residual) if isinstance(each, _Framed))
 
 
 def _scopes(residual: _Residual) -> Iterator[tuple[int, int]]:
     """The scopes that a match is in, each with the atoms that are waited for there."""
-    match residual:
-        case _Behind(head, scope):
-            yield scope, _bits(wait.atom for wait in _waits(head))
-            yield from _scopes(head)
-        case _Timed(head, _) | _Framed(head, _) | _Then(head, _, _):
-            yield from _scopes(head)
-        case _Side(branches):
-            for each in branches:
-                yield from _scopes(each)
-        case _Wait():
-            pass
+    for each in _inside(residual):
+        if isinstance(each, _Behind):
+            yield each.scope, _bits(wait.atom for wait in _waits(each.head))
 
 
 def _is_weak_inside(part: Part) -> bool:
