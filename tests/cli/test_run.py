@@ -197,6 +197,7 @@ def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Capt
         "composites": 0,
         "patterns": 0,
         "published": 0,
+        "own": 0,
         "verdicts": {"fifo": "holds"},
         "seconds": 12.5,
         "rows_per_s": 16.0,

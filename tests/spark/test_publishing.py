@@ -124,6 +124,7 @@ def test_what_is_found_in_a_brokers_log_is_published_there_once_and_in_order(
         # As if it had crashed before the commit: all is published again, and nobody hears it again.
         again = pipeline(spark, tmp_path, "again", url).run()
         assert again.published == summary.published
+        assert (summary.own, again.own) == (0, summary.published)
         desk.publish({"type": "mark", "id": "m2"})
         assert taken(heard, "m2") == []
 

@@ -286,7 +286,8 @@ def show_summary(summary: Summary, config: Config) -> None:
         found = _counted(summary.patterns, "pattern", "patterns")
         rows.append(("composites", f"{summary.composites:,} found by {found}"))
     if config.publish is not None:
-        rows.append(("published", f"{summary.published:,} at {config.publish.url}"))
+        left_out = f"; {summary.own:,} of its own left out of the input" if summary.own else ""
+        rows.append(("published", f"{summary.published:,} at {config.publish.url}{left_out}"))
     if summary.rejected:
         rows.append(("rejected", f"{summary.rejected:,}: {_top(summary.reasons)}"))
     for name, count in (("duplicates", summary.duplicates), ("late", summary.late)):

@@ -77,6 +77,8 @@ class Counts:
     """How many changes of subscriptions and patterns could not be taken: they are among the rejected rows, too."""
     published: int = 0
     """How many notifications went into the network."""
+    own: int = 0
+    """How many came from there that the pipeline does not take, since pipelines have published them."""
 
     def then(self, later: Counts) -> Counts:
         """The counts of both, one after the other."""

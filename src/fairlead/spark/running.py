@@ -310,6 +310,7 @@ class Pipeline:
             rejected_before=in_all.rejected + in_all.refused - counts.rejected - counts.refused,
             ended=bool(manifests) and self._is_finished(manifests[-1]),
             published=counts.published,
+            own=counts.own,
         )
 
     def _judged(self, manifests: Sequence[Manifest], *, finished: bool) -> Sequence[Judged]:

@@ -60,6 +60,8 @@ class Summary:
     """Whether that was the end: what comes later belongs to another output."""
     published: int = 0
     """How many notifications went into the network."""
+    own: int = 0
+    """How many came from there that were left out, since pipelines have published them."""
 
     @property
     def rows_per_s(self) -> float:
@@ -85,6 +87,7 @@ class Summary:
             "composites": self.composites,
             "patterns": self.patterns,
             "published": self.published,
+            "own": self.own,
             "verdicts": dict(self.verdicts),
             "seconds": round(self.seconds, 3),
             "rows_per_s": round(self.rows_per_s, 1),

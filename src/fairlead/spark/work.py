@@ -131,6 +131,8 @@ class Seen:
     newest: Mapping[str, int]
     """Per input the newest event time."""
     facts: Facts
+    own: int = 0
+    """How many a pipeline has published itself: blank, though they have a producer."""
 
     @classmethod
     def of(cls, rows: DataFrame) -> Seen:
@@ -139,6 +141,7 @@ class Seen:
         looked = rows.groupBy("source").agg(
             F.count(F.when(accepted, 1)).alias("read"),
             F.count(F.when(~accepted & (F.col("reason") != ""), 1)).alias("rejected"),
+            F.count(F.when((F.col("reason") == "") & F.col("producer").isNotNull(), 1)).alias("own"),
             F.max(F.when(accepted, F.coalesce("event_time", F.lit(0)))).alias("newest"),
             *Facts.columns(),
         )
@@ -147,7 +150,8 @@ class Seen:
         for row in found:
             facts |= Facts(row.has_digests, row.has_sequences, row.has_causes)
         newest = {row.source: row.newest for row in found if row.newest is not None}
-        return cls(sum(row.read for row in found), sum(row.rejected for row in found), newest, facts)
+        read, rejected, own = (sum(row[name] for row in found) for name in ("read", "rejected", "own"))
+        return cls(read, rejected, newest, facts, own)
 
 
 class Work:
@@ -545,6 +549,7 @@ class Work:
                 composites=rows["composites"],
                 in_progress=rows[PROGRESS],
                 published=rows["published"],
+                own=seen.own,
             ),
             watermark=self.watermark,
             newest=self.newest,
