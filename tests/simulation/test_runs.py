@@ -179,3 +179,10 @@ def test_results_are_json_and_a_table() -> None:
     head, *lines = results.csv().splitlines()
     assert head.split(",")[:4] == ["algorithm", "topology", "brokers", "subscriptions"]
     assert len(lines) == len(results.rows)
+
+
+@pytest.mark.parametrize("algorithm", ["simple", "covering", "merging"])
+def test_a_run_that_is_looked_at_is_the_same_run(algorithm: str) -> None:
+    """Who looks at tables and links makes them answer earlier than they would; that must change nothing."""
+    watched = scenario(routing={"algorithm": [algorithm], "advertisements": "simple"})
+    assert run(watched, algorithm, check=True) == run(watched, algorithm)

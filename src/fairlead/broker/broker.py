@@ -176,10 +176,8 @@ class Broker:
         effects: list[Effect] = []
         self._effects = effects
         kind = type(message)
-        if kind in _CALLS:
-            assert isinstance(message, Call)
-            if message.source in self.links:
-                return [Refuse(message.source, "a neighbour of this broker has that name")]
+        if kind in _CALLS and message.source in self.links:  # type: ignore[union-attr]
+            return [Refuse(message.source, "a neighbour of this broker has that name")]  # type: ignore[union-attr]
         self._HANDLERS[kind](self, message, now)
         if self.catalogue.idle:
             self.catalogue.tidy()
@@ -433,11 +431,11 @@ class Broker:
             return  # sent over an earlier link, which was cut
         if message.advertisements:
             self._administer_advertisements(source, message.added, message.removed)
-        else:
-            self._administer(source, message.added, message.removed)
-            if self.settings.advertisements is not None and message.added:
-                # What they are for may have been taken back while they were under way.
-                self._drop_unservable((interest, source) for interest in message.added)
+            return
+        self._administer(source, message.added, message.removed)
+        if self.settings.advertisements is not None and message.added:
+            # What they are for may have been taken back while they were under way.
+            self._drop_unservable((interest, source) for interest in message.added)
 
     def _drop_unservable(self, entries: Iterable[Entry]) -> None:
         """Trees of their own (book 4.6.6) keep what cannot be served until it is unsubscribed: others may hang on
@@ -448,9 +446,19 @@ class Broker:
             self.subscriptions.remove(interest, neighbour)
 
     def _administer(self, source: str, added: Sequence[Interest], removed: Sequence[Interest]) -> None:
-        if added or removed:
-            outcome = self.settings.strategy.administer(self.subscriptions, source, added, removed)
+        if not added and not removed:
+            return
+        settings = self.settings
+        outcome = settings.strategy.administer(self.subscriptions, source, added, removed)
+        alike = outcome.alike
+        if alike is None or settings.advertisements is not None or outcome.stale:
             self._tell(source, outcome, advertisements=False)
+        elif alike[0]:
+            # Most messages there are end here, where every broker is told of every filter.
+            message = Admin(self.name, alike[1])
+            tell = self._effects.append
+            for neighbour in alike[0]:
+                tell(Send(neighbour, message))
 
     def _administer_advertisements(
         self, source: str, added: Iterable[Interest], removed: Iterable[Interest]
@@ -473,13 +481,6 @@ class Broker:
         if outcome.stale and source in self.links:
             self._send(source, Renew(self.name, tuple(outcome.stale), advertisements))
         restricted = self.settings.advertisements is not None and not advertisements
-        if outcome.alike is not None and not restricted:
-            neighbours, added = outcome.alike
-            if neighbours and added:
-                message = Admin(self.name, added, (), advertisements)
-                for neighbour in neighbours:
-                    self._effects.append(Send(neighbour, message))
-            return
         for neighbour in outcome.neighbours:
             if neighbour == source:
                 continue

@@ -55,7 +55,7 @@ class Simple(Strategy):
         others = table.hearers_but(source)
         for interest in subscriptions:
             table.add(interest, source)
-        outcome = Outcome((others, tuple(subscriptions)))
+        outcome = Outcome((others, tuple(subscriptions)) if subscriptions else None)
         if not unsubscriptions:
             return outcome
         for interest in unsubscriptions:

@@ -27,6 +27,7 @@ from fairlead.broker.messages import (
     Message,
     Publish,
     Refuse,
+    Send,
 )
 from fairlead.model import Notification
 from fairlead.simulation.network import Observer
@@ -128,14 +129,6 @@ class Metrics(Observer):
 
     # -- seeing --------------------------------------------------------------------------------------------
 
-    def sent(self, now: int, source: str, to: str, message: Message) -> None:
-        self._sends += 1
-        if type(message) is Admin:  # most messages are
-            self._admin_messages += 1
-            self._admin_filters += len(message.added) + len(message.removed)
-        else:
-            self._count(message)
-
     def _count(self, message: Message) -> None:
         kind = type(message)
         if kind is Admin:
@@ -155,7 +148,16 @@ class Metrics(Observer):
         self.steps += 1
         if self._told is not None and not self.steps % _TOLD_EVERY:
             self._told(self.steps)
-        if type(message) is Admin:  # most messages are
+        for effect in effects:
+            if type(effect) is Send:
+                self._sends += 1
+                sent = effect.message
+                if type(sent) is Admin:  # most messages are
+                    self._admin_messages += 1
+                    self._admin_filters += len(sent.added) + len(sent.removed)
+                else:
+                    self._count(sent)
+        if type(message) is Admin:
             return
         name = broker.name
         self._load[name] = self._load.get(name, 0) + 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
-from itertools import chain
+from math import inf
 from random import Random
 from typing import Any, Final
 
@@ -91,8 +91,11 @@ class Simulation:
         self._arrivals: defaultdict[str, dict[str, int]] = defaultdict(dict)
         """From whom to whom: when the last of what is under way arrives."""
         self._under_way: dict[tuple[str, str], deque[Message]] | None = None
+        """From whom to whom: what is under way. Most runs never ask, so it is kept from the first question on."""
         self._untold = 0
-        self._untold_by: set[str] = set()
+        """How much of it is about filters or links."""
+        self._sent: list[Callable[[int, str, str, Message], None]] = []
+        """What is called when a message is sent, while things happen."""
         if faults.crashes and remake is None:
             raise ValueRefused("brokers that crash and come back have to be made again: give `remake`")
         for crash in faults.crashes:
@@ -141,16 +144,19 @@ class Simulation:
         """The loop that all time is spent in: hence no `isinstance`, and what it uses has a name of its own."""
         heap, ahead, brokers, down = self._heap, self._ahead, self.brokers, self._down
         observed = [observer.handled for observer in self.observers]
+        self._sent = [each.sent for each in self.observers if type(each).sent is not Observer.sent]
+        is_plain = not self._sent and self._faults is None
+        delay, arrivals = self._delays, self._arrivals
+        latest = inf if until is None else ((until + 1) << _NUMBERS) - 1
         steps = 0
-        while heap and steps != steps_max and (until is None or heap[0] >> _NUMBERS <= until):
+        while heap and steps != steps_max and heap[0] <= latest:
             steps += 1
             moment = heappop(heap)
             self.now = now = moment >> _NUMBERS
             name, message, source = ahead.pop(moment)
             if source is not None:
-                if type(message) is Admin or _is_about_filters(message):
-                    self._untold -= 1
                 if self._under_way is not None:
+                    self._untold -= _is_about_filters(message)
                     _take_out(self._under_way[source, name], message)
             elif type(message) is Crash:
                 self._crash(message)
@@ -162,13 +168,20 @@ class Simulation:
             for effect in effects:
                 kind = type(effect)
                 if kind is Send:
-                    self._send(name, effect.to, effect.message)
+                    if is_plain and self._under_way is None:
+                        to, of = effect.to, arrivals[name]
+                        arrival, last = now + delay(), of.get(to, 0)
+                        of[to] = arrival = arrival if arrival > last else last
+                        self._number = number = self._number + 1
+                        moment = arrival << _NUMBERS | number
+                        heappush(heap, moment)
+                        ahead[moment] = (to, effect.message, name)
+                    else:
+                        self._send(name, effect.to, effect.message)
                 elif kind is Append:
                     self._put(now + _LOG_US, name, Synced(effect.number))
                 elif kind is Wake:
                     self._put(effect.at, name, Tick())
-            if broker.settings.batch_us:
-                self._note_waiting(broker)
             for handled in observed:
                 handled(now, broker, message, effects)
         return steps
@@ -186,37 +199,38 @@ class Simulation:
     @property
     def is_settled(self) -> bool:
         """Whether all that brokers have to tell each other of filters and links has been heard."""
-        return not self._untold and not self._untold_by
+        self._watched()
+        up = (broker for name, broker in self.brokers.items() if name not in self._down)
+        waiting = (message for broker in up for messages in broker.waiting.values() for message in messages)
+        return not self._untold and not any(map(_is_about_filters, waiting))
 
     def under_way(self, source: str, to: str) -> Iterable[Message]:
         """What is under way from one broker to another, in the order of sending."""
-        if self._under_way is None:  # most runs never ask, so it is kept from the first question on
+        return self._watched().get((source, to), ())
+
+    def _watched(self) -> dict[tuple[str, str], deque[Message]]:
+        if self._under_way is None:
             self._under_way = {}
             for name, message, sender in self._ahead.values():
                 if sender is not None:
                     self._under_way.setdefault((sender, name), deque()).append(message)
-        return self._under_way.get((source, to), ())
+                    self._untold += _is_about_filters(message)
+        return self._under_way
 
     def _send(self, source: str, to: str, message: Message) -> None:
-        arrivals, now = self._arrivals[source], self.now
-        arrival, last = now + self._delays(), arrivals.get(to, 0)
+        """What the loop does itself, where links have no faults and nobody looks at them."""
+        arrivals = self._arrivals[source]
+        arrival, last = self.now + self._delays(), arrivals.get(to, 0)
         copies, overtakes = (1, False) if self._faults is None else self._faulty(self._faults, source, to)
         if not overtakes:
-            arrival = arrivals[to] = arrival if arrival > last else last
-        if type(message) is Admin or _is_about_filters(message):
-            self._untold += copies
-        if copies == 1:
-            self._number = number = self._number + 1
-            moment = arrival << _NUMBERS | number
-            heappush(self._heap, moment)
-            self._ahead[moment] = (to, message, source)
-        else:
-            for _ in range(copies):
-                self._put(arrival, to, message, source)
+            arrivals[to] = arrival = max(arrival, last)
+        for _ in range(copies):
+            self._put(arrival, to, message, source)
         if self._under_way is not None:
             self._under_way.setdefault((source, to), deque()).extend([message] * copies)
-        for observer in self.observers:
-            observer.sent(now, source, to, message)
+            self._untold += copies * _is_about_filters(message)
+        for sent in self._sent:
+            sent(self.now, source, to, message)
 
     def _faulty(self, faults: Faults, source: str, to: str) -> tuple[int, bool]:
         """How often a message arrives, and whether it overtakes those before it."""
@@ -227,12 +241,6 @@ class Simulation:
             copies = 0
         return copies, faults.reorders(self._chance)
 
-    def _note_waiting(self, broker: AnyBroker) -> None:
-        if any(map(_is_about_filters, chain.from_iterable(broker.waiting.values()))):
-            self._untold_by.add(broker.name)
-        else:
-            self._untold_by.discard(broker.name)
-
     def _crash(self, crash: Crash) -> None:
         if crash.broker in self._down:
             self._down.discard(crash.broker)
@@ -241,7 +249,6 @@ class Simulation:
             self._tell("recovery", broker=crash.broker)
             return
         self._down.add(crash.broker)
-        self._untold_by.discard(crash.broker)
         self._tell("crash", broker=crash.broker)
         if crash.back is not None:
             self._put(crash.back, crash.broker, crash)
