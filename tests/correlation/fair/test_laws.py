@@ -17,7 +17,7 @@ from fairlead.correlation.fair import (
     Subscription,
     parse,
 )
-from fairlead.correlation.fair import network as network_module
+from fairlead.correlation.fair import memories as memories_module
 from fairlead.correlation.fair.network import Network
 from fairlead.correlation.fair.reference import deliveries, figure_1, matches
 from fairlead.correlation.fair.tree import Tree, component_of
@@ -68,8 +68,38 @@ def test_the_network_delivers_what_the_definition_says_when_its_memory_is_swept_
 ) -> None:
     expected = deliveries(conjunction, given_events, most_recent=choice is Choice.MOST_RECENT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network_module, "_SPARE", 0)
+        patch.setattr(memories_module, "_SPARE", 0)
         assert delivered(conjunction, given_events, choice) == expected
+
+
+AMONG_INSTANCES = (
+    "A[1].x < A[2].x",
+    "A[2].x < A[3].x",
+    "A[1].x <= A[3].y",
+    "A[1].y != A[2].y",
+    "A[2].y != A[3].y",
+    "A[1].y > B.y",
+    "A[2].x >= B.x",
+    "A[3].x != B.x",
+    "A[1].x != B.x",
+    "A[2].y = B.y",
+    "A[1].y = B[2].y",
+    "B[1].x > B[2].x",
+)
+
+
+@given(
+    st.lists(st.sampled_from(AMONG_INSTANCES), min_size=2, max_size=6, unique=True),
+    st.lists(st.tuples(st.sampled_from("AAAB"), st.integers(0, 5), st.integers(0, 5)), max_size=13),
+    CHOICES,
+)
+def test_what_the_network_leaves_out_changes_nothing_of_what_is_matched(
+    compared: list[str], drawn: list[tuple[str, int, int]], choice: Choice
+) -> None:
+    [conjunction] = parse(" and ".join(compared)).conjunctions
+    given_events = [event(type, x=x, y=y, id=n) for n, (type, x, y) in enumerate(drawn)]
+    expected = deliveries(conjunction, given_events, most_recent=choice is Choice.MOST_RECENT)
+    assert delivered(conjunction, given_events, choice) == expected
 
 
 COMPARED = (
@@ -112,7 +142,7 @@ def test_what_forms_a_tree_makes_no_partial_matches() -> None:
     for n in range(60):
         each = event("ABC"[n % 3], x=n, id=str(n))
         assert tree.take(each, tree.places(each)) is network.take(each, network.places(each)) is None
-    assert network.partial_matches > 1_000
+    assert 0 < network.partial_matches < 5
     assert (tree.partial_matches, len(tree.held)) == (0, 60)
     [circle] = parse("A.x < B.x and B.x < C.x and C.y < A.y").conjunctions[0].components
     assert isinstance(component_of(circle), Network)

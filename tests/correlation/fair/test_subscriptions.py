@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from fairlead.correlation.fair import (
@@ -40,27 +45,28 @@ def only(subscription: Subscription) -> Conjunction:
 # -- the paper's example -------------------------------------------------------------------------------------
 
 
-def test_the_signature_of_the_stock_subscription() -> None:
-    assert STOCK.signature == ("EarningsReport", "StockQuote", "StockQuote", "StockQuote")
-    assert DOLLAR.signature == (*STOCK.signature, "USDollar")
+CORPUS = json.loads((Path(__file__).parents[2] / "corpus" / "fair.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("row", CORPUS, ids=[row["name"] for row in CORPUS])
+def test_every_row_of_the_corpus_has_its_relations(row: dict[str, Any]) -> None:
+    subscription, stream = parse(row["subscription"]), [Notification.of(each) for each in row["events"]]
+    assert subscription.signature == tuple(row["signature"])
+    found = fed(Matcher(subscription, Choice(row["choice"])), stream)
+    assert [[stream[at].id, [each.id for each in relation.events]] for at, relation in found] == row[
+        "relations"
+    ]
+    most_recent = row["choice"] == Choice.MOST_RECENT.value
+    by_definition = [
+        (at, relation)
+        for conjunction in subscription.conjunctions
+        for at, relation in deliveries(conjunction, stream, most_recent=most_recent)
+    ]
+    assert sorted(by_definition, key=itemgetter(0)) == [(at, relation.events) for at, relation in found]
 
 
 def test_the_dollar_is_a_component_of_its_own() -> None:
     assert only(DOLLAR).components == (only(STOCK), only(parse("USDollar.value < 100")))
-
-
-def test_the_stock_subscription_and_its_extension_by_the_dollar_agree() -> None:
-    quotes = [event("StockQuote", time=t, value=v) for t, v in ((2, 50), (3, 40), (4, 60), (5, 55), (6, 70))]
-    rest = [event("StockQuote", time=t, value=v) for t, v in ((7, 1), (8, 2), (9, 3))]
-    report, late_report = event("EarningsReport", time=1), event("EarningsReport", time=6)
-    dear, cheap = event("USDollar", value=120), event("USDollar", value=90)
-    stream = [report, *quotes, dear, late_report, *rest, cheap]
-
-    narrow = fed(Matcher(STOCK), stream)
-    wide = fed(Matcher(DOLLAR), stream)
-    first = (report, quotes[0], quotes[2], quotes[4])
-    assert [(at, relation.events) for at, relation in narrow] == [(5, first), (10, (late_report, *rest))]
-    assert [(at, relation.events) for at, relation in wide] == [(11, (*first, cheap))]
 
 
 # -- signatures ----------------------------------------------------------------------------------------------
@@ -268,6 +274,85 @@ def test_what_disposal_took_is_swept_from_memory_even_under_keys_that_never_come
         assert network.take(done, network.places(done)) is not None
         assert len(network.held) == 2
     assert network.partial_matches < 200
+
+
+def network_of(text: str) -> Network:
+    [component] = only(parse(text)).components
+    return Network(component)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("A[1].x < A[2].x and A[2].x < A[3].x and A[3].x < A[4].x and A[4].x < B.x", 3),
+        ("A[1].x < A[2].x and A[2].x < A[3].x and A[3].x = B.x", 300),  # what is equal, B has to tell
+        ("A[1].x < A[2].x and A[1].x < A[3].x and A[2].x < B.x", 2),
+        ("A[1].x != A[2].x and A[2].x != A[3].x and A[3].x != B.x", 2 * 2),
+        ("A[1] and A[2] and A[3].x > B.x", 2),
+        ("A[40].x > B.x", 39),
+    ],
+)
+def test_of_partial_matches_only_those_are_kept_that_no_other_is_as_good_as(text: str, kept: int) -> None:
+    network = network_of(text)
+    for n in range(300):
+        each = event("A", x=n)
+        assert network.take(each, network.places(each)) is None
+    assert network.partial_matches <= kept
+
+
+@pytest.mark.parametrize(
+    ("text", "stream", "taken"),
+    [
+        pytest.param(
+            "A[1].x < A[2].x and A[2].x < B.x and A[2].y = B.y",
+            "A x1 y0, A x2 y0, A x3 y1, A x4 y0, A x5 y1, B x9 y0, B x9 y1",
+            [(0, 1, 5), (2, 4, 6)],
+            id="the better one is gone: the fifth event stood behind the first",
+        ),
+        pytest.param(
+            "A.x = B.x and B.y < C.y and B.z = C.z",
+            "A x2, A x3, A x5, B x3 y5 z0, B x5 y4 z1, B x2 y1 z1, C y9 z0, C y9 z1",
+            [(1, 3, 6), (2, 4, 7)],
+            id="a later one that was better is gone, and the earlier one is not",
+        ),
+        pytest.param(
+            "A[1].y != A[2].y and A[2].x > B.x",
+            "A y0 x0, A y1 x0, A y0 x9, B x5",
+            [(1, 2, 3)],
+            id="two of different values, for the one to come is like the first",
+        ),
+        pytest.param(
+            "A[1].y != A[2].y and A[1].x != B.x and A[2].z = B.z",
+            "A y0 x0, A y0 x1, A y0 x2, A y1 x3, A y0 x4 z1, B x9 z1",
+            [(3, 4, 5)],
+            id="three that differ in one respect are alike in the other",
+        ),
+    ],
+)
+def test_what_is_left_out_is_not_missed(text: str, stream: str, taken: list[tuple[int, ...]]) -> None:
+    given = [
+        event(type, id=n, **{each[0]: int(each[1:]) for each in attributes})
+        for n, (type, *attributes) in enumerate(each.split() for each in stream.split(", "))
+    ]
+    network, conjunction = network_of(text), only(parse(text))
+    found = [network.take(each, network.places(each)) for each in given]
+    expected = [tuple(given[place] for place in each) for each in taken]
+    assert [each for each in found if each is not None] == expected
+    assert [relation for _, relation in deliveries(conjunction, given)] == expected
+
+
+def test_the_first_match_is_found_although_the_network_keeps_another_and_failures_are_not_tried_twice() -> (
+    None
+):
+    network = network_of("A[1].x < A[2].x and A[2].x < A[3].x and A[3].x < B.x and A[3].y = B.y")
+    quotes = [event("A", x=200 - n, y=n, id=n) for n in range(200)]
+    quotes += [event("A", x=x, y=y, id=x) for x, y in ((1_000, 0), (500, 0), (900, 0), (1_001, 1))]
+    for each in quotes:
+        assert network.take(each, network.places(each)) is None
+    done = event("B", x=2_000, y=1)
+    match = network.take(done, network.places(done))
+    assert match is not None
+    assert [each.get("x") for each in match] == [200, 1_000, 1_001, 2_000]
 
 
 # -- many ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ order of the types' names. A notification's type is its attribute `type`.
     subscriptions   the model: predicates, conjunctions, signatures, components, evaluation
     language        the text form: `parse` reads it, `render` writes it
     reference       the definition, and the search of the paper's Figure 1 to the letter; short and slow
-    network         one component: what arrives is combined with the partial matches that are held
+    component       one component: its places, what is compared, the queues and their disposal
+    network         as a network: what arrives is combined with the partial matches that are held
+    memories        what a network remembers: of partial matches, those that no other makes useless
     tree            one whose comparisons form a tree: no partial matches are needed
     relations       what is delivered, as a composite event
     matcher         conjunctions, disjunctions, and many subscriptions that share what they have in common
@@ -46,9 +48,10 @@ some place and were not disposed of, and matches that wait for another component
 held even if none before it fits T[1]: the queues are the paper's.) A type that never finds its partner is held for
 ever; that is the paper's meaning, and a subscriber who wants less asks for less with unary
 predicates. Where comparisons form a tree over types with one instance each, nothing else is kept. Elsewhere there
-are partial matches, computed from the held events: they cost memory (with comparisons that select little, up to
-the product of the queues; equalities are indexed and hold far less), are not part of the state, and are made again
-from it. The state is `Snapshot`: a frozen value, the same for every process that was fed the
+are partial matches, computed from the held events, and of these the ones that can still decide whether there is a
+match: of two that later events could not tell apart, or only to the disadvantage of one, the other is kept. So a
+rising row of instances costs a few for each place, however many events are held. They are not part of the state,
+and are made again from it. The state is `Snapshot`: a frozen value, the same for every process that was fed the
 same, with a JSON form. Who joins starts from the snapshot of one who is there, as does a process that recovers.
 
 **What is not promised.** The paper's event validity (an event without comparisons is delivered at last) does
@@ -58,6 +61,7 @@ third. It holds for types with one instance. Agreement is among subscriptions th
 and most recent are two different questions.
 """
 
+from fairlead.correlation.fair.component import Choice
 from fairlead.correlation.fair.language import parse, render
 from fairlead.correlation.fair.matcher import (
     ComponentState,
@@ -66,7 +70,6 @@ from fairlead.correlation.fair.matcher import (
     Matcher,
     Snapshot,
 )
-from fairlead.correlation.fair.network import Choice
 from fairlead.correlation.fair.relations import Relation
 from fairlead.correlation.fair.subscriptions import (
     Comparison,

@@ -15,8 +15,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from fairlead.correlation.fair.component import Choice, Component
 from fairlead.correlation.fair.language import parse
-from fairlead.correlation.fair.network import Choice, Component
 from fairlead.correlation.fair.relations import Events, Relation
 from fairlead.correlation.fair.subscriptions import TYPE, Conjunction, Subscription
 from fairlead.correlation.fair.tree import component_of

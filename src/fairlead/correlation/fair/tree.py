@@ -23,7 +23,8 @@ from collections.abc import Iterable, Sequence
 from operator import ge, gt, le, lt, ne
 from typing import Any, Final
 
-from fairlead.correlation.fair.network import COMPARE, Choice, Component, Event, Layout, Network
+from fairlead.correlation.fair.component import COMPARE, Choice, Component, Event, Layout, Place
+from fairlead.correlation.fair.network import Network
 from fairlead.correlation.fair.subscriptions import MIRRORED, Comparison, Conjunction
 from fairlead.filters import Op
 from fairlead.model import Key, Notification
@@ -157,13 +158,13 @@ class Tree(Component):
     def partial_matches(self) -> int:
         return 0
 
-    def _taken(self, event: Event, type: int, fitting: list[Any]) -> tuple[Notification, ...] | None:
+    def _taken(self, event: Event, type: int, fitting: list[Place]) -> Sequence[Event] | None:
         lacking = [each for each in self._neighbours[type] if not self._offers[each, type].has_for(event)]
         if not lacking:
             match = self._first(event, type)
-            self._discard(tuple([match[each] for each in self._types]))
+            self._discard(match)
             self._offer_again()
-            return tuple([each[2] for each in match])
+            return match
         self._queues[type].append(event)
         if len(lacking) == 1:
             self._offer(event, type, lacking[0])

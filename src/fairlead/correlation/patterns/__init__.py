@@ -8,7 +8,8 @@
     language     the readable text; core, the book's notation
     occurrences  what comes in: notifications with their interval and their place in the order
     composites   what goes out: composite events, which are notifications again
-    reference    the definition below as a short program; slow
+    definition   what a match is, as below, in a few dozen lines
+    reference    the same for whole streams, with conditions and what is taken: the oracle of the automata; slow
     asking       what atoms ask of occurrences, put to a matching engine
     automaton    patterns compiled to detection automata
     forms        what patterns have in common that differ in what their atoms take

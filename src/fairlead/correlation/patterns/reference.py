@@ -1,220 +1,37 @@
-"""The reference detector: the definition of patterns, sentence by sentence, as a program.
+"""The reference detector: what is found in a stream by the definitions, from every point, and what is taken of it.
 
     detect(pattern, stream, until)         all composites of a finite stream, in their order
     detect_all(patterns, stream, until)    the same for patterns that see one another's composites
 
-Every match is searched for, from every point of the stream; then it is decided which are taken. This is what the
-automata are compared with. It takes exponential time, and nothing is done about that.
+What a match is, `definition` says, sentence by sentence. Here conditions and aggregates are evaluated, and it is
+decided which matches are taken, and which partial ones are told. This is what the automata are compared with. It
+takes exponential time, and nothing is done about that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import time as TimeOfDay
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from math import inf
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 from fairlead.correlation.patterns.composites import PARTIAL, Composite, in_order
-from fairlead.correlation.patterns.conditions import Asked, asked, fold_of, outputs, tester
-from fairlead.correlation.patterns.model import (
-    Atom,
-    Both,
-    Concat,
-    Condition,
-    Either,
-    Iterate,
-    Part,
-    Pattern,
-    Reference,
-    Sequence,
-    Take,
-    Timing,
-    Within,
-    atoms,
-)
+from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
+from fairlead.correlation.patterns.definition import Matching, Place, Point, Run, Taken, TimeEvent, place
+from fairlead.correlation.patterns.model import Atom, Condition, Pattern, Reference, Take, Within, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Op
 from fairlead.filters.constraint import compare
 from fairlead.filters.filter import leaves
-from fairlead.model import ABSENT, Instant, Key, Multi, key_of
+from fairlead.model import ABSENT, Key, Multi, key_of
 
 __all__ = ["detect", "detect_all", "named_types"]
 
-_DAY: Final = 24 * 60 * 60 * 1_000_000
 
-Taken: TypeAlias = tuple[tuple[str, Occurrence], ...]
-"""Steps with what they took."""
-Place: TypeAlias = tuple[Any, ...]
-"""What ≺ compares."""
-
-
-# -- elements and points -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TimeEvent:
-    """A timer of a match that goes off: a point in time."""
-
-    name: str
-    start: int
-    end: int
-    turn: tuple[str, ...]
-    """Its place among the time events of its instant: by name, but never before what started it."""
-
-
-Element: TypeAlias = Occurrence | TimeEvent
-
-
-def _place(element: Element) -> Place:
-    """Time events go off behind all occurrences that end at their instant."""
-    return (
-        (element.end, 1, element.turn) if isinstance(element, TimeEvent) else (element.end, 0, element.rank)
-    )
-
-
-def _started(name: str, spec: int | Instant | TimeOfDay, at: Element) -> TimeEvent:
-    """The time event of a timer that is started at an element."""
-    match spec:
-        case Instant(microseconds):
-            deadline = max(microseconds, at.end)
-        case TimeOfDay(hour=h, minute=m, second=s, microsecond=us):
-            deadline = at.end - at.end % _DAY + ((h * 60 + m) * 60 + s) * 1_000_000 + us
-            deadline += 0 if deadline > at.end else _DAY
-        case duration:
-            deadline = at.end + duration
-    turn: tuple[str, ...] = (name,)
-    if isinstance(at, TimeEvent) and deadline == at.end and turn <= at.turn:
-        turn = (*at.turn, name)
-    return TimeEvent(name, deadline, deadline, turn)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Where a part is matched from: the beginning or an element, with what is bound and the timers that run."""
-
-    element: Element | None = None
-    strong: bool = False
-    bound: Taken = ()
-    timers: Mapping[str, TimeEvent] = field(default_factory=dict)
-
-    def precedes(self, y: Element) -> bool:
-        """Whether an element is beyond this point."""
-        x = self.element
-        if x is None:
-            return True
-        strongly = x.end < y.start or x.start == x.end == y.start == y.end
-        return _place(x) < _place(y) and (strongly or not self.strong)
-
-
-# -- matches -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A match of a part or, where it waits for further elements, as much of one as there is."""
-
-    taken: Taken = ()
-    end: Element | None = None
-    waits: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What can be found in a stream when time has passed up to and including `now`."""
-
-    body: Part
-    asked: Asked
-    stream: tuple[Occurrence, ...]
-    now: float
-    consumed: frozenset[Occurrence]
-
-    def everything(self) -> Iterator[Run]:
-        """The matches of the body from every point of the stream, weakly; complete or waiting."""
-        for p in (Point(), *map(Point, self.stream)):
-            for run in self.runs(self.body, p):
-                if run.waits or all(_holds(each, run.taken) for each in self.asked.at_end):
-                    yield run
-
-    def runs(self, part: Part, p: Point) -> Iterator[Run]:
-        """The matches of a part from a point, complete or waiting."""
-        match part:
-            case Atom():
-                yield from self.atom(part, p)
-            case Concat() | Sequence() | Timing():
-                yield from self.chain(part, p)
-            case Iterate(inner, least, most):
-                yield from self.rounds(inner, least, inf if most is None else most, p)
-            case Either(parts):
-                for each in parts:
-                    yield from self.runs(each, p)
-            case Both(parts):
-                for branches in product(*[tuple(self.runs(each, p)) for each in parts]):
-                    taken = tuple(step for each in branches for step in each.taken)
-                    end = max((each.end for each in branches if each.end), key=_place, default=None)
-                    yield Run(taken, end, any(each.waits for each in branches))
-            case Within(inner, duration):
-                for run in self.runs(inner, p):
-                    last = self.now if run.waits or run.end is None else run.end.end
-                    if all(last - occurrence.start <= duration for _, occurrence in run.taken):
-                        yield run
-
-    def atom(self, atom: Atom, p: Point) -> Iterator[Run]:
-        """The first element beyond p that is taken or in Σ."""
-        elements: list[Element] = [*self.stream]
-        elements += [event for event in p.timers.values() if event.end <= self.now]
-        for element in sorted(elements, key=_place):
-            if not p.precedes(element):
-                continue
-            if isinstance(element, TimeEvent):
-                taken: Taken | None = () if element.name in atom.timers else None
-                fails = element.name in atom.domain_timers
-            else:
-                taken = ((atom.step, element),) if self.takes(atom, element, p.bound) else None
-                fails = atom.domain is not None and atom.domain.matches(element.notification)
-            if taken is not None:
-                yield Run(taken, element)
-            if taken is not None or fails:
-                return
-        yield Run(waits=True)
-
-    def takes(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
-        """Whether it is in A and not consumed, and the conditions that are asked of it hold."""
-        if atom.filter is None or not atom.filter.matches(element.notification) or element in self.consumed:
-            return False
-        return all(_holds(each, bound, (atom.step, element)) for each in self.asked.at_steps[atom.step])
-
-    def chain(self, part: Concat | Sequence | Timing, p: Point) -> Iterator[Run]:
-        """C1, then C2 from its end; where C1 took no element, from p itself. In C1 ; C2 all of C2 is behind C1."""
-        for head in self.runs(part.first, p):
-            q = p
-            if head.end is not None:
-                timers = p.timers
-                if isinstance(part, Timing):
-                    timers = {**timers, part.timer: _started(part.timer, part.spec, head.end)}
-                q = Point(head.end, isinstance(part, Sequence), p.bound + head.taken, timers)
-            tails = () if head.waits else self.runs(part.second, q)
-            yield from _joined(head, (each for each in tails if all(q.precedes(y) for _, y in each.taken)))
-
-    def rounds(self, part: Part, least: int, most: float, p: Point) -> Iterator[Run]:
-        """From `least` to `most` rounds, one behind the other."""
-        if least <= 0:
-            yield Run()
-        if most > 0:
-            for head in self.runs(part, p):
-                q = Point(head.end, bound=p.bound + head.taken, timers=p.timers)
-                yield from _joined(head, () if head.waits else self.rounds(part, least - 1, most - 1, q))
-
-
-def _joined(head: Run, tails: Iterable[Run]) -> Iterator[Run]:
-    """A match and those that go on from its end; one that waits is as far as it goes."""
-    if head.waits:
-        yield head
-    for tail in tails:
-        yield Run(head.taken + tail.taken, tail.end or head.end, tail.waits)
+# -- conditions --------------------------------------------------------------------------------------------
 
 
 def _holds(condition: Condition, bound: Taken, about: tuple[str, Occurrence] | None = None) -> bool:
@@ -294,12 +111,25 @@ class Taking:
     def matches(self, stream: tuple[Occurrence, ...], now: float, waiting: bool) -> list[Match]:
         """All matches that are complete, or all that wait; the first one first."""
         found: set[Match] = set()
-        for run in Search(self.pattern.body, self.asked, stream, now, self.consumed).everything():
+        for run in self.runs(Matching(stream, now, self.takes)):
             if run.waits is waiting and run.taken:
-                end = () if run.end is None else _place(run.end)
+                end = () if run.end is None else place(run.end)
                 ordered = sorted(run.taken, key=lambda each: (each[1].rank, self.steps.index(each[0])))
                 found.add(Match(tuple(ordered), end[:2] if isinstance(run.end, TimeEvent) else end))
         return sorted(found, key=self.order)
+
+    def runs(self, matching: Matching) -> Iterator[Run]:
+        """The matches of the body from every point of the stream, weakly; complete or waiting."""
+        for p in (Point(), *map(Point, matching.stream)):
+            for run in matching.runs(self.pattern.body, p):
+                if run.waits or all(_holds(each, run.taken) for each in self.asked.at_end):
+                    yield run
+
+    def takes(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
+        """Whether it is in A and not consumed, and the conditions that are asked of it hold."""
+        if atom.filter is None or not atom.filter.matches(element.notification) or element in self.consumed:
+            return False
+        return all(_holds(each, bound, (atom.step, element)) for each in self.asked.at_steps[atom.step])
 
     def order(self, match: Match) -> Place:
         """One constituent after the other; where one has no further constituent, the other one is first."""
