@@ -11,7 +11,10 @@ from fairlead.bench import network
 from fairlead.bench.network import FAIRLEAD, LINE, MOSQUITTO, NATS, Cell, Plan, Report, run
 from fairlead.bench.network_plot import draw
 from fairlead.bench.runner import machine
-from fairlead.network.load import JetStream, Mqtt, Nats
+from fairlead.filters.language import parse, render
+from fairlead.model.packed import unpack
+from fairlead.network import wire
+from fairlead.network.load import TOPIC, JetStream, Mqtt, Nats, Spec, Varied
 
 
 def report_of(*cells: Cell) -> Report:
@@ -25,13 +28,16 @@ def test_a_broker_is_measured_and_what_is_missing_is_named(
     monkeypatch.setattr(network.sys, "executable", network.sys.executable)
     monkeypatch.setattr(network, "LINE", 2)
     told: list[str] = []
-    plan = Plan(parts=("latency", "line"), rounds=1, messages=500, rate=200, others=(0,))
+    plan = Plan(parts=("latency", "varied"), rounds=1, messages=500, rate=200, others=(0,))
     report = run(plan, told.append)
-    mine, theirs = (next(c for c in report.cells if c.contender == who) for who in (FAIRLEAD, MOSQUITTO))
+    latency = [cell for cell in report.cells if cell.part == "latency"]
+    mine, theirs = (next(c for c in latency if c.contender == who) for who in (FAIRLEAD, MOSQUITTO))
     assert mine.rates[0] == pytest.approx(200, rel=0.5)
     assert mine.median_us[0] > 0
     assert "apt install mosquitto" in theirs.missing
-    assert [cell.brokers for cell in report.cells if cell.part == "line"] == [1, 2]
+    varied = [cell for cell in report.cells if cell.part == "varied" and cell.contender == FAIRLEAD]
+    assert [cell.brokers for cell in varied] == [1, 2]
+    assert all(cell.rates for cell in varied)
     assert len(told) == len(report.cells)
     (tmp_path / "network.json").write_text(json.dumps(report.to_json()), encoding="utf-8")
     assert Report.read(tmp_path / "network.json").cells == report.cells
@@ -52,6 +58,27 @@ def test_goals_are_judged_by_ratios_of_one_round(tmp_path: Path) -> None:
     assert [goal.met for goal in report.goals()] == [True, False, True, True]
     draw(report, tmp_path / "network.png")
     assert (tmp_path / "network.png").stat().st_size > 10_000
+
+
+def test_prices_vary_and_every_publication_is_as_long_as_the_others() -> None:
+    speaker = Varied()
+    spec = Spec("fairlead-varied", 0, 0, messages=500)
+    frames = speaker.publications(spec)
+    assert {len(frame) for frame in frames} == {len(frames[0])}
+    packed = [wire.parse_numbered(payload)[1] for _, payload in wire.Frames().feed(b"".join(frames))]
+    prices = {unpack(each).attributes["price"] for each in packed}
+    assert len(prices) > 400
+    asked = [wire.parse_control(each) for _, each in wire.Frames().feed(speaker.subscribe([TOPIC], 1))]
+    asked += [
+        wire.parse_control(each)
+        for _, each in wire.Frames().feed(speaker.subscribe([f"other/{n}" for n in range(50)], 50))
+    ]
+    filters = [parse(each.filter) for each in asked if isinstance(each, wire.Subscribe)]
+    found = [[filter.matches(unpack(each)) for each in packed] for filter in filters]
+    assert all(found[0])
+    assert not any(any(each) for each in found[1:])
+    assert len({render(filter) for filter in filters}) == 51
+    assert speaker.arriving(spec) == len(wire.deliver(0, wire.deliver_head(("s000000",)), packed[0]))
 
 
 def test_the_generator_knows_when_others_are_ready() -> None:

@@ -191,18 +191,19 @@ def test_the_document_says_what_is_served(broker: Any) -> None:
 def test_a_broker_is_ready_when_all_its_links_are_connected_and_says_which_are_not(
     broker: Any, started: Callable[..., Any], small: Any
 ) -> None:
-    assert small.ask("GET", "/readyz").json == {
-        "ready": False,
-        "listening": True,
-        "log": "open",
-        "links": {"fairlead://127.0.0.1:1": False},
-    }
+    nobody = "fairlead://127.0.0.1:1"
+    small.until(lambda: "refused" in small.server.node.status()["waiting"][nobody]["reason"])
+    told = small.ask("GET", "/readyz").json
+    assert told.pop("waiting")[nobody]["since"].endswith("Z")
+    assert told == {"ready": False, "listening": True, "log": "open", "links": {nobody: False}}
     linked = started(links=(broker.server.url,), name="linked")
     linked.until(lambda: "b" in linked.server.node.links and linked.server.node.links["b"].ready)
     assert linked.ask("GET", "/readyz").json["links"] == {"b": True}
     linked.stop()
     broker.until(lambda: broker.server.node.links["linked"].session is None)
-    assert broker.ask("GET", "/readyz").json["links"] == {"linked": False}
+    told = broker.ask("GET", "/readyz").json
+    assert told["links"] == {"linked": False}
+    assert told["waiting"]["linked"]["reason"] == "the connection is lost"
     broker.wait(_unlink(broker))
     assert broker.ask("GET", "/readyz").status == 200
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli import main
+from fairlead.cli import main, top
 from fairlead.errors import ConnectionEnded
 from fairlead.model import Notification
 from fairlead.network import drawing, sync
@@ -341,7 +341,9 @@ def test_what_cannot_be_asked_is_said_and_the_answer_is_no(
     code, shown = shell("topology", "-b", hub, "--patience", "0")
     assert code == 1
     assert re.fullmatch(
-        "└─ west  (.* cannot be reached.*|where it listens is not known)  \\(the link is down\\)", shown[-1]
+        "└─ west  (.* cannot be reached.*|where it listens is not known)"
+        r"  \(the link is down since \S+Z: the connection is lost\)",
+        shown[-1],
     )
     for form in ("--dot", "--svg"):
         assert shell("topology", "-b", hub, "--patience", "0", form)[0] == 1
@@ -350,17 +352,61 @@ def test_what_cannot_be_asked_is_said_and_the_answer_is_no(
         assert shell("top", "-b", hub, "--patience", "0", *form)[0] == 0
 
 
-def test_brokers_are_linked_and_unlinked_at_the_prompt(
-    brokers: Any, shell: Shell, until: Callable[[Callable[[], object]], None]
-) -> None:
+def test_brokers_are_linked_and_unlinked_at_the_prompt(brokers: Any, shell: Shell) -> None:
     a, b = brokers.start("a"), brokers.start("b")
     assert shell("broker", "link", b.url, "-b", a.url) == (0, [])
-    assert shell.err == f"a calls {b.url}\n"
-    until(lambda: shell("topology", "-b", b.url)[1][-1].startswith("└─ a"))
+    assert shell.err == "a is linked with b\n"
+    assert shell("topology", "-b", b.url)[1][-1].startswith("└─ a")
     assert shell("broker", "unlink", "b", "-b", a.url) == (0, [])
     assert shell.err == "a is not linked with b any longer\n"
     assert shell("broker", "unlink", "b", "-b", a.url) == (2, [])
     assert shell.err == "fairlead: there is no link to 'b'\n"
+
+
+def test_a_link_that_has_to_wait_or_cannot_be_is_said_to_be_so_and_shown(
+    brokers: Any, shell: Shell, tmp_path: Path
+) -> None:
+    a = brokers.start("a", tmp_path)
+    nobody = "fairlead://127.0.0.1:1"
+    assert shell("broker", "link", nobody, "-b", a.url) == (1, [])
+    assert shell.err == f"a waits for {nobody}: it cannot be reached: Connection refused\n"
+    assert shell("broker", "link", a.url, "-b", a.url) == (2, [])
+    assert shell.err == f"fairlead: {a.url}: a broker cannot be linked to 'a': that is its own name\n"
+    waits = r"waits since \S+Z: it cannot be reached: Connection refused"
+    code, shown = shell("topology", "-b", a.url)
+    assert code == 1
+    assert re.fullmatch(f"a - {nobody} {waits}", shown[-1])
+    for form in ("--dot", "--svg"):
+        assert re.search(waits, "\n".join(shell("topology", "-b", a.url, form)[1]))
+    code, shown = shell("top", "-b", a.url, "--once", "--every", "0.01")
+    assert ["a", "link", "to", nobody, "waits", "-", "-"] in [line.split() for line in shown]
+    assert re.fullmatch(f"a: the link to {nobody} {waits}", shown[-1])
+    brokers.stop(a)
+    a = brokers.start("a", tmp_path)
+    assert nobody in a.node.status()["waiting"]
+    assert shell("broker", "unlink", ":1", "-b", a.url) == (0, [])
+    assert shell("topology", "-b", a.url)[0] == 0
+    brokers.stop(a)
+    assert not brokers.start("a", tmp_path).node.status()["waiting"]
+
+
+def test_what_top_shows_fits_into_80_columns() -> None:
+    status = {
+        "clients": 20_001,
+        "subscriptions": 1_234_567,
+        "queued": 9_999,
+        "log": {"bytes": 123_456_789_012},
+    }
+    before, after = (
+        Survey({"new-york": Seen("new-york", "", {**status, "counters": dict.fromkeys(top.RATES, count)})})
+        for count in (0, 3_456_789)
+    )
+    lines = [*top._lines(top.BROKERS, top._brokers(before, after, 1.0), 1)]
+    assert lines == [
+        "broker    pub/s  recv/s  deliv/s  relay/s  drop/s  clients   subs  queue     log",
+        "new-york  3.5 M   3.5 M    3.5 M    3.5 M   3.5 M     20 k  1.2 M  9,999  123 GB",
+    ]
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_circle_is_named() -> None:
@@ -388,7 +434,7 @@ def test_what_brokers_do_is_shown_once_or_as_json(three: list[str], shell: Shell
     with sync.connect(east) as client, client.subscribe("x > 1", durable="d"):
         code, shown = shell("top", "-b", east, "--once", "--every", "0.01")
         assert code == 0
-        assert shown[0].split()[:2] == ["broker", "published/s"]
+        assert shown[0].split()[:2] == ["broker", "pub/s"]
         assert shown[1].split()[0] == "east"
         assert [line.split() for line in shown[-2:]] == [
             ["east", "link", "to", "hub", "connected", "0", "0"],
@@ -409,7 +455,7 @@ def test_rates_are_what_the_counters_have_grown_by() -> None:
         return Seen("b", "", {"counters": counters, **figures})
 
     assert _broker(seen(100), seen(2_100), 2.0)[:3] == ("b", "1,000", "1,000")
-    assert _broker(seen(100), seen(2_100), 2.0)[-4:] == ("2", "1,000", "0", "1 MB")
+    assert _broker(seen(100), seen(2_100), 2.0)[-4:] == ("2", "1,000", "0", "1.2 MB")
     assert _broker(None, seen(100), 2.0)[1] == "0"
     assert _broker(seen(100), seen(1), 2.0)[1] == "0"
     assert [_short(number) for number in (7, 12_000, 5e15)] == ["7 ", "12 k", "5,000 T"]
@@ -552,13 +598,12 @@ def test_a_network_goes_on_without_a_broker_that_died_and_ends_with_an_interrupt
     said = [re.fullmatch(r"(\w+) listens at (.*), log in logs/(\w+)", network.line()) for _ in range(2)]
     assert [each and (each[1], each[3]) for each in said] == [("hub", "hub"), ("east", "east")]
     hub, east = (each[2] for each in said if each)
-    with (
-        sync.connect(hub) as publisher,
-        sync.connect(east) as subscriber,
-        subscriber.subscribe("x = 1") as ones,
-    ):
-        publisher.publish({"x": 1})
-        assert ones.get(PATIENCE_S).get("x") == 1
+    with sync.connect(hub) as publisher, sync.connect(east) as subscriber:
+        for client in (publisher, subscriber):  # best effort does not wait for a link
+            until(lambda client=client: all(link["ready"] for link in client.status()["links"].values()))
+        with subscriber.subscribe("x = 1") as ones:
+            publisher.publish({"x": 1})
+            assert ones.get(PATIENCE_S).get("x") == 1
     os.kill(child_of(network.started.pid, "east"), signal.SIGKILL)
     assert network.line() == "fairlead: the broker 'east' was killed by signal 9; 1 left"
     with sync.connect(hub) as publisher:

@@ -334,7 +334,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     directory = tmp_path_factory.mktemp("tls")
     shown, key = directory / "certificate.pem", directory / "key.pem"
     kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
-    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    name = ["-subj", "/CN=hub", "-addext", "subjectAltName=DNS:localhost,DNS:east"]
     subprocess.run(
         ["openssl", "req", "-x509", *kind, *name, "-keyout", key, "-out", shown],
         check=True,
@@ -343,10 +343,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     return Tls(str(shown), str(key), str(shown))
 
 
-def secure(tls: Tls, *, mutual: bool = False) -> dict[str, Any]:
+def secure(tls: Tls, *, mutual: bool = False, names: bool = False) -> dict[str, Any]:
     return {
         "listen": Address("localhost", 0, True),
-        "tls": Tls(tls.certificate, tls.key, tls.authority, mutual),
+        "tls": Tls(tls.certificate, tls.key, tls.authority, mutual, names),
     }
 
 
@@ -373,6 +373,38 @@ async def test_who_has_no_certificate_where_one_is_demanded_is_told_at_once(cert
             await client.publish({"x": 1})
         with pytest.raises(ConnectionEnded, match="may want a certificate"):
             await connect(b.url, tls=Tls(authority=certificate.authority)).open()
+
+
+@on_a_loop
+async def test_where_names_count_a_broker_is_who_its_certificate_says_whoever_calls(certificate: Tls) -> None:
+    strict = secure(certificate, mutual=True, names=True)
+    lenient = secure(certificate, mutual=True)
+    async with (
+        broker(None, "hub", **strict) as hub,
+        broker(None, "east", **strict) as east,
+        broker(None, "west", **lenient) as west,
+        connect(hub.url, tls=certificate, name="west") as client,  # a client is called as it likes
+        connect(west.url, tls=certificate) as other,
+    ):
+        assert await client.link(east.url) == ("east", "")
+        refused = "a broker 'west' with a certificate for east, hub, localhost is not taken in"
+        with pytest.raises(BrokerRefused, match=refused):
+            await client.link(west.url)
+        with pytest.raises(BrokerRefused, match=refused):
+            await other.link(hub.url)
+        assert not (await client.status())["waiting"]
+        async with broker(None, "plain") as plain:
+            with pytest.raises(BrokerRefused, match="a broker 'plain' with a certificate for nobody"):
+                await client.link(plain.url)
+
+
+def test_names_count_only_where_certificates_are_shown(certificate: Tls, tmp_path: Path) -> None:
+    (tmp_path / "broker.toml").write_text(
+        f'[tls]\ncertificate = "{certificate.certificate}"\nkey = "{certificate.key}"\nnames = true\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(NetworkError, match=r"\[tls\] names: .* takes `mutual = true`"):
+        read_settings(tmp_path / "broker.toml")
 
 
 def test_a_broker_that_would_believe_nobodys_certificate_is_not_run(certificate: Tls, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from fairlead.log import Disk, MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack
 from fairlead.network import client as client_module
-from fairlead.network import connect, server, wire
+from fairlead.network import connect, files, server, wire
 from fairlead.network.chaos.processes import BrokerProcess
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
@@ -537,6 +537,33 @@ async def test_one_client_too_many_is_told_so() -> None:
         await serves(broker)
 
 
+@runs
+async def test_who_comes_back_under_its_name_is_not_one_too_many() -> None:
+    async with (
+        running(clients=1) as broker,
+        connect(broker.url, name="one"),
+        connect(broker.url, name="one") as again,
+    ):
+        assert (await again.status())["clients"] == 1
+
+
+@runs
+async def test_connections_do_not_take_the_last_open_files_and_who_is_refused_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(files, "file_limits", lambda: (4, 4))
+    async with running() as broker:
+        async with connect(broker.url), connect(broker.url), connect(broker.url):
+            for _ in range(2):
+                with pytest.raises(
+                    BrokerRefused, match="there are 3 connections already, as many as the system"
+                ):
+                    await connect(broker.url).open()
+        await until(lambda: not broker.connections)
+        await serves(broker)
+    assert caplog.text.count("no more connections are taken") == 1
+
+
 # -- clocks and disks ----------------------------------------------------------------------------------------
 
 
@@ -600,6 +627,34 @@ async def test_a_full_disk_refuses_publications_with_the_reason_and_loses_nothin
         got = [(await asyncio.wait_for(kept.get(), 10.0)).attributes["x"] for _ in range(3)]
         assert got == [1, 2, 3]
     assert "there is no room for the log" in caplog.text
+
+
+class FewFiles(Disk):
+    """A disk on which nothing can be made while there are too `many` open files."""
+
+    many = False
+
+    def create(self, path: str) -> int:
+        if self.many:
+            raise OSError(errno.EMFILE, "too many open files")
+        return super().create(path)
+
+
+@runs
+async def test_a_broker_that_may_open_no_more_files_goes_on_with_those_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FewFiles()
+    monkeypatch.setattr(server, "Ledger", partial(Ledger, disk=disk, segment_bytes=1_000))
+    async with running(tmp_path) as broker, connect(broker.url, name="p") as client:
+        async with client.subscribe("exists x", durable="kept") as kept:
+            for many in (False, True, False):
+                before, disk.many = len([*tmp_path.rglob("*.log")]), many
+                for number in range(20):
+                    await client.publish({"x": number, "blob": "z" * 200})
+                    assert (await asyncio.wait_for(kept.get(), 10.0)).attributes["x"] == number
+                assert (len([*tmp_path.rglob("*.log")]) == before) is many
+        assert not broker.failure.done()
 
 
 @runs

@@ -22,6 +22,7 @@ from fairlead.network.ledger import (
     Told,
     Unlinked,
     Unsubscribed,
+    Wanted,
 )
 
 names = st.sampled_from(["a", "b"])
@@ -33,11 +34,12 @@ changes = st.one_of(
     st.builds(Linked, names, st.sampled_from(["", "fairlead://h:1"]), st.sampled_from(["", "l1", "l2"])),
     st.builds(Parting, names, st.sampled_from(["", "fairlead://h:1"])),
     st.builds(Unlinked, names),
+    st.builds(Wanted, st.sampled_from(["fairlead://h:1", "fairlead://h:2"]), st.booleans()),
 )
 
 
-def state_of(ledger: Ledger) -> object:
-    return (ledger.state.durables, ledger.state.neighbours, ledger.state.parting)
+def parts_of(state: State) -> object:
+    return (state.durables, state.neighbours, state.parting, state.wanted)
 
 
 @given(st.lists(changes, max_size=12))
@@ -49,6 +51,7 @@ def test_a_state_is_what_its_changes_make_again(given: list[Change]) -> None:
         again.apply(change)
     assert again.durables == {name: held for name, held in state.durables.items() if held}
     assert (again.neighbours, again.parting) == (state.neighbours, state.parting)
+    assert again.wanted == state.wanted
     assert len(state) == len(list(state.changes()))
 
 
@@ -62,18 +65,18 @@ def test_after_a_power_failure_the_state_is_one_that_was_or_a_later_one(
     disk = MemoryDisk()
     ledger = Ledger("d", disk)
     plain = State()
-    safe, states = 0, [repr((plain.durables, plain.neighbours, plain.parting))]
+    safe, states = 0, [repr(parts_of(plain))]
     for change, then in steps:
         ledger.note(change, 0)
         plain.apply(change)
-        states.append(repr((plain.durables, plain.neighbours, plain.parting)))
+        states.append(repr(parts_of(plain)))
         if then:
             ledger.gather(0) if then == "gather" else ledger.log.sync()
             ledger.log.sync()
             safe = len(states) - 1
     disk.lose_power(Random(seed))
     with_power = Ledger("d", disk)
-    assert without_empty(repr(state_of(with_power))) in list(map(without_empty, states[safe:]))
+    assert without_empty(repr(parts_of(with_power.state))) in list(map(without_empty, states[safe:]))
     with_power.close()
 
 
@@ -113,6 +116,25 @@ def test_gathering_lets_the_log_forget_what_came_before(monkeypatch: pytest.Monk
     again = Ledger("d", disk)
     assert again.state.durables == {"d": {"s": ("x = 59", 0)}}
     assert not again.is_scattered
+    again.close()
+
+
+@pytest.mark.parametrize("forgotten", ["d", "n"])
+def test_who_was_forgotten_keeps_nothing_though_the_power_failed_before_its_place_was_gone(
+    forgotten: str,
+) -> None:
+    disk = MemoryDisk()
+    ledger = Ledger("d", disk)
+    for change in (Subscribed("d", "s", "x = 1", 0), Linked("n", "")):
+        ledger.note(change, 0)
+    ledger.log.cursors.update({"sub:d": 1, "link:n": 1})
+    ledger.log.sync()
+    ledger.note(Unsubscribed("d", "") if forgotten == "d" else Unlinked("n"), 0)
+    ledger.log.sync()
+    disk.lose_power(Random(0))
+    again = Ledger("d", disk)
+    left = {"d": "link:n", "n": "sub:d"}[forgotten]
+    assert again.log.cursors.keys() == {"state", left}
     again.close()
 
 

@@ -484,3 +484,135 @@ def test_what_is_no_address_is_said_to_be_none(given: str) -> None:
     client = Hand(world_of(1), "c", "b0")
     assert not client.ask(wire.Link, given)
     assert "not the address of a broker" in client.refusals[0]
+
+
+# -- links that are asked for --------------------------------------------------------------------------------
+
+
+class Asking(Hand):
+    """Asks for links, and tells what the answer was."""
+
+    def link(self, url: str) -> None:
+        self.ask(wire.Link, url)
+
+    @property
+    def answer(self) -> tuple[str, str] | str | None:
+        """Neighbour and what it waits for; why it is refused; or None, as long as there is no answer."""
+        for each in self.said:
+            if isinstance(each, wire.Refused) and each.number == self.number:
+                return each.reason
+            if isinstance(each, wire.Told) and each.number == self.number:
+                return each.answer["neighbour"], each.answer["waits"]
+        return None
+
+
+def passes(world: World, seconds: float) -> None:
+    world.now += round(seconds * 1e6)
+    for host in world.hosts.values():
+        if host.node is not None:
+            host.keep_house()
+    world.settle()
+
+
+def test_who_asks_for_a_link_is_told_when_it_is_there() -> None:
+    world = world_of(2, guests=1)
+    client = Asking(world, "c", "g0")
+    client.link("b0")
+    assert client.answer == ("b0", "")
+    assert is_up(world, "g0", "b0")
+    client.link("b0")
+    assert client.answer == ("b0", "")
+    assert not node(world, "g0").state.wanted
+
+
+def test_a_link_that_closes_a_circle_is_refused_with_that_reason() -> None:
+    world = world_of(3)
+    client = Asking(world, "c", "b0")
+    client.link("b2")
+    assert client.answer == "b2: the link would close a circle, by way of b1"
+    assert not node(world, "b0").state.wanted
+    assert not node(world, "b0").status()["waiting"]
+
+
+def test_a_link_that_may_close_a_circle_waits_and_it_is_said_for_whom() -> None:
+    world = world_of(3)
+    client = Asking(world, "c", "b0")
+    world.hosts["b1"].kill()
+    client.link("b2")
+    assert client.answer is None
+    passes(world, 4)
+    unknown = "it is not known yet whether it closes a circle"
+    assert client.answer == ("b2", f"{unknown}: all behind b2 are asked")
+    assert node(world, "b0").status()["waiting"]["b2"]["reason"] == f"{unknown}: all behind b2 are asked"
+    assert node(world, "b2").status()["waiting"]["b0"]["reason"] == f"{unknown}: b1 cannot be asked"
+    link = node(world, "b0").status()["links"]["b1"]
+    assert (link["ready"], link["reason"]) == (False, "the connection is lost")
+    world.heal()
+    world.settle()
+    assert all(not node(world, name).status()["waiting"] for name in world.hosts)
+    assert "reason" not in node(world, "b0").status()["links"]["b1"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_broker_that_is_away_when_a_link_is_asked_for_is_waited_for_over_restarts(restarted: bool) -> None:
+    world = world_of(1, guests=1)
+    client = Asking(world, "c", "g0")
+    world.hosts["b0"].kill()
+    client.link("b0")
+    node(world, "g0").neighbourhood.calling.unreached("b0", "it is away", world.now)
+    world.settle()
+    assert client.answer == ("", "it is away")
+    if restarted:
+        world.hosts["g0"].kill(world.rng)
+    world.heal()
+    world.settle()
+    assert is_up(world, "g0", "b0")
+    world.hosts["g0"].kill()
+    world.heal()
+    world.settle()
+    assert is_up(world, "g0", "b0")
+    assert not node(world, "g0").state.wanted
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_link_that_waits_is_ended_by_its_address(restarted: bool) -> None:
+    world = world_of(1, guests=1)
+    client = Asking(world, "c", "g0")
+    world.hosts["b0"].kill()
+    client.link("b0")
+    assert client.ask(wire.Unlink, "b0")
+    if restarted:
+        world.hosts["g0"].kill(world.rng)
+    world.heal()
+    world.settle()
+    assert not node(world, "g0").links
+    assert not node(world, "g0").calls
+    assert not client.ask(wire.Unlink, "b0")
+
+
+def test_who_is_refused_is_not_called_again_unless_it_was_before() -> None:
+    world = world_of(1, guests=1)
+    client, calling = Asking(world, "c", "g0"), node(world, "g0").neighbourhood.calling
+    world.hosts["b0"].kill()
+    client.link("b0")
+    calling.refused("b0", "it does not want to", world.now)
+    world.settle()
+    assert client.answer == "b0: it does not want to"
+    assert not node(world, "g0").calls
+    calling.call("b0")
+    client.link("b0")
+    calling.refused("b0", "it does not want to", world.now)
+    world.settle()
+    assert client.answer == "b0: it does not want to"
+    assert node(world, "g0").status()["waiting"]["b0"]["reason"] == "it does not want to"
+
+
+def test_links_that_a_network_does_not_have_are_not_waited_for_any_longer() -> None:
+    world = world_of(1, guests=1)
+    client = Asking(world, "c", "g0")
+    world.hosts["b0"].kill()
+    client.link("b0")
+    node(world, "g0").keep_links([], world.now)
+    world.settle()
+    assert not node(world, "g0").state.wanted
+    assert not node(world, "g0").calls

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairlead.errors import NetworkError
 from fairlead.network.overlay import Overlay, overlay_from, ports_of, read_overlay
-from fairlead.network.settings import Address
+from fairlead.network.settings import Address, Tls
 
 GOOD = """
 host = "127.0.0.1"
@@ -72,6 +72,80 @@ def test_where_a_broker_with_a_chosen_port_is_has_to_be_told() -> None:
         network.broker("c")
 
 
+OWN = """
+links = [["hub", "east"], ["hub", "west"]]
+
+[brokers]
+hub = 7400
+west = { port = 7402, limits = { clients = 7 } }
+
+[brokers.east]
+port = 7401
+routing.algorithm = "merging"
+
+[brokers.east.retention]
+bytes = 1_048_576
+
+[routing]
+algorithm = "simple"
+imperfection = 0.5
+
+[retention]
+time = "7d"
+
+[limits]
+queue = 100
+clients = 50
+"""
+
+
+def test_what_a_broker_says_for_itself_goes_key_by_key_before_what_is_for_all() -> None:
+    network = overlay(OWN)
+    brokers = {each.name: network.broker(each.name) for each in network.brokers}
+    assert {name: each.algorithm for name, each in brokers.items()} == {
+        "hub": "simple",
+        "west": "simple",
+        "east": "merging",
+    }
+    assert {each.imperfection for each in brokers.values()} == {0.5}
+    assert {name: each.keep_bytes for name, each in brokers.items()} == {
+        "hub": None,
+        "west": None,
+        "east": 1 << 20,
+    }
+    assert {each.keep_seconds for each in brokers.values()} == {7 * 86_400}
+    assert [each.limits.clients for each in brokers.values()] == [50, 7, 50]
+    assert {each.limits.queue for each in brokers.values()} == {100}
+
+
+def test_certificates_may_be_of_each_broker_and_the_authority_of_all(tmp_path: Path) -> None:
+    for name in ("ca.pem", "a.pem", "a.key", "b.pem", "b.key"):
+        (tmp_path / name).touch()
+    text = """
+links = [["a", "b"]]
+[tls]
+authority = "ca.pem"
+mutual = true
+names = true
+[brokers.a]
+tls = { certificate = "a.pem", key = "a.key" }
+[brokers.b]
+tls = { certificate = "b.pem", key = "b.key" }
+"""
+    (tmp_path / "topology.toml").write_text(text, encoding="utf-8")
+    network = read_overlay(tmp_path / "topology.toml")
+    for name, broker in zip("ab", network.brokers, strict=True):
+        assert broker.tls == Tls(
+            str(tmp_path / f"{name}.pem"),
+            str(tmp_path / f"{name}.key"),
+            str(tmp_path / "ca.pem"),
+            mutual=True,
+            names=True,
+        )
+        assert broker.listen.secure
+
+
+TWO = 'links = [["a", "b"]]\n[brokers]\na = 1\nb = 2\n'
 WRONG = {
     "no brokers": ("", "[brokers]: the table is missing"),
     "empty": ("[brokers]", "[brokers]: there are no brokers in it"),
@@ -99,6 +173,38 @@ WRONG = {
         "links: they make a circle: b - a - b",
     ),
     "both": ('memory = true\ndata = "x"\n[brokers]\na = 1', "memory: brokers without logs have no directory"),
+    "http": (
+        "[brokers]\na = { port = 1, http = 1 }",
+        "[brokers]: a and its HTTP cannot both listen at port 1",
+    ),
+    "no unit": (
+        "[brokers]\na = 1\n[retention]\ntime = 7",
+        '[retention] time: a duration with its unit, such as "7d"',
+    ),
+    "own table": ("[brokers]\na = { limits = 3 }", "[brokers] a: limits: a table was expected"),
+    "own key": (
+        "[brokers.a.limits]\nqeue = 3",
+        "[brokers.a.limits] qeue: no such key; did you mean 'queue'?",
+    ),
+    "own value": ("[brokers.a.limits]\nqueue = 0", "[brokers.a.limits] queue: a whole number from 1 to"),
+    "own place": ("[brokers.a]\nqueue = 1", "[brokers] a: queue: no such key; it belongs in [limits]"),
+    "own files": (
+        '[brokers.a.tls]\ncertificate = "none.pem"\nkey = "none.pem"\n',
+        "2 problems\n  [brokers.a.tls] certificate: there is no file none.pem",
+    ),
+    "no key": (TWO + '[tls]\nauthority = "a"', "2 problems\n  [tls]: certificate and key are both needed\n"),
+    "flooding": (
+        TWO.replace("b = 2", 'b = { routing = { algorithm = "flooding" } }'),
+        "[routing]: all brokers of a network route alike, but a: filters, b: flooding",
+    ),
+    "advertisements": (
+        TWO.replace("b = 2", 'b = { routing = { advertisements = "simple" } }'),
+        "[routing]: all brokers of a network route alike, but a: filters, b: filters and advertisements",
+    ),
+    "frames": (
+        TWO.replace("b = 2", "b = { limits = { frame_bytes = 4096 } }"),
+        "[limits] frame_bytes: one length for all, or what is longer would be lost on its way; but a: 1,048,576,",
+    ),
     "common": ('[brokers]\na = 1\n[routing]\nalgorithm = "best"', "[routing] algorithm: "),
 }
 

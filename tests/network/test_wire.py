@@ -20,7 +20,7 @@ numbers = st.integers(0, 2**64 - 1)
 @st.composite
 def frames(draw: st.DrawFn) -> tuple[int, bytes]:
     """A frame, and what it should be read as."""
-    kind = draw(st.integers(0, 4))
+    kind = draw(st.sampled_from([*range(5), wire.RELAYS]))
     body = draw(st.binary(max_size=50))
     match kind:
         case wire.CONTROL:
@@ -35,6 +35,8 @@ def frames(draw: st.DrawFn) -> tuple[int, bytes]:
             )
         case wire.RELAY:
             frame = wire.relay(draw(numbers), body)
+        case wire.RELAYS:
+            frame = wire.relays_before(draw(st.integers(0, 2**32 - 1)), len(body)) + body
         case _:
             frame = wire.stored(draw(numbers))
     return kind, frame
@@ -58,6 +60,12 @@ def test_a_delivery_is_read_as_it_was_written(place: int, ids: list[str], packed
     [(kind, payload)] = wire.Frames().feed(wire.deliver(place, head, packed))
     assert (kind, *wire.parse_deliver(payload)) == (wire.DELIVER, place, ids, packed)
     assert wire.deliver_before(head, len(packed)) + packed == wire.deliver(0, head, packed)
+
+
+@given(st.integers(0, 2**32 - 1), st.binary(max_size=50))
+def test_several_notifications_are_read_as_they_were_written(count: int, body: bytes) -> None:
+    [(kind, payload)] = wire.Frames().feed(wire.relays_before(count, len(body)) + body)
+    assert (kind, *wire.parse_relays(payload)) == (wire.RELAYS, count, body)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +101,7 @@ def test_what_is_no_frame_is_refused_with_its_reason(raw: bytes, reason: str) ->
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_a_protocol_error(raw: bytes) -> None:
-    for read in (wire.parse_control, wire.parse_numbered, wire.parse_deliver):
+    for read in (wire.parse_control, wire.parse_numbered, wire.parse_deliver, wire.parse_relays):
         with contextlib.suppress(ProtocolError):
             read(raw)
 

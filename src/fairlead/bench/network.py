@@ -7,6 +7,7 @@ every round all contenders run one after the other; a ratio is one of two figure
     N2  one broker at a fixed rate: latency
     N3  publications that are acknowledged when they are safe on the disk
     N4  a line of five brokers, published at one end, delivered at the other
+    N5  both, where filters look at a price that varies: in N1 to N4 they cannot tell publications apart
 
 The others deliver by topic, Fairlead by content: they do less.
 """
@@ -34,7 +35,7 @@ from fairlead.network.addresses import HOST, free_ports
 __all__ = ["Cell", "Plan", "Report", "run"]
 
 FAIRLEAD, MOSQUITTO, NATS = "fairlead", "mosquitto", "nats-server"
-PARTS: Final = ("throughput", "latency", "durable", "line")
+PARTS: Final = ("throughput", "varied", "latency", "durable", "line")
 LINE: Final = 5
 READY_S: Final = 60.0
 
@@ -83,6 +84,11 @@ class Cell:
     def setting(self) -> tuple[str, int, int, int]:
         """What it shares with its alternatives."""
         return self.part, self.subscribers, self.others, self.brokers
+
+    @property
+    def who(self) -> str:
+        """The contender, and how many of it there are."""
+        return self.contender if self.brokers == 1 else f"{self.contender}, {self.brokers} in a line"
 
 
 # -- servers -----------------------------------------------------------------------------------------------------
@@ -219,90 +225,96 @@ def _generator(stack: ExitStack, spec: dict[str, Any]) -> _Generator:
 Starter = Callable[[ExitStack, Path], tuple[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Contender:
+    """Who is measured: how it is started, how it is spoken to."""
+
+    name: str
+    start: Starter
+    protocol: str
+    brokers: int = 1
+
+
+def _fairlead(protocol: str = "fairlead", *, durable: bool = False, brokers: int = 1) -> _Contender:
+    def start(stack: ExitStack, place: Path) -> tuple[int, int]:
+        return _start_fairlead(stack, place, durable=durable, brokers=brokers)
+
+    return _Contender(FAIRLEAD, start, protocol, brokers)
+
+
 def run(plan: Plan, tell: Callable[[str], None]) -> Report:
     """Carry a plan out; `tell` hears of every setting."""
     report = Report(machine(), asdict(plan))
-    topics: dict[str, tuple[Starter, str]] = {
-        FAIRLEAD: (_start_fairlead, "fairlead"),
-        MOSQUITTO: (_start_mosquitto, "mqtt"),
-        NATS: (_start_nats, "nats"),
-    }
+    others = 10_000 if 10_000 in plan.others else plan.others[-1]
+    topics = [_Contender(MOSQUITTO, _start_mosquitto, "mqtt"), _Contender(NATS, _start_nats, "nats")]
     if "throughput" in plan.parts:
         settings = [(1, others) for others in plan.others]
         settings += [(each, plan.others[0]) for each in plan.subscribers if each != 1]
-        for subscribers, others in settings:
+        for subscribers, further in settings:
             change = {"messages": max(1_000, plan.messages // subscribers)}
             report.cells += _compare(
-                ("throughput", subscribers, others, 1), topics, change, plan.rounds, tell
+                ("throughput", subscribers, further), [_fairlead(), *topics], change, plan.rounds, tell
             )
+    if "varied" in plan.parts:
+        line = [_fairlead("fairlead-varied", brokers=brokers) for brokers in (1, LINE)]
+        change = {"messages": plan.messages}
+        report.cells += _compare(("varied", 1, others), [*line, *topics], change, plan.rounds, tell)
     if "latency" in plan.parts:
         change = {"messages": 2 * plan.rate, "rate": plan.rate}
-        others = 10_000 if 10_000 in plan.others else plan.others[-1]
-        report.cells += _compare(("latency", 1, others, 1), topics, change, plan.rounds, tell)
+        report.cells += _compare(("latency", 1, others), [_fairlead(), *topics], change, plan.rounds, tell)
     if "durable" in plan.parts:
-        kept: dict[str, tuple[Starter, str]] = {
-            FAIRLEAD: (lambda stack, place: _start_fairlead(stack, place, durable=True), "fairlead-durable"),
-            NATS: (_start_nats, "jetstream"),
-        }
+        kept = [_fairlead("fairlead-durable", durable=True), _Contender(NATS, _start_nats, "jetstream")]
         change = {"messages": plan.durable_messages, "window": 1_000}
-        report.cells += _compare(("durable", 1, 0, 1), kept, change, plan.rounds, tell)
+        report.cells += _compare(("durable", 1, 0), kept, change, plan.rounds, tell)
     if "line" in plan.parts:
-        for brokers in (1, LINE):
-
-            def start(stack: ExitStack, place: Path, brokers: int = brokers) -> tuple[int, int]:
-                return _start_fairlead(stack, place, brokers=brokers)
-
-            change = {"messages": plan.messages}
-            line: dict[str, tuple[Starter, str]] = {FAIRLEAD: (start, "fairlead")}
-            report.cells += _compare(("line", 1, 0, brokers), line, change, plan.rounds, tell)
+        line = [_fairlead(brokers=brokers) for brokers in (1, LINE)]
+        report.cells += _compare(("line", 1, 0), line, {"messages": plan.messages}, plan.rounds, tell)
     return report
 
 
 def _compare(
-    setting: tuple[str, int, int, int],
-    contenders: dict[str, tuple[Starter, str]],
+    setting: tuple[str, int, int],
+    contenders: list[_Contender],
     change: dict[str, Any],
     rounds: int,
     tell: Callable[[str], None],
 ) -> list[Cell]:
-    """All contenders in one setting (part, subscribers, further ones, brokers), taking turns."""
-    part, subscribers, others, brokers = setting
-    cells = {name: Cell(part, name, subscribers, others, brokers) for name in contenders}
+    """All contenders in one setting (part, subscribers, further ones), taking turns."""
+    part, subscribers, others = setting
+    cells = [Cell(part, each.name, subscribers, others, each.brokers) for each in contenders]
     with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="fairlead-bench-") as directory:
-        generators: dict[str, _Generator] = {}
+        generators: list[tuple[Cell, _Generator]] = []
         servers = stack.enter_context(ExitStack())
-        for name, (start, protocol) in contenders.items():
-            place = Path(directory, name)
+        for number, (cell, contender) in enumerate(zip(cells, contenders, strict=True)):
+            place = Path(directory, f"{number}")
             place.mkdir()
             try:
-                publish, subscribe = start(servers, place)
+                publish, subscribe = contender.start(servers, place)
                 spec = {
-                    "protocol": protocol,
+                    "protocol": contender.protocol,
                     "publish_port": publish,
                     "subscribe_port": subscribe,
-                    "subscribers": 0 if protocol == "jetstream" else subscribers,
+                    "subscribers": 0 if contender.protocol == "jetstream" else subscribers,
                     "others": others,
                 }
-                generators[name] = _generator(servers, spec)
+                generators.append((cell, _generator(servers, spec)))
             except FairleadError as error:
-                cells[name].missing = str(error)
+                cell.missing = str(error)
         for _ in range(rounds):
-            for name, generator in generators.items():
+            for cell, generator in generators:
                 found = generator.measure(**change)
-                cells[name].rates.append(found["delivered"] / found["seconds"])
-                cells[name].median_us.append(found["median_us"])
-                cells[name].p99_us.append(found["p99_us"])
+                cell.rates.append(found["delivered"] / found["seconds"])
+                cell.median_us.append(found["median_us"])
+                cell.p99_us.append(found["p99_us"])
         servers.close()
-    for cell in cells.values():
+    for cell in cells:
         figure = cell.missing or (
             f"{spread_of(cell.median_us).median:,.0f} µs"
             if part == "latency"
             else f"{spread_of(cell.rates).median:,.0f}/s"
         )
-        tell(
-            f"{part:<10} {subscribers:>4} subscribers {sized(others):>5} further  {cell.contender:<12} {figure}"
-        )
-    return list(cells.values())
+        tell(f"{part:<10} {subscribers:>4} subscribers {sized(others):>5} further  {cell.who:<23} {figure}")
+    return cells
 
 
 # -- what it says ------------------------------------------------------------------------------------------------
@@ -362,7 +374,8 @@ class Report:
         yield goals_grid(list(self.goals()))
         rows = []
         for cell in self.cells:
-            base = FAIRLEAD if cell.part == "line" else MOSQUITTO if cell.part != "durable" else NATS
+            is_line = cell.part == "line" or cell.brokers > 1
+            base = FAIRLEAD if is_line else MOSQUITTO if cell.part != "durable" else NATS
             other = self.cell(cell.part, base, cell.subscribers, cell.others, 1)
             ratio = self.ratio(cell if cell.rates else None, other)
             figures = (
@@ -377,8 +390,7 @@ class Report:
                     brief(spread_of(cell.p99_us).median),
                 )
             )
-            who = cell.contender if cell.brokers == 1 else f"{cell.contender}, {cell.brokers} in a line"
-            rows.append((cell.part, str(cell.subscribers), sized(cell.others), who, *figures))
+            rows.append((cell.part, str(cell.subscribers), sized(cell.others), cell.who, *figures))
         heads = ("part", "subscribers", "further", "who", "delivered /s", "ratio", "median µs", "99% µs")
         yield Grid("One broker, and five", heads, tuple(rows), left=frozenset({0, 3}))
 

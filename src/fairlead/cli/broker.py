@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairlead.network.server import Server
     from fairlead.network.settings import BrokerSettings
 
-__all__ = ["configure"]
+__all__ = ["configure", "show_settings"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,10 +62,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.set_defaults(run=_check)
     link = actions.add_parser("link", help="have a running broker be linked with another one")
     link.description = (
-        "Have a running broker call another one, and stay linked with it; it goes on calling where that is away."
-        " `fairlead topology` shows what became of it."
+        "Have a running broker call another one, and stay linked with it. One that is away is waited for, over"
+        " restarts, too: `fairlead topology` shows that, and `fairlead broker unlink URL` ends it."
     )
-    link.epilog = "Example: fairlead broker link fairlead://hub.example.org:7400 -b :7401"
+    link.epilog = (
+        "Example: fairlead broker link fairlead://hub.example.org:7400 -b :7401. "
+        "Exit code: 0 when they are linked, 1 when that has to wait, 2 when it is refused."
+    )
     link.add_argument("neighbour", metavar="URL", help="where the other one is")
     add_connection_options(link)
     link.set_defaults(run=_link)
@@ -75,7 +78,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " too. Durable subscriptions and the log wait for every neighbour."
     )
     unlink.epilog = "Example: fairlead broker unlink east -b :7400"
-    unlink.add_argument("neighbour", metavar="NAME", help="what the neighbour is called")
+    unlink.add_argument(
+        "neighbour",
+        metavar="NAME",
+        help="what the neighbour is called; or the URL of one that has not answered",
+    )
     add_connection_options(unlink)
     unlink.set_defaults(run=_unlink)
 
@@ -153,8 +160,11 @@ def _port(given: str) -> tuple[str, int]:
 
 def _link(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        client.link(arguments.neighbour)
-        note(f"{client.broker} calls {arguments.neighbour}")
+        made = client.link(arguments.neighbour)
+        if made.waits:
+            note(f"{client.broker} waits for {made.neighbour or arguments.neighbour}: {made.waits}")
+            return 1
+        note(f"{client.broker} is linked with {made.neighbour}")
     return 0
 
 
@@ -175,16 +185,21 @@ def _check(arguments: argparse.Namespace) -> int:
     settings = read_settings(arguments.file)
     if settings.tls is not None:
         server_context(settings.tls)
+    show_settings(settings, as_json=arguments.json)
+    return 0
+
+
+def show_settings(settings: BrokerSettings, *, as_json: bool) -> None:
+    """All that a broker is run with."""
     held = _held(settings)
-    if arguments.json:
+    if as_json:
         emit_json({**held.pop(""), **held})
-        return 0
+        return
     for table, keys in held.items():
         if table:
             say(paint(f"[{table}]", "bold"))
         for key, value in keys.items():
             say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
-    return 0
 
 
 def _held(settings: BrokerSettings) -> dict[str, dict[str, object]]:

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from fairlead.cli.broker import show_settings
 from fairlead.cli.terminal import complain, emit_json, note, say, speaks_unicode
 from fairlead.errors import NetworkError
 
@@ -48,18 +49,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="check the file of a network, and draw it")
     check.description = (
         "Check the file of a network: all that is wrong with it, or the tree that its brokers make."
+        " With --name, all that holds for one of them."
     )
     check.epilog = "Example: fairlead network check topology.toml. Exit code: 2 where something is wrong."
     check.add_argument("file", metavar="FILE")
+    check.add_argument("--name", metavar="NAME", help="say what this broker is run with")
     check.add_argument("--json", action="store_true", help="one JSON object")
     check.set_defaults(run=_check)
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from fairlead.network.contexts import server_context
     from fairlead.network.drawing import tree
     from fairlead.network.overlay import read_overlay
 
     overlay = read_overlay(arguments.file)
+    for each in overlay.brokers:
+        if each.tls is not None:
+            server_context(each.tls)
+    if arguments.name is not None:
+        show_settings(overlay.settings(arguments.name), as_json=arguments.json)
+        return 0
     listen = {each.name: each.listen for each in overlay.brokers}
     if arguments.json:
         emit_json(

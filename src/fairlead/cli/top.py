@@ -22,7 +22,9 @@ Row: TypeAlias = tuple[str, ...]
 
 RATES: Final = ("published", "received", "delivered", "relayed", "dropped")
 """The counters whose growth is shown, per second."""
-BROKERS: Final = ("broker", *(f"{name}/s" for name in RATES), "clients", "subscriptions", "queued", "log")
+HEADS: Final = ("pub/s", "recv/s", "deliv/s", "relay/s", "drop/s")
+"""They all fit into 80 columns, with what stands below."""
+BROKERS: Final = ("broker", *HEADS, "clients", "subs", "queue", "log")
 QUEUES: Final = ("broker", "queue", "state", "behind", "under way")
 UNITS: Final = (" ", "k", "M", "G", "T")
 
@@ -59,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         while True:
             time.sleep(arguments.every)
             after, elapsed_s, asked = _look(arguments), time.monotonic() - asked, time.monotonic()
-            show(_brokers(before, after, elapsed_s), _queues(after))
+            show(_brokers(before, after, elapsed_s), _queues(after), _remarks(after))
             if arguments.once:
                 return 0 if after.is_told else 1
             before = after
@@ -88,35 +90,54 @@ def _broker(before: Seen | None, after: Seen, elapsed_s: float) -> Row:
     rates = [max(counters[name] - earlier.get(name, 0), 0) / elapsed_s if earlier else 0 for name in RATES]
     log = "-" if status["log"] is None else f"{_short(status['log']['bytes'])}B"
     figures = [status["clients"] - 1, status["subscriptions"], status["queued"]]
-    return (after.name, *(f"{rate:,.0f}" for rate in rates), *(f"{each:,}" for each in figures), log)
+    return (after.name, *map(_figure, rates), *map(_figure, figures), log)
 
 
 def _queues(survey: Survey) -> list[Row]:
-    """What waits for neighbours and for durable subscribers."""
-    return [
-        (name, f"{kind} {to}", _state(queue), f"{queue['behind']:,}", f"{queue['unconfirmed']:,}")
+    """What waits for neighbours and for durable subscribers; and the links that are waited for."""
+    queues = [
+        (name, f"{kind} {to}", _state(queue), _figure(queue["behind"]), _figure(queue["unconfirmed"]))
         for name, seen in survey.brokers.items()
         if seen.status is not None
         for kind, queues in (("link to", seen.status["links"]), ("durable", seen.status["durables"]))
         for to, queue in queues.items()
     ]
+    return [*queues, *((each.broker, f"link to {each.other}", "waits", "-", "-") for each in survey.waits)]
+
+
+def _remarks(survey: Survey) -> list[str]:
+    """Why links are not up, and since when."""
+    down = [
+        f"{name}: the link to {to} is down since {link['since']}: {link['reason']}"
+        for name, seen in survey.brokers.items()
+        if seen.status is not None
+        for to, link in seen.status["links"].items()
+        if link.get("reason")
+    ]
+    return [*down, *(f"{each.broker}: the link to {each.other} {each}" for each in survey.waits)]
 
 
 def _state(queue: dict[str, Any]) -> str:
     return "connected" if queue["connected"] else "away"
 
 
+def _figure(number: float) -> str:
+    """A number in at most five characters, up to a thousand million millions."""
+    return f"{number:,.0f}" if number < 9_999.5 else _short(number)
+
+
 def _short(number: float) -> str:
     for unit in UNITS[:-1]:
-        if number < 1_000:
-            return f"{number:.0f} {unit}".replace("  ", " ")
+        if number < 999.5:
+            digits = 1 if unit.strip() and number < 9.95 else 0
+            return f"{number:.{digits}f} {unit}".replace("  ", " ")
         number /= 1_000
     return f"{number:,.0f} {UNITS[-1]}"
 
 
 # -- the screen ----------------------------------------------------------------------------------------------
 
-Show: TypeAlias = Callable[[list[Row], list[Row]], None]
+Show: TypeAlias = Callable[[list[Row], list[Row], list[str]], None]
 
 
 @contextlib.contextmanager
@@ -129,6 +150,7 @@ def _screen(once: bool) -> Iterator[Show]:
         from rich.console import Group
         from rich.live import Live
         from rich.table import Table
+        from rich.text import Text
     except ImportError:
         yield _print
         return
@@ -136,21 +158,26 @@ def _screen(once: bool) -> Iterator[Show]:
     def table(head: Row, rows: list[Row], texts: int) -> Table:
         made = Table(box=None, header_style="bold")
         for at, name in enumerate(head):
-            made.add_column(name, justify="left" if at < texts else "right")
+            # Where it is narrow, long names give way, never a heading or a number.
+            made.add_column(
+                name, justify="left" if at < texts else "right", no_wrap=at >= texts, min_width=len(name)
+            )
         for row in rows:
             made.add_row(*row)
         return made
 
     with Live(screen=True, auto_refresh=False) as live:
 
-        def show(brokers: list[Row], queues: list[Row]) -> None:
-            live.update(Group(table(BROKERS, brokers, 1), "", table(QUEUES, queues, 3)), refresh=True)
+        def show(brokers: list[Row], queues: list[Row], remarks: list[str]) -> None:
+            tables = (table(BROKERS, brokers, 1), "", table(QUEUES, queues, 3), "")
+            live.update(Group(*tables, *map(Text, remarks)), refresh=True)
 
         yield show
 
 
-def _print(brokers: list[Row], queues: list[Row]) -> None:
-    for line in [*_lines(BROKERS, brokers, 1), *(["", *_lines(QUEUES, queues, 3)] if queues else [])]:
+def _print(brokers: list[Row], queues: list[Row], remarks: list[str]) -> None:
+    below = ["", *_lines(QUEUES, queues, 3)] if queues else []
+    for line in [*_lines(BROKERS, brokers, 1), *below, *(["", *remarks] if remarks else [])]:
         say(line)
     sys.stdout.flush()
 

@@ -258,13 +258,19 @@ def readiness(server: Server) -> dict[str, Any]:
     """Whether a broker does all that it is there for, and if not, what is missing."""
     node, failed = server.node, server.failure.done()
     links = {name: link.session is not None and link.ready for name, link in node.links.items()}
-    links |= {url: False for url, name in node.calls.items() if not name}  # called, and never reached
+    calling = node.neighbourhood.calling
+    waiting = {name: calling.of_link(name) for name, is_up in links.items() if not is_up} | calling.waiting()
+    links |= dict.fromkeys(waiting, False)
     told: dict[str, Any] = {
         "ready": server.is_listening and not failed and all(links.values()),
         "listening": server.is_listening,
         "log": "failed" if failed else "none" if node.ledger is None else "open",
         "links": links,
     }
+    if waiting:
+        told["waiting"] = {
+            name: {key: each.get(key, "") for key in ("reason", "since")} for name, each in waiting.items()
+        }
     return {**told, "reason": str(server.failure.result())} if failed else told
 
 

@@ -87,7 +87,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "log": {"enum": ["open", "failed", "none"]},
             "links": _map_of(_FLAG),
         },
-        {"reason": _TEXT},
+        {"reason": _TEXT, "waiting": _map_of(_object({"reason": _TEXT, "since": _TEXT}))},
     ),
     "Status": _object(
         {
@@ -114,6 +114,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
                     more=True,
                 )
             ),
+            "waiting": _map_of(_object({"neighbour": _TEXT, "reason": _TEXT, "since": _TEXT})),
             "durables": _map_of(
                 _object({"connected": _FLAG, "behind": _COUNT, "unconfirmed": _COUNT}, more=True)
             ),

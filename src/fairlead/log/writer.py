@@ -43,7 +43,7 @@ __all__ = ["Log", "Recovery"]
 SEGMENT_BYTES = 32 << 20
 BUFFER_BYTES = 1 << 20
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 """The errors after which a log goes on once there is room; after all others nothing is known, and it stops."""
 UNFINISHED = ".new"
 ROOM_HINT = "make room on the disk, or let retention remove more; then the log goes on by itself"

@@ -27,12 +27,15 @@ from fairlead.model.encoding import (
 )
 from fairlead.model.notification import Notification
 
-__all__ = ["pack", "unpack", "unpack_parts", "unpack_plain"]
+__all__ = ["PlainParts", "cut", "pack", "unpack", "unpack_all_plain", "unpack_parts", "unpack_plain"]
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder()
 Plain: TypeAlias = str | int | float | bool | None
-_plain_decoder: Final = msgspec.msgpack.Decoder(tuple[str, str, dict[str, Plain]])
+PlainParts: TypeAlias = tuple[str, str, dict[str, Plain]]
+_plain_decoder: Final[msgspec.msgpack.Decoder[PlainParts]] = msgspec.msgpack.Decoder(PlainParts)
+_all_plain_decoder: Final = msgspec.msgpack.Decoder(list[PlainParts])
+_cutter: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 def pack(notification: Notification) -> bytes:
@@ -56,12 +59,30 @@ def unpack(packed: bytes | memoryview) -> Notification:
     return notification_of(unpack_parts(packed))
 
 
-def unpack_plain(packed: bytes) -> tuple[str, str, dict[str, Plain]] | None:
+def unpack_plain(packed: bytes) -> PlainParts | None:
     """Producer, id and fields, if all the fields' values are plain; their names are not looked at."""
     try:
         return _plain_decoder.decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def unpack_all_plain(packed: bytes | list[bytes]) -> list[PlainParts] | None:
+    """The same of each, if all of them are plain; those in one piece are a MessagePack array."""
+    try:
+        if isinstance(packed, list):
+            return [*map(_plain_decoder.decode, packed)]
+        return _all_plain_decoder.decode(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def cut(array: bytes) -> list[bytes]:
+    """The bytes of each in a MessagePack array of packed notifications, which need not be any."""
+    try:
+        return [bytes(each) for each in _cutter.decode(array)]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueRefused(f"not an array of packed notifications: {error}") from None
 
 
 def unpack_parts(packed: bytes | memoryview) -> list[Any]:

@@ -15,6 +15,7 @@ readable and all brokers and links come back.
     settings   what a broker is run with, and its file
     overlay    the file of a whole network
     server     sockets, timers, the disk: drives a node
+    files      how many connections the system has room for
     running    a broker as a process
     client     the asynchronous client; its docstring has its parts
     detection  patterns and fair subscriptions, where they are asked
@@ -45,7 +46,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from fairlead.network import sync
     from fairlead.network.addresses import Address, Tls
-    from fairlead.network.client import Client, Delivery, Subscription, connect
+    from fairlead.network.client import Client, Delivery, Linking, Subscription, connect
     from fairlead.network.detection import Detection
     from fairlead.network.overlay import Overlay, read_overlay
     from fairlead.network.settings import BrokerSettings, Limits, read_settings
@@ -57,6 +58,7 @@ __all__ = [
     "Delivery",
     "Detection",
     "Limits",
+    "Linking",
     "Overlay",
     "Subscription",
     "Tls",
@@ -68,7 +70,7 @@ __all__ = [
 
 _HOMES: Final = {
     "addresses": ("Address", "Tls"),
-    "client": ("Client", "Delivery", "Subscription", "connect"),
+    "client": ("Client", "Delivery", "Linking", "Subscription", "connect"),
     "detection": ("Detection",),
     "overlay": ("Overlay", "read_overlay"),
     "settings": ("BrokerSettings", "Limits", "read_settings"),

@@ -58,6 +58,8 @@ class Tls:
     """Whose certificates are trusted; the system's authorities if none is given."""
     mutual: bool = False
     """Whether whoever connects has to show a certificate, too."""
+    names: bool = False
+    """Whether the certificate that a broker shows has to be for its name."""
 
 
 def free_ports(hosts: Sequence[str]) -> list[int]:

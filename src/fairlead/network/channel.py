@@ -116,7 +116,7 @@ class Channel(asyncio.Protocol):
 
     def write(self, frames: bytes) -> None:
         """Send, some time."""
-        if self.transport is not None:
+        if self.transport is not None and not self.transport.is_closing():  # uvloop raises then
             self.transport.write(frames)
 
     def read(self, reading: bool) -> None:

@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fairlead.errors import (
     BrokerRefused,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from fairlead.correlation.patterns.building import Expression
     from fairlead.network.detection import Detection
 
-__all__ = ["Client", "Delivery", "Subscription", "connect"]
+__all__ = ["Client", "Delivery", "Linking", "Subscription", "connect"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -76,6 +76,15 @@ TURN_BYTES: Final = 1 << 14
 HINT: Final = "is a broker running there? `fairlead broker run` starts one"
 WORDLESS_MAX: Final = 3
 """So many calls in a row that end without a word after the handshake of TLS are an answer."""
+
+
+class Linking(NamedTuple):
+    """What became of a link that was asked for."""
+
+    neighbour: str
+    """The broker that it is with; empty as long as it has not answered."""
+    waits: str
+    """Why the link is not up yet; empty if it is."""
 
 
 def connect(
@@ -333,12 +342,16 @@ class Client:
         answer: dict[str, Any] = await self._ask(lambda number: wire.Ask(number, "tables"))
         return answer
 
-    async def link(self, url: str) -> None:
-        """Have the broker call another one, and stay linked to it."""
-        await self._ask(lambda number: wire.Link(number, str(Address.parse(url))))
+    async def link(self, url: str) -> Linking:
+        """Have the broker call another one, and stay linked to it; BrokerRefused, where that cannot be.
+
+        A broker that is away is waited for, over restarts, too: then the answer says so.
+        """
+        answer = await self._ask(lambda number: wire.Link(number, str(Address.parse(url))))
+        return Linking(answer["neighbour"], answer["waits"])
 
     async def unlink(self, neighbour: str) -> None:
-        """Have the broker end a link."""
+        """Have the broker end a link: to the neighbour of that name, or to the address that it waits for."""
         await self._ask(lambda number: wire.Unlink(number, neighbour))
 
     # -- connection --------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class Clientele:
             raise ProtocolError(
                 f"no policy for slow clients: {hello.policy!r}; there are {', '.join(POLICIES)}"
             )
-        if len(node.clients) >= node.limits.clients:
+        # Who comes back under its name takes the place that it has.
+        if hello.name not in node.clients and len(node.clients) >= node.limits.clients:
             raise ProtocolError(f"there are {node.limits.clients:,} clients already")
         name = hello.name
         if not name:
@@ -105,9 +106,7 @@ class Clientele:
                 case wire.Ask(number, what):
                     session.tell(wire.Told(number, self._told(what)))
                 case wire.Link(number, url):
-                    node.neighbourhood.call(url)
-                    node.on_calls()
-                    session.tell(wire.Done(number))
+                    node.neighbourhood.calling.ask(session, number, url, now)
                 case wire.Unlink(number, neighbour):
                     node.neighbourhood.unlink(neighbour, now)
                     node.dispatch.after_sync(lambda: session.tell(wire.Done(number)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
+from typing import Any
 
 from fairlead.errors import NetworkError
 from fairlead.network.addresses import Tls
 
-__all__ = ["client_context", "server_context"]
+__all__ = ["client_context", "names_in", "server_context"]
 
 
 def server_context(tls: Tls) -> ssl.SSLContext:
@@ -27,6 +29,13 @@ def client_context(tls: Tls | None) -> ssl.SSLContext:
     if tls is not None:
         _load(context, tls)
     return context
+
+
+def names_in(certificate: Mapping[str, Any] | None) -> set[str]:
+    """Whom a certificate, as `ssl` tells it, is for: the CN of its subject, and its DNS names."""
+    shown = certificate or {}
+    subject = {name for pairs in shown.get("subject", ()) for key, name in pairs if key == "commonName"}
+    return subject | {name for kind, name in shown.get("subjectAltName", ()) if kind == "DNS"}
 
 
 def _trusting(purpose: ssl.Purpose, authority: str | None) -> ssl.SSLContext:

@@ -47,11 +47,13 @@ def text(survey: Survey, *, tables: bool = False, plain: bool = False) -> str:
 
     def lines(name: str) -> list[str]:
         parent = parents.get(name)
-        state = "" if parent is None or survey.is_up(parent, name) else "  (the link is down)"
+        is_up = parent is None or survey.is_up(parent, name)
+        state = "" if is_up else f"  (the link is down{survey.why_down(str(parent), name)})"
         return ["  ".join(described(survey, name)) + state, *(entries(survey, name) if tables else ())]
 
     drawn = [*tree(survey.first, survey.children(), lines, plain)]
     drawn += (f"{a} - {b} closes a circle: end one of its links" for a, b in survey.beside())
+    drawn += (f"{each.broker} - {each.other} {each}" for each in survey.waits)
     return "\n".join([*drawn, ""])
 
 
@@ -88,7 +90,8 @@ def _counted(number: int, what: str) -> str:
 
 
 def _lines(survey: Survey, name: str, tables: bool) -> list[str]:
-    return [*described(survey, name), *(entries(survey, name) if tables else ())]
+    waits = (f"{each.other} {each}" for each in survey.waits if each.broker == name)
+    return [*described(survey, name), *waits, *(entries(survey, name) if tables else ())]
 
 
 # -- DOT -----------------------------------------------------------------------------------------------------

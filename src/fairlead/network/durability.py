@@ -20,7 +20,7 @@ from fairlead.filters.language import render
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
 from fairlead.model.packed import unpack
 from fairlead.network import wire
-from fairlead.network.ledger import Subscribed, Unsubscribed
+from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
 from fairlead.network.sessions import ClientSession, Durable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Durability:
         node = self._node
         for name, subscriptions in node.state.durables.items():
             since = min((since for _, since in subscriptions.values()), default=node.dispatched)
-            durable = self._new(name, node.place(f"sub:{name}", since))
+            durable = self._new(name, node.place(cursor_of_durable(name), since))
             for id, (text, since) in subscriptions.items():
                 filter = node.filter(text)
                 durable.subscriptions[id] = (filter, since)
@@ -142,7 +142,7 @@ class Durability:
         if durable.ends:
             self._end(durable)
         else:
-            self._node.save_place(f"sub:{durable.name}", durable)
+            self._node.save_place(cursor_of_durable(durable.name), durable)
             self._node.dispatch.after_saving()
 
     def tick(self, now: int) -> None:
@@ -180,7 +180,7 @@ class Durability:
     def _end(self, durable: Durable) -> None:
         self._node.leave(durable.client)
         self._node.durables.pop(durable.name, None)
-        self._node.unplace(f"sub:{durable.name}")
+        self._node.unplace(cursor_of_durable(durable.name))
 
     # -- deliveries --------------------------------------------------------------------------------------------
 

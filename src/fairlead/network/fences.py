@@ -131,6 +131,12 @@ class Fences:
         wave = self._waves.get((probe.origin, probe.number))
         return [] if wave is None else sorted(each for each in wave.waiting if not self._session(wave, each))
 
+    def away_for(self, caller: str, called: str) -> list[str]:
+        """The same, of the probe for a new link that one broker has made with another."""
+        probes = (wave.message for wave in self._waves.values() if isinstance(wave.message, wire.Probe))
+        found = [each for each in probes if (broker_in(each.origin), each.called) == (caller, called)]
+        return [name for each in found for name in self.away(each)]
+
     def _session(self, wave: Wave, name: str) -> LinkSession | None:
         if isinstance(wave.message, wire.Probe) and name in self.new:
             return self.new[name]

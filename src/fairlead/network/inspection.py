@@ -39,10 +39,12 @@ def status(node: Node) -> dict[str, Any]:
                 "ready": link.ready,
                 "behind": max(0, reached - link.cursor(node.dispatched)),
                 "unconfirmed": len(link.unconfirmed),
-                "url": node.state.neighbours[name].url or ("" if link.session is None else link.session.url),
+                "url": node.neighbourhood.url_of(name),
+                **({} if link.ready else node.neighbourhood.calling.of_link(name)),
             }
             for name, link in node.links.items()
         },
+        "waiting": node.neighbourhood.calling.waiting(),
         "durables": {
             name: {
                 "connected": durable.session is not None,

@@ -34,6 +34,9 @@ __all__ = [
     "Told",
     "Unlinked",
     "Unsubscribed",
+    "Wanted",
+    "cursor_of_durable",
+    "cursor_of_link",
 ]
 
 STATE_CURSOR: Final = "state"
@@ -95,6 +98,13 @@ class Unlinked(Struct, frozen=True, array_like=True, tag=True):
     neighbour: str
 
 
+class Wanted(Struct, frozen=True, array_like=True, tag=True):
+    """Somebody wants this broker to be linked with the one at this address, which has not answered; or no more."""
+
+    url: str
+    wanted: bool
+
+
 class Whole(Struct, frozen=True, array_like=True, tag=True):
     """What follows up to `Sealed` is the whole state."""
 
@@ -103,7 +113,7 @@ class Sealed(Struct, frozen=True, array_like=True, tag=True):
     """It is."""
 
 
-Change: TypeAlias = Subscribed | Unsubscribed | Told | Linked | Parting | Unlinked | Whole | Sealed
+Change: TypeAlias = Subscribed | Unsubscribed | Told | Linked | Parting | Unlinked | Wanted | Whole | Sealed
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Change)
@@ -143,6 +153,8 @@ class State:
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     parting: dict[str, str] = field(default_factory=dict)
     """Those that are no neighbours any longer and do not know, and where they can be told."""
+    wanted: dict[str, None] = field(default_factory=dict)
+    """Where those are that somebody wants to be neighbours, and that have not answered."""
 
     def apply(self, change: Change) -> None:
         """Take one change in."""
@@ -166,12 +178,17 @@ class State:
                 neighbour.url, neighbour.log = url, log
                 neighbour.received = max(neighbour.received, received)
                 self.parting.pop(name, None)
+                self.wanted.pop(url, None)
             case Parting(name, url):
                 self.neighbours.pop(name, None)
                 self.parting[name] = url
             case Unlinked(name):
                 self.neighbours.pop(name, None)
                 self.parting.pop(name, None)
+            case Wanted(url, True):
+                self.wanted[url] = None
+            case Wanted(url, False):
+                self.wanted.pop(url, None)
 
     def changes(self) -> Iterator[Change]:
         """Changes that make this state of an empty one."""
@@ -185,6 +202,8 @@ class State:
                     yield Told(name, [heard], [], advertisements)
         for name, url in self.parting.items():
             yield Parting(name, url)
+        for url in self.wanted:
+            yield Wanted(url, True)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.changes())
@@ -339,6 +358,11 @@ class Ledger:
                                 pending.apply(change)
 
         self._look_back(latest)
+        # Who has been forgotten keeps nothing, though this was killed before it could write that, too.
+        known = {STATE_CURSOR, *map(cursor_of_durable, self.state.durables)}
+        known |= set(map(cursor_of_link, self.state.neighbours))
+        for name in self.log.cursors.keys() - known:
+            del self.log.cursors[name]
 
     def _look_back(self, looked: int) -> None:
         """Further back for publications, where few of the latest records were any."""
@@ -367,6 +391,16 @@ class Ledger:
             fresh.rename(path)
             Disk().sync_directory(self.directory)
         return path.read_text(encoding="ascii").strip()
+
+
+def cursor_of_durable(name: str) -> str:
+    """What the place of a durable subscriber is called in the log."""
+    return f"sub:{name}"
+
+
+def cursor_of_link(name: str) -> str:
+    """What the place of a neighbour is called in the log."""
+    return f"link:{name}"
 
 
 def _before(end: int, change: Change) -> Change:

@@ -15,8 +15,10 @@ import selectors
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import repeat
+from random import Random
 from typing import Any, Final, Protocol
 
 from fairlead.model import Notification
@@ -29,6 +31,8 @@ TOPIC: Final = "bench"
 READ: Final = 1 << 18
 DEADLINE_S: Final = 120.0
 WARM: Final = 1_000
+CUTS: Final = 1_000
+"""How many prices filters tell apart, where they look at it: from 0 to 100."""
 LATE_S: Final = 20.0
 """If nothing has come for so long, what is missing is lost."""
 
@@ -87,11 +91,13 @@ class Fairlead:
         return wire.control(wire.Hello(wire.VERSION, "client", name, "block"))
 
     def subscribe(self, topics: list[str], number: int) -> bytes:
-        filters = [f'topic = "{topic}"' + (" and price > 10" if topic != TOPIC else "") for topic in topics]
         return b"".join(
-            wire.control(wire.Subscribe(number + place, f"s{place:06}", text))
-            for place, text in enumerate(filters, 1 - len(filters))
+            wire.control(wire.Subscribe(number + place, f"s{place:06}", self._filter(topic, place)))
+            for place, topic in enumerate(topics, 1 - len(topics))
         )
+
+    def _filter(self, topic: str, place: int) -> str:
+        return f'topic = "{topic}"' + (" and price > 10" if topic != TOPIC else "")
 
     def is_ready(self, raw: bytes, number: int) -> bool:
         frames = wire.Frames(1 << 24).feed(raw)
@@ -104,18 +110,35 @@ class Fairlead:
         return any(isinstance(message, wire.Done) and message.number == number for message in messages)
 
     def publications(self, spec: Spec) -> list[bytes]:
-        notification = Notification.of({"topic": TOPIC, "payload": "x" * spec.size})
         return [
             wire.publish(
                 number if self.acknowledged else 0,
                 pack(replace(notification, producer="load", id=f"{number:09}")),
             )
-            for number in range(spec.first, spec.first + spec.messages)
+            for number, notification in enumerate(self._notifications(spec), spec.first)
         ]
+
+    def _notifications(self, spec: Spec) -> Iterable[Notification]:
+        """What is published, but for producer and id."""
+        return repeat(Notification.of({"topic": TOPIC, "payload": "x" * spec.size}), spec.messages)
 
     def arriving(self, spec: Spec) -> int:
         packed = self.publications(replace(spec, messages=1))[0][13:]
         return len(wire.deliver(0, wire.deliver_head(("s000000",)), packed))
+
+
+class Varied(Fairlead):
+    """Fairlead, where all filters look at a price as well, and no two publications need have the same."""
+
+    def _filter(self, topic: str, place: int) -> str:
+        return f'topic = "{topic}" and price >= {-place % CUTS * 100 / CUTS if topic != TOPIC else 0}'
+
+    def _notifications(self, spec: Spec) -> Iterable[Notification]:
+        # Each is equally long: no price is a whole number.
+        prices, payload = Random(spec.first), "x" * spec.size
+        for _ in range(spec.messages):
+            price = (prices.randrange(10_000) + 0.5) / 100
+            yield Notification.of({"topic": TOPIC, "price": price, "payload": payload})
 
 
 class Durable(Fairlead):
@@ -224,6 +247,7 @@ class JetStream(Nats):
 PROTOCOLS: Final[dict[str, Callable[[], Speaker]]] = {
     "fairlead": Fairlead,
     "fairlead-durable": Durable,
+    "fairlead-varied": Varied,
     "jetstream": JetStream,
     "mqtt": Mqtt,
     "nats": Nats,

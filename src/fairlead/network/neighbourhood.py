@@ -17,10 +17,11 @@ from fairlead.broker import messages as calls
 from fairlead.errors import FairleadError, ProtocolError, ValueRefused
 from fairlead.filters.language import render
 from fairlead.network import wire
-from fairlead.network.addresses import Address
+from fairlead.network.calling import Absence, Calling
 from fairlead.network.fences import FenceKey, broker_in
-from fairlead.network.ledger import Heard, Linked, Neighbour, Parting, Told, Unlinked
+from fairlead.network.ledger import Heard, Linked, Neighbour, Parting, Told, Unlinked, cursor_of_link
 from fairlead.network.sessions import Link, LinkSession, Peer
+from fairlead.network.settings import agreed
 from fairlead.network.ways import Way
 from fairlead.routing import Interest
 
@@ -33,6 +34,7 @@ log: Final = logging.getLogger(__name__)
 
 NOTED_AT_ONCE: Final = 1 << 20
 """How many characters of filters go into one record of the log."""
+NOT_YET: Final = "it has not been there since this broker was started"
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class Newcomer:
     session: LinkSession
     linked: Linked
     said: wire.Hello | wire.Welcome
+    since: int
     probe: FenceKey | None = None
 
 
@@ -53,13 +56,10 @@ class Neighbourhood:
         self._sessions: dict[str, LinkSession] = {}
         """The connection with each broker, whether its link is open, new, or has been ended."""
         self._newcomers: dict[str, Newcomer] = {}
-        self._wanted: set[str] = set()
-        """Where somebody has asked this broker to call."""
+        self.calling = Calling(node)
         self._doubles: set[tuple[str, str]] = set()
         """Names and logs of brokers that have been refused because there is another one of that name."""
-        settings = node.broker.settings
-        ways = "flooding" if settings.strategy.initial() else "filters"
-        self._routing = ways if settings.advertisements is None else f"{ways} and advertisements"
+        self._routing = agreed(node.broker.settings)
         self.narrowest = wire.relay_room(node.limits.frame_bytes)
         """The size of the largest notification that all neighbours take, as far as is known."""
 
@@ -68,6 +68,7 @@ class Neighbourhood:
         node = self._node
         for name, neighbour in node.state.neighbours.items():
             self._new(name)
+            self.calling.absent(name, NOT_YET, now)
             if neighbour.url:
                 node.calls[neighbour.url] = name
             for advertisements in (True, False):
@@ -76,14 +77,32 @@ class Neighbourhood:
                 if added:
                     node.broker.handle(calls.Admin(name, added, (), advertisements), now)
         node.calls |= {url: name for name, url in node.state.parting.items() if url}
+        self.calling.recall()
 
     # -- connections -------------------------------------------------------------------------------------------
 
     def call(self, url: str) -> None:
         """Call a broker, and stay linked with it; NetworkError, if that is no address."""
-        Address.parse(url)
-        self._wanted.add(url)
-        self._node.calls.setdefault(url, "")
+        self.calling.call(url)
+
+    def unsure(self) -> dict[str, Absence]:
+        """The new links of which it is not known whether they close a circle, by whom they are with."""
+        node, found = self._node, {}
+        for name, newcomer in self._newcomers.items():
+            if newcomer.session.opened:
+                waits = f": all behind {name} are asked"
+            else:
+                away = node.fences.away_for(name, node.name)
+                waits = f": {', '.join(away)} cannot be asked" if away else ""
+            found[name] = Absence(f"it is not known yet whether it closes a circle{waits}", newcomer.since)
+        return found
+
+    def url_of(self, name: str) -> str:
+        """Where a neighbour can be called, as far as is known: where this side calls it, or where it says."""
+        link = self._node.links[name]
+        said = "" if link.session is None else link.session.url
+        called = (url for url, each in self._node.calls.items() if each == name)
+        return self._node.state.neighbours[name].url or said or next(called, "")
 
     def is_connected(self, name: str) -> bool:
         """Whether there is a connection with a broker, over which nothing may go yet."""
@@ -165,6 +184,7 @@ class Neighbourhood:
             link.session, link.ready, link.introduced = None, False, False
             link.detach(node.dispatched)
             node.fences.lost(name)
+            self.calling.absent(name, "the connection is lost", node.now)
             log.info("%s: the connection with %s is lost", node.name, name)
 
     def _check(self, name: str, said: wire.Hello | wire.Welcome, *, opened: bool) -> None:
@@ -208,10 +228,10 @@ class Neighbourhood:
             if said.knows:
                 session.tell(wire.Unlink(0, node.name))
                 return
-            if session.opened and linked.url not in self._wanted:
+            if session.opened and linked.url not in self.calling.wanted:
                 self._parted(session, now)
                 return
-        newcomer = Newcomer(session, linked, said)
+        newcomer = Newcomer(session, linked, said, now)
         if said.knows and name in node.state.neighbours:
             self._open(newcomer, now)
             return
@@ -292,12 +312,12 @@ class Neighbourhood:
             probe.called,
             came_from,
         )
-        self._give_up(newcomer, "the link would close a circle", now)
+        self._give_up(newcomer, f"the link would close a circle, by way of {came_from}", now)
 
     def _give_up(self, newcomer: Newcomer, reason: str, now: int) -> None:
         """A new link is not to be; if this side or the other remembers it, it is forgotten there."""
         session = newcomer.session
-        self._call_no_more(session.name)
+        self.calling.given_up(session.name, reason, now)
         session.tell(wire.Unlink(0, self._node.name))
         session.end(reason)
         if session.name in self._node.links:
@@ -339,7 +359,7 @@ class Neighbourhood:
     def _new(self, name: str) -> Link:
         node = self._node
         node.broker.meet(name)
-        link = node.links[name] = Link(node, name, node.place(f"link:{name}", node.dispatched))
+        link = node.links[name] = Link(node, name, node.place(cursor_of_link(name), node.dispatched))
         node.ways.change()
         return link
 
@@ -349,6 +369,7 @@ class Neighbourhood:
             link.ready = True
             self._node.dispatch.read_on(link)
             self._node.fences.ready(link.name)
+            self.calling.linked(link.name)
 
     # -- what neighbours take ----------------------------------------------------------------------------------
 
@@ -491,11 +512,17 @@ class Neighbourhood:
     # -- the end of a link -------------------------------------------------------------------------------------
 
     def unlink(self, name: str, now: int) -> None:
-        """End a link, on both sides, when the other one can be told; ValueRefused says that there is none."""
+        """End a link, on both sides, when the other one can be told; ValueRefused says that there is none.
+
+        One that waits for a broker that has not answered is named by its address.
+        """
         node = self._node
         newcomer = self._newcomers.get(name)
         if newcomer is None and name not in node.links:
-            raise ValueRefused(f"there is no link to {name!r}")
+            if not self.calling.hang_up(name, now):
+                raise ValueRefused(f"there is no link to {name!r}")
+            node.on_calls()
+            return
         if newcomer is not None:
             self._give_up(newcomer, "this link has been ended", now)
             return
@@ -515,6 +542,8 @@ class Neighbourhood:
             return
         if name in self._newcomers:
             self._drop(self._newcomers[name])
+            self.calling.given_up(name, f"{name} has ended the link", now)
+            node.on_calls()
         if name in node.links:
             log.info("%s: %s has ended the link", node.name, name)
             self.forget(name, now)
@@ -529,8 +558,8 @@ class Neighbourhood:
         """A broker that was a neighbour knows that it is none."""
         node = self._node
         node.note(Unlinked(session.name), now)
-        if not any(node.calls[url] == session.name for url in self._wanted & node.calls.keys()):
-            self._call_no_more(session.name)
+        if not any(node.calls[url] == session.name for url in self.calling.wanted & node.calls.keys()):
+            self.calling.forget(session.name, now)
         session.end("this link has been ended")
         node.on_calls()
 
@@ -542,21 +571,16 @@ class Neighbourhood:
     def _sever(self, name: str, change: Parting | Unlinked, now: int) -> None:
         node = self._node
         node.note(change, now)
-        self._call_no_more(name)
+        self.calling.forget(name, now)
         effects = node.broker.handle(calls.Unlink(name), now)
         link = node.links.pop(name)
         link.session, link.ready = None, False
         link.close()
         node.ways.forget(name)
         self.carry(effects)
-        node.unplace(f"link:{name}")
+        node.unplace(cursor_of_link(name))
         node.fences.gone(name)
         self._measure()
-
-    def _call_no_more(self, name: str) -> None:
-        node = self._node
-        self._wanted -= {url for url, called in node.calls.items() if called == name}
-        node.calls = {url: called for url, called in node.calls.items() if called != name}
 
     def keep(self, names: Iterable[str], now: int) -> None:
         """Have links to these neighbours only, and call nobody before it is said where they are now."""
@@ -567,7 +591,8 @@ class Neighbourhood:
         for name in sorted(wanted - node.links.keys()):
             node.note(Linked(name, ""), now)
             self._new(name)
-        node.calls.clear()
+            self.calling.absent(name, NOT_YET, now)
+        self.calling.keep_none(now)
 
 
 def _heard(interests: Iterable[Interest]) -> list[Heard]:

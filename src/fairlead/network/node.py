@@ -6,10 +6,12 @@ telling the node when that is done. A node never waits.
 
 Here is the way of a notification, from a frame to its destinations, and what all parts share. The parts:
 
+    admission      what clients publish: that it is new, and may be
     ways           where a notification goes
     dispatch       that it is safe before it goes there, and in order
     fences         that all brokers have made safe what came before
     neighbourhood  the links: how they are made and end, what neighbours tell each other
+    calling        whom it calls, and why a link is not up
     clientele      the clients, and what they ask
     durability     the durable subscribers
     inspection     what the node says of itself
@@ -27,18 +29,18 @@ from fairlead.broker import messages as calls
 from fairlead.errors import FairleadError, LogFull, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
-from fairlead.model.order import Identity
-from fairlead.model.packed import pack, unpack, unpack_plain
+from fairlead.model.packed import unpack
 from fairlead.network import inspection, wire
+from fairlead.network.admission import Admission
 from fairlead.network.clientele import NAME_MAX, Clientele
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
 from fairlead.network.fences import Fences
-from fairlead.network.ledger import Change, Ledger, State
+from fairlead.network.ledger import Change, Ledger, State, cursor_of_durable, cursor_of_link
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.outbox import Outbox
 from fairlead.network.published import Published
-from fairlead.network.routes import is_plain
+from fairlead.network.relays import Relays
 from fairlead.network.sessions import (
     NO_OFFSET,
     ClientSession,
@@ -50,7 +52,7 @@ from fairlead.network.sessions import (
     Session,
 )
 from fairlead.network.settings import Limits
-from fairlead.network.ways import Way, Ways
+from fairlead.network.ways import Ways
 
 __all__ = ["Node"]
 
@@ -103,6 +105,7 @@ class Node:
         self.neighbourhood = Neighbourhood(self)
         self.durability = Durability(self)
         self.clientele = Clientele(self)
+        self.admission = Admission(self)
         self._texts: dict[str, Filter] = {}
         self._now = now
         self._recall(now)
@@ -128,6 +131,11 @@ class Node:
         """The first offset that has not been dispatched."""
         return self.dispatch.reached
 
+    @property
+    def now(self) -> int:
+        """The time when something came, or was looked after, last."""
+        return self._now
+
     def place(self, name: str, first: int) -> int:
         """Where a destination is in the log; a new one is at `first`, and the log is told so at once."""
         if self.ledger is None:
@@ -151,10 +159,10 @@ class Node:
         if self.ledger is None:
             return
         for name, link in self.links.items():
-            self.save_place(f"link:{name}", link)
+            self.save_place(cursor_of_link(name), link)
         for name, durable in self.durables.items():
             if not durable.ends:
-                self.save_place(f"sub:{name}", durable)
+                self.save_place(cursor_of_durable(name), durable)
         if self.ledger.is_scattered:
             self.ledger.gather(now)
 
@@ -198,8 +206,7 @@ class Node:
         session.ended = True
         session.held.clear()
         if session.out:
-            session.peer.write(b"".join(session.out))
-            session.out.clear()
+            session.peer.write(session.take_out())
         session.peer.close()
         if isinstance(session, ClientSession):
             self.clientele.lost(session)
@@ -262,52 +269,31 @@ class Node:
             session.end(str(error))
         else:
             log.error("the connection with %s has failed", session.name, exc_info=error)
-            session.out.clear()
+            session.take_out()
             self.lost(session)
 
     def _from_client(
         self, session: ClientSession, frames: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
     ) -> None:
-        # Most frames are publications of plain fields without an answer, and this is their way.
-        plain = self.broker.settings.advertisements is None
-        ways, pending, narrowest = self.ways, self.dispatch.pending, self.neighbourhood.narrowest
-        is_new = self.published.take_identity
-        is_sent = self.published.take_sent if self.published else self.published.sent.take_identity
         frames, enough = iter(frames), session.waiting + ANSWERED_AT_ONCE
-        for kind, payload in frames:
-            if kind == wire.PUBLISH:
-                number, packed = wire.parse_numbered(payload)
-                parts = unpack_plain(packed) if plain else None
-                if parts is not None and parts[0] and parts[1] and is_plain(parts[2]):
-                    if is_new(parts[:2]) if number else is_sent(parts[:2]):
-                        way = ways.remembered().of(parts[2], ways.found, packed, "")
-                    else:
-                        way = None
+        publications: list[tuple[int, bytes]] = []
+        try:
+            for kind, payload in frames:
+                if kind == wire.PUBLISH:
+                    publications.append(wire.parse_numbered(payload))
+                elif kind == wire.CONTROL:
+                    self.admission.take(session, publications, taken)
+                    self.dispatch.commit(session, taken, now)
+                    message = wire.parse_control(payload)
+                    self.clientele.said(session, message, now)
+                    if session.ended:
+                        return
+                    if isinstance(message, wire.Listen) or session.waiting > enough:
+                        session.held += frames  # the rest when others have had their turn
                 else:
-                    try:
-                        way, packed = self._admitted(session, packed, number)
-                    except ValueRefused as error:
-                        self.counters.refused += 1
-                        if number:
-                            session.tell(wire.Refused(number, str(error)))
-                        continue
-                if number and len(packed) > narrowest and self._is_too_large(session, way, packed, number):
-                    continue
-                if number or taken or pending:
-                    taken.append((way, packed, number))
-                elif way is not None:
-                    self.counters.published += 1
-                    way.dispatch(NO_OFFSET, packed)
-            elif kind == wire.CONTROL:
-                self.dispatch.commit(session, taken, now)
-                message = wire.parse_control(payload)
-                self.clientele.said(session, message, now)
-                if session.ended:
-                    return
-                if isinstance(message, wire.Listen) or session.waiting > enough:
-                    session.held += frames  # the rest when others have had their turn
-            else:
-                raise ProtocolError(f"clients do not send frames of the kind {kind}")
+                    raise ProtocolError(f"clients do not send frames of the kind {kind}")
+        finally:  # also what came before something that is wrong
+            self.admission.take(session, publications, taken)
 
     def _from_broker(
         self, session: LinkSession, frames: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
@@ -330,6 +316,15 @@ class Node:
                 else:
                     self.counters.received += 1
                     way.dispatch(NO_OFFSET, packed)
+            elif kind == wire.RELAYS:
+                if last is None:
+                    continue
+                for way, relays in ways.of_all(Relays.read(payload), name):
+                    if taken or pending:
+                        taken += [(way, packed, 0) for packed in relays.each]
+                    else:
+                        self.counters.received += relays.count
+                        way.dispatch_all(relays)
             elif kind == wire.CONTROL:
                 self.dispatch.commit(session, taken, now)
                 self.neighbourhood.said(session, session.parts.finish(payload), now)
@@ -340,33 +335,6 @@ class Node:
                 session.parts.add(payload)
             else:
                 raise ProtocolError(f"brokers do not send frames of the kind {kind}")
-
-    def _admitted(self, session: ClientSession, packed: bytes, number: int) -> tuple[Way | None, bytes]:
-        """Where a publication goes that is not plain, and its bytes as they go there.
-
-        Nowhere, if it was published before; ValueRefused says why it cannot be.
-        """
-        notification = unpack(packed)
-        published = self.published
-        identities = published if number or notification.id is None else published.sent
-        identity = Identity(notification.producer or session.client, notification.id or "")
-        if not number and identity in published:
-            return None, packed
-        admitted = self.broker.admit(session.client, notification, identities)
-        if isinstance(admitted, str):
-            if notification.id is not None and identity in identities:
-                return None, packed
-            raise ValueRefused(admitted)
-        return self.ways.way(admitted, ""), packed if admitted is notification else pack(admitted)
-
-    def _is_too_large(self, session: ClientSession, way: Way | None, packed: bytes, number: int) -> bool:
-        """Refuse a publication that is too large for a neighbour on its way."""
-        reason = "" if way is None else self.neighbourhood.too_large(way, packed)
-        if reason:
-            self.broker.forget(unpack(packed))
-            self.counters.refused += 1
-            session.tell(wire.Refused(number, reason))
-        return bool(reason)
 
     def flush(self) -> None:
         """Hand out all that is to be sent, and let those have a turn who wait for one.
@@ -481,7 +449,9 @@ class Node:
 
     def tick(self, now: int) -> None:
         """From time to time: tell producers whether anyone listens, and make ready what comes next."""
+        self._now = now
         self.ways.tick()
+        self.neighbourhood.calling.tick(now)
         self.clientele.tick()
         self.durability.tick(now)
 

@@ -7,6 +7,9 @@
     east = 7401
     west = 0          # a port is chosen when the network starts
 
+    [brokers.east.retention]
+    time = "7d"       # the others keep what [retention] says, which is for all
+
 The links make a tree: between any two brokers there is one way, so that what is published comes once. Of two
 neighbours, the one that is farther from the first broker of the file calls the other.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -28,7 +31,9 @@ from fairlead.network.settings import (
     COMMON,
     Address,
     BrokerSettings,
+    agreed,
     common_settings,
+    common_tables,
     under,
 )
 from fairlead.overlay import Topology
@@ -50,6 +55,12 @@ def _pairs(given: Any) -> tuple[Link, ...]:
     return tuple((a, b) for a, b in given)
 
 
+def _table(given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise expected("a table", given)
+    return given
+
+
 _port: Final = count(0, 65_535)
 
 OVERLAY_FILE: Final[Format] = {
@@ -62,10 +73,16 @@ OVERLAY_FILE: Final[Format] = {
     "brokers": {
         "port": Key(_port, "where it listens; 0: one is chosen", 0),
         "http": Key(_port, "where it serves HTTP", None, "nowhere"),
+        "routing": Key(
+            _table, "`[brokers.NAME.routing]`: each key goes before the one for all", None, "as all"
+        ),
+        "retention": Key(_table, "the same", None, "as all"),
+        "limits": Key(_table, "the same", None, "as all"),
+        "tls": Key(_table, "the same", None, "as all"),
     },
     **{name: BROKER_FILE[name] for name in COMMON},
 }
-"""`topology.toml`. `[brokers]` has a line `name = port` for each broker, or `name = { port = …, http = … }`."""
+"""`topology.toml`. `[brokers]` has a line `name = port` for each broker, or a table `[brokers.name]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +92,16 @@ class Overlay:
     brokers: tuple[BrokerSettings, ...]
     topology: Topology
 
-    def broker(self, name: str, ports: Mapping[str, int] | None = None) -> BrokerSettings:
-        """How one of them is run, where ports have been chosen: with whom it is linked, and whom it calls."""
+    def settings(self, name: str) -> BrokerSettings:
+        """What the file says of one of them."""
         known = {each.name: each for each in self.brokers}
         if name not in known:
             raise NetworkError(f"there is no broker {name!r}", hint=f"there are {', '.join(known)}")
+        return known[name]
+
+    def broker(self, name: str, ports: Mapping[str, int] | None = None) -> BrokerSettings:
+        """How one of them is run, where ports have been chosen: with whom it is linked, and whom it calls."""
+        settings = self.settings(name)
         chosen = {
             each.name: each.listen._replace(port=(ports or {}).get(each.name, each.listen.port))
             for each in self.brokers
@@ -91,7 +113,7 @@ class Overlay:
                 hint="give it a port in the file",
             )
         return replace(
-            known[name],
+            settings,
             listen=chosen[name],
             links=() if called is None else (str(chosen[called]),),
             neighbours=self.topology.neighbours(name),
@@ -118,21 +140,28 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
     """What the tables of such a file say; paths are relative to `directory`."""
     reading = Reading(OVERLAY_FILE)
     top = reading.top(given)
-    common = common_settings(reading, given, directory)
+    for_all = common_tables(reading, given)
     tables = _brokers(reading, given.get("brokers"))
+    own = {name: common_tables(reading, _said(table), f"brokers.{name}.") for name, table in tables.items()}
+    settings = {
+        name: common_settings(reading, directory, for_all, own[name], f"brokers.{name}.") for name in tables
+    } or {"": common_settings(reading, directory, for_all)}
     if top["memory"] and "data" in given:
         reading.wrong("", "memory", "brokers without logs have no directory for them: leave out one of both")
     if "" not in reading.unsound and tables:
         for problem in _not_a_tree(list(tables), top["links"]):
             reading.wrong("", "links", problem)
+    if not reading.problems:
+        for place, problem in _disagreements(settings):
+            reading.wrong("brokers", place, problem)
     if reading.problems:
         raise all_of(reading.problems, source, NetworkError)
     data = under(directory, top["data"])
     brokers = tuple(
         replace(
-            common,
+            settings[name],
             name=name,
-            listen=Address(top["host"], table["port"], "tls" in given),
+            listen=Address(top["host"], table["port"], settings[name].tls is not None),
             data=None if top["memory"] else str(Path(str(data)) / name),
             http=None if table["http"] is None else Address(top["host"], table["http"]),
         )
@@ -158,12 +187,37 @@ def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
             tables[name]["port"] = _port(each)
         except Wrong as wrong:
             reading.wrong("brokers", f"[brokers] {name}", str(wrong))
-    taken = Counter(port for table in tables.values() for port in table.values() if port)
-    for port, times in taken.items():
+    ports = [(name, table[key]) for name, table in tables.items() for key in ("port", "http") if table[key]]
+    for port, times in Counter(port for _, port in ports).items():
         if times > 1:
-            names = [name for name, table in tables.items() if port in table.values()]
-            reading.wrong("brokers", "[brokers]", f"{' and '.join(names)} cannot both listen at port {port}")
+            names = dict.fromkeys(name for name, each in ports if each == port)
+            who = " and ".join(names) if len(names) > 1 else f"{next(iter(names))} and its HTTP"
+            reading.wrong("brokers", "[brokers]", f"{who} cannot both listen at port {port}")
     return tables
+
+
+def _said(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Which of the tables for all a broker has for itself."""
+    return {name: table[name] for name in COMMON if table[name] is not None}
+
+
+def _disagreements(settings: Mapping[str, BrokerSettings]) -> Iterator[tuple[str, str]]:
+    """What brokers may not differ in, where they do: the place, and who has what."""
+    routes = {name: agreed(each.routing) for name, each in settings.items()}
+    if len(set(routes.values())) > 1:
+        yield "[routing]", f"all brokers of a network route alike, but {_parties(routes)}"
+    frames = {name: f"{each.limits.frame_bytes:,}" for name, each in settings.items()}
+    if len(set(frames.values())) > 1:
+        reason = "or what is longer would be lost on its way"
+        yield "[limits] frame_bytes", f"one length for all, {reason}; but {_parties(frames)}"
+
+
+def _parties(held: Mapping[str, str]) -> str:
+    """Who holds what: a and b x, c y."""
+    by: dict[str, list[str]] = {}
+    for name, each in held.items():
+        by.setdefault(each, []).append(name)
+    return ", ".join(f"{' and '.join(names)}: {each}" for each, names in by.items())
 
 
 def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:

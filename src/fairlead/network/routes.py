@@ -12,9 +12,11 @@ every notification is matched.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Final, Generic, TypeGuard, TypeVar
+from itertools import chain
+from math import isnan
+from typing import Any, Final, Generic, TypeGuard, TypeVar, cast
 
 from fairlead.errors import ValueRefused
 from fairlead.filters.constraint import Constraint, Op, TypeName
@@ -42,6 +44,8 @@ EXACT_MAX: Final = 2**53
 """Up to here every integer is a float."""
 _SOME_TEXT: Final = object()
 _NUMBER: Final = object()
+_NO_NUMBER: Final = object()
+"""NaN, which is nowhere among the numbers: neither below nor above any."""
 ROUTES_MAX: Final = 10_000
 TRIED: Final = 4_096
 """After so many notifications it is looked at whether remembering has been worth it."""
@@ -63,8 +67,8 @@ class Plain:
     def __init__(self) -> None:
         self._known: set[str] = set()
 
-    def __call__(self, fields: dict[str, Any]) -> bool:
-        return self._known.issuperset(fields) or self._look_at(fields)
+    def __call__(self, *each: dict[str, Any]) -> bool:
+        return self._known.issuperset(chain.from_iterable(each)) or all(map(self._look_at, each))
 
     def _look_at(self, fields: dict[str, Any]) -> bool:
         special = SPECIAL.keys() & fields.keys()
@@ -142,20 +146,29 @@ class _Attribute:
         if not -EXACT_MAX <= value <= EXACT_MAX or len(self.numbers) > CUTS_MAX:
             self.numbers = None
 
-    def cell(self) -> Callable[[Any], Any]:
+    def cells(self) -> Callable[[Iterable[Any]], list[Any]]:
         """What tells two values apart that filters may tell apart: 1 and True are two things."""
         numbers, texts = self.numbers, self.texts
 
-        def of(value: Any) -> Any:
-            kind = type(value)
-            if kind is str:
-                return value if texts is None or value in texts else _SOME_TEXT
-            if kind is not int and kind is not float:
-                return kind, value
-            if numbers is None:
-                return _NUMBER, value
-            at = bisect_left(numbers, value)
-            return at if at < len(numbers) and numbers[at] == value else ~at
+        def of(values: Iterable[Any]) -> list[Any]:
+            found: list[Any] = []
+            for value in values:
+                kind = type(value)
+                if kind is str:
+                    found.append(value if texts is None or value in texts else _SOME_TEXT)
+                elif kind is not int and kind is not float:
+                    found.append((kind, value))
+                elif numbers is None:
+                    found.append((_NUMBER, value))
+                else:
+                    at = bisect_left(numbers, value)
+                    if at < len(numbers) and numbers[at] == value:
+                        found.append(at)
+                    elif at or not isnan(value):  # where NaN would stand before all others
+                        found.append(~at)
+                    else:
+                        found.append(_NO_NUMBER)
+            return found
 
         return of
 
@@ -190,17 +203,21 @@ class Cells:
         assert self._attributes is not None
         return self._attributes.setdefault(name, _Attribute())
 
-    def key(self) -> Callable[[dict[str, Any]], Any] | None:
+    def keys(self) -> Callable[[Sequence[dict[str, Any]]], list[Any]] | None:
         """What tells fields apart that filters may tell apart; None where that is too much to remember it."""
         attributes = self._attributes
         if attributes is None or len(attributes) > NAMES_MAX:
             return None
+        if not attributes:
+            return lambda each: [()] * len(each)
         if len(attributes) == 1:
             [(name, attribute)] = attributes.items()
-            cell = attribute.cell()
-            return lambda fields: cell(fields.get(name, ...))
-        cells = [(name, attribute.cell()) for name, attribute in sorted(attributes.items())]
-        return lambda fields: tuple([cell(fields.get(name, ...)) for name, cell in cells])
+            cells = attribute.cells()
+            return lambda each: cells([fields.get(name, ...) for fields in each])
+        columns = [(name, attribute.cells()) for name, attribute in sorted(attributes.items())]
+        return lambda each: [
+            *zip(*(of([fields.get(name, ...) for fields in each]) for name, of in columns), strict=True)
+        ]
 
 
 class Routes(Generic[T]):
@@ -208,30 +225,37 @@ class Routes(Generic[T]):
 
     def __init__(self) -> None:
         self._routes: dict[Any, T] = {}
-        self._key: Callable[[dict[str, Any]], Any] | None = None
+        self._keys: Callable[[Sequence[dict[str, Any]]], list[Any]] | None = None
         self._hits = self._misses = 0
 
     def forget(self, cells: Cells) -> None:
         """The tables have changed: this is what the filters tell apart now."""
         self._routes.clear()
         self._hits = self._misses = 0
-        self._key = cells.key()
+        self._keys = cells.keys()
 
-    def of(self, fields: dict[str, Any], find: Callable[..., T], *given: Any) -> T:
-        """The route of plain fields; if it is not remembered, what `find` finds for what is given."""
-        if self._key is None:
-            return find(*given)
-        key = self._key(fields)
+    def of(self, each: Sequence[dict[str, Any]], find: Callable[[int], T]) -> list[T]:
+        """The routes of plain fields; those that are not remembered `find` finds, by their place among these."""
+        if self._keys is None:
+            return [find(place) for place in range(len(each))]
+        keys = self._keys(each)
+        found = [*map(self._routes.get, keys)]
+        if None in found:
+            return [self._route(key, find, place) for place, key in enumerate(keys)]
+        self._hits += len(keys)
+        return cast(list[T], found)
+
+    def _route(self, key: Any, find: Callable[[int], T], place: int) -> T:
         route = self._routes.get(key)
         if route is not None:
             self._hits += 1
             return route
         self._misses += 1
         if self._misses > TRIED and self._misses > 3 * self._hits:
-            self._key = None  # until the tables change
+            self._keys = None  # until the tables change
             self._routes.clear()
-            return find(*given)
+            return find(place)
         if len(self._routes) >= ROUTES_MAX:
             self._routes.clear()
-        route = self._routes[key] = find(*given)
+        route = self._routes[key] = find(place)
         return route

@@ -11,15 +11,13 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeAlias, TypeVar
 
+from fairlead.network.files import FILES_BESIDE, file_limits
 from fairlead.network.server import Server, run
 from fairlead.network.settings import BrokerSettings
 
 __all__ = ["Beside", "serve"]
 
 log: Final = logging.getLogger(__name__)
-
-FILES_BESIDE: Final = 1_000
-"""How many files a broker may need beside the connections of its clients."""
 
 T = TypeVar("T")
 Beside: TypeAlias = Callable[[Server], contextlib.AbstractAsyncContextManager[T]]
@@ -68,17 +66,15 @@ def _hold(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
 
 def _raise_file_limit(clients: int) -> None:
     """Every connection is an open file, and the log needs some: as many as the system lets this process have."""
-    try:
-        import resource
-    except ImportError:  # a system without such limits
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits = file_limits()
     wanted = clients + FILES_BESIDE
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    if limits is None or limits[0] >= wanted:
         return
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if most > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    import resource
+
+    soft, hard = limits
+    if (most := min(wanted, hard)) > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     if most < wanted:
         log.info(
             "the system lets this process have %s open files, fewer than clients are allowed", f"{most:,}"

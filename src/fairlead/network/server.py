@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import random
 import socket
+import ssl
 import time
 import uuid
 from collections.abc import Callable, Coroutine
@@ -21,7 +23,8 @@ from msgspec.structs import replace
 
 from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
 from fairlead.network import wire
-from fairlead.network.contexts import client_context, server_context
+from fairlead.network.contexts import client_context, names_in, server_context
+from fairlead.network.files import room_for_connections
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.sessions import LinkSession, Session
@@ -49,6 +52,7 @@ KEEPALIVE_S: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 UNREACHED_S: Final = 3.0
 """How long a neighbour may be away before that is said."""
 EVERYWHERE: Final = ("0.0.0.0", "::")
+WORDLESS: Final = "it ends the connection without a word: it may speak TLS, or want a certificate"
 
 
 def micros() -> int:
@@ -66,6 +70,9 @@ class Connection(asyncio.Protocol):
         self.is_read = True
         self.closed: asyncio.Future[None] = server.loop.create_future()
         self.reason = ""
+        """Why it has ended before anybody was welcomed."""
+        self.is_refused = False
+        """Whether one side does not want the other; otherwise it may be as good as away."""
         self._frames = wire.Frames(server.node.limits.frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -108,6 +115,8 @@ class Connection(asyncio.Protocol):
         _keep_alive(made)
         self.server.connections.add(self)
         self._deadline = self.server.loop.call_later(HELLO_S, self._too_late)
+        if not self.url and (reason := self.server.why_crowded()):
+            self._bye(reason)
         if self.url:
             self.write(wire.control(self.server.node.hello(self.server.node.calls.get(self.url, ""))))
 
@@ -121,6 +130,7 @@ class Connection(asyncio.Protocol):
                     return
                 self.session = self._introduced(*first)
             except FairleadError as error:
+                self.is_refused = True
                 self._bye(str(error))
                 return
             if self.session is None:
@@ -137,17 +147,30 @@ class Connection(asyncio.Protocol):
         node = self.server.node
         match wire.parse_control(payload):
             case wire.Hello() as hello if not self.url:
+                if hello.role == "broker":
+                    self._check_name(hello.name)
                 return node.greet(self, replace(hello, url=self._seen_from_here(hello.url)))
             case wire.Welcome() as welcome if self.url:
+                self._check_name(welcome.broker)
                 return node.welcomed(self, self.url, welcome, micros())
             case wire.Bye(reason, broker):
-                self.reason = reason
+                self.reason, self.is_refused = reason, True
                 if broker and self.url in node.calls:
                     node.calls[self.url] = broker  # it need not be called as long as it has called
                 self.close()
                 return None
             case _:
                 raise ProtocolError("a connection begins with Hello")
+
+    def _check_name(self, name: str) -> None:
+        """ProtocolError, if a broker shows a certificate that is not for its name, where it has to be."""
+        tls = self.server.settings.tls
+        if tls is None or not tls.names or self._transport is None:
+            return
+        shown = names_in(self._transport.get_extra_info("peercert"))
+        if name not in shown:
+            whom = f"for {', '.join(sorted(shown))}" if shown else "for nobody"
+            raise ProtocolError(f"a broker {name!r} with a certificate {whom} is not taken in")
 
     def _seen_from_here(self, url: str) -> str:
         """Where a broker that called can be called: one that listens everywhere does so where it called from."""
@@ -159,7 +182,7 @@ class Connection(asyncio.Protocol):
         return str(address._replace(host=self._transport.get_extra_info("peername")[0]))
 
     def _too_late(self) -> None:
-        self._bye("nobody said hello")
+        self._bye("it takes calls, but says nothing" if self.url else "nobody said hello")
 
     def _bye(self, reason: str) -> None:
         self.reason = reason
@@ -199,7 +222,7 @@ class Server:
         """Done when the broker cannot go on, and why."""
         self._listening: asyncio.Server | None = None
         self._scheduled = False
-        self._full = self._told_full = False
+        self._full = self._told_full = self._told_crowded = False
         self._syncing: asyncio.Future[int] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._dialling: dict[str, asyncio.Task[None]] = {}
@@ -272,6 +295,18 @@ class Server:
             await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
         for connection in list(self.connections):
             connection.abort()
+
+    def why_crowded(self) -> str:
+        """Why no more connections are taken; nothing, while they are. It is logged once, until there is room."""
+        room = room_for_connections()
+        if len(self.connections) <= room:
+            self._told_crowded = self._told_crowded and len(self.connections) > room - room // 10
+            return ""
+        reason = f"there are {room:,} connections already, as many as the system's limit of open files allows"
+        if not self._told_crowded:
+            self._told_crowded = True
+            log.warning("no more connections are taken: %s (ulimit -n)", reason)
+        return reason
 
     # -- the node's work ---------------------------------------------------------------------------------------
 
@@ -372,8 +407,13 @@ class Server:
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self.loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("what the broker does beside has failed", exc_info=error)
 
     def _dial_all(self) -> None:
         for url in self.node.calls:
@@ -387,30 +427,42 @@ class Server:
         """Call a broker, again and again, and stay connected."""
         least, most = BACKOFF_S
         wait, lost, told = least, self.loop.time(), ""
+        calling = self.node.neighbourhood.calling
         while True:
             name = self.node.calls.get(url, "")
             if self.node.neighbourhood.is_connected(name):
                 await asyncio.sleep(least)  # it has called
                 continue
-            try:
-                address = Address.parse(url)
-                context = client_context(self.settings.tls) if address.secure else None
-                _, connection = await self.loop.create_connection(
-                    lambda: Connection(self, url), address.host, address.port, ssl=context
-                )
-                await connection.closed
-                reason = connection.reason
-                if connection.session is not None:
-                    wait, lost, reason = least, self.loop.time(), ""
-            except (OSError, FairleadError) as error:
-                # When a network is started, not all of it is there at once.
-                late = self.loop.time() - lost > UNREACHED_S
-                reason = f"it cannot be reached: {error}" if late else told
-            if reason and reason != told:  # once, not with every call
+            reason, is_refused = await self._call(url)
+            if not reason:
+                wait, lost, told = least, self.loop.time(), ""
+            elif is_refused:
+                calling.refused(url, reason, micros())
+            else:
+                calling.unreached(url, reason, micros())
+            self.schedule()
+            # When a network is started, not all of it is there at once.
+            late = is_refused or self.loop.time() - lost > UNREACHED_S
+            if late and reason not in ("", told) and url in self.node.calls:
+                told = reason  # once, not with every call
                 log.warning("%s: %s; it is called again and again", url, reason)
-            told = reason
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, most)
+
+    async def _call(self, url: str) -> tuple[str, bool]:
+        """Call a broker once, until the connection ends; why there was none, and whether one side refused."""
+        try:
+            address = Address.parse(url)
+            context = client_context(self.settings.tls) if address.secure else None
+            _, connection = await self.loop.create_connection(
+                lambda: Connection(self, url), address.host, address.port, ssl=context
+            )
+            await connection.closed
+        except (OSError, FairleadError) as error:
+            return _unreached(error), isinstance(error, ssl.SSLError | FairleadError)
+        if connection.session is not None:
+            return "", False
+        return connection.reason or WORDLESS, connection.is_refused
 
 
 def _keep_alive(transport: asyncio.Transport) -> None:
@@ -420,6 +472,22 @@ def _keep_alive(transport: asyncio.Transport) -> None:
     for name, seconds in KEEPALIVE_S.items():
         if (option := getattr(socket, name, None)) is not None:
             connected.setsockopt(socket.IPPROTO_TCP, option, seconds)
+
+
+def _unreached(error: Exception) -> str:
+    """Why a broker cannot be reached, in words: the system's, where asyncio puts others in their place."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"it is not trusted: {error.verify_message}"
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE"):
+            return "it does not speak TLS"
+        case ssl.SSLError(reason=str(reason)):
+            return f"it does not take this broker: {reason.lower().replace('_', ' ')}"
+        case ConnectionError(errno=int(number)):
+            return f"it cannot be reached: {os.strerror(number)}"
+        case OSError(strerror=str(words)):
+            return f"it cannot be reached: {words}"
+    return f"it cannot be reached: {error}"
 
 
 def run(

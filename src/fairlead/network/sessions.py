@@ -16,6 +16,7 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.network import wire
 from fairlead.network.outbox import Outbox
+from fairlead.network.relays import Relays
 from fairlead.network.settings import DISCONNECT, DROP
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ log: Final = logging.getLogger(__name__)
 NO_OFFSET: Final = -1
 """Of a notification that is in no log."""
 HEADS_MAX: Final = 256
+RELAYS_BYTES: Final = 1 << 16
+"""How long a frame of several notifications becomes: what is read at once should hold a few."""
 
 
 class Peer(Protocol):
@@ -108,9 +111,14 @@ class Session(ABC):
     def flush(self) -> None:
         """Hand out what is to be sent."""
         if self.out and not self.ended:
-            self.peer.write(b"".join(self.out))
-            self.out.clear()
+            self.peer.write(self.take_out())
             self.waiting = self.peer.buffered()
+
+    def take_out(self) -> bytes:
+        """What is to be sent, and is not any longer."""
+        frames = b"".join(self.out)
+        self.out.clear()
+        return frames
 
     def send(self, frame: bytes) -> None:
         """Send a frame with the next flush."""
@@ -179,6 +187,20 @@ class ClientSession(Session):
         self.out += (head, packed)
         self.waiting += size
 
+    def deliver_all(self, stop: Stop, relays: Relays) -> None:
+        """Deliver several that are in no log."""
+        if self.backlog or self.waiting + relays.size > self.node.limits.buffer_bytes:
+            for packed in relays.each:
+                self.deliver(NO_OFFSET, stop, packed)
+            return
+        if not self.out:
+            self.node.dirty.append(self)
+        heads = stop.heads
+        for packed in relays.each:
+            self.out += (heads.get(len(packed)) or stop.head_of(len(packed)), packed)
+        self.node.counters.delivered += relays.count
+        self.waiting += relays.size
+
     def _keep_back(self, frame: bytes) -> None:
         """The client is slow."""
         if self.ended:
@@ -239,6 +261,35 @@ class LinkSession(Session):
         super().__init__(node, peer, name)
         self.life, self.frame_max, self.opened, self.url = life, frame_max, opened, url
         self.parts = wire.Parts()
+        self.room = min(RELAYS_BYTES, wire.relay_room(frame_max))
+        """How many bytes of several notifications go into one frame."""
+        self._head = self._count = self._size = 0
+        """Of the frame that is open: where its head will stand, how many notifications it has, and their size."""
+
+    def relay(self, body: bytes, count: int = 1) -> None:
+        """Send notifications that are in no log, in one frame with those before them, if there is room in it."""
+        if not self._count or self._size + len(body) > self.room:
+            super().send(self._close_frame())
+            self._head = len(self.out) - 1
+        self.out.append(body)
+        self._count += count
+        self._size += len(body)
+        self.waiting += len(body)
+
+    def _close_frame(self) -> bytes:
+        """Nothing more comes into the frame that is open. (The head of the next one is not known yet.)"""
+        if self._count:
+            self.out[self._head] = wire.relays_before(self._count, self._size)
+            self._count = self._size = 0
+        return b""
+
+    def send(self, frame: bytes) -> None:
+        self._close_frame()
+        super().send(frame)
+
+    def take_out(self) -> bytes:
+        self._close_frame()
+        return super().take_out()
 
     def tell(self, message: wire.Control) -> None:
         for frame in wire.control_in_parts(message, self.frame_max):
@@ -297,6 +348,11 @@ class Durable(Outbox):
             self.unconfirmed[offset] = None
         self.node.counters.delivered += 1
         session.send(wire.deliver(offset + 1, stop.ids, packed))
+
+    def deliver_all(self, stop: Stop, relays: Relays) -> None:
+        """Deliver several that are in no log."""
+        for packed in relays.each:
+            self.deliver(NO_OFFSET, stop, packed)
 
     def take_back(self, end: int) -> None:
         """The log ends before what it was thought to: what comes next is for this subscriber all the same."""
@@ -367,11 +423,24 @@ class Link(Outbox):
             if is_logged:
                 self.unconfirmed[offset] = None
             self.node.counters.relayed += 1
-            head = wire.relay_before(offset + 1, size) if is_logged else HEADS.get(size) or _head_of(size)
-            if not session.out:
-                self.node.dirty.append(session)
-            session.out += (head, packed)
-            session.waiting += size
+            if is_logged or packed[:1] == b"{":  # JSON text is in no array
+                session.send(wire.relay(offset + 1, packed))
+            else:
+                session.relay(packed)
+
+    def relay_all(self, relays: Relays) -> None:
+        """Relay several that are in no log."""
+        session = self.session
+        if session is None or not self.ready or not self.live or session.is_full:
+            self.node.counters.dropped += relays.count
+        elif relays.count > 1 and relays.size > session.room:
+            for half in relays.halves():
+                self.relay_all(half)
+        elif relays.size > self.largest:
+            self.skip(relays.size)
+        else:
+            self.node.counters.relayed += relays.count
+            session.relay(relays.body, relays.count)
 
     def skip(self, size: int) -> None:
         """The neighbour does not take what is as large as this, and would end the connection, for ever."""
@@ -385,14 +454,3 @@ class Link(Outbox):
                 self.name,
                 f"{self.largest:,}",
             )
-
-
-HEADS: Final[dict[int, bytes]] = {}
-"""What stands before a relayed notification that is in no log, by its length."""
-
-
-def _head_of(size: int) -> bytes:
-    if len(HEADS) >= HEADS_MAX:
-        HEADS.clear()
-    head = HEADS[size] = wire.relay_before(0, size)
-    return head

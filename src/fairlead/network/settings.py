@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fairlead.broker import Broker, Settings
 from fairlead.configuration import (
@@ -40,8 +40,11 @@ __all__ = [
     "Address",
     "BrokerSettings",
     "Limits",
+    "Tables",
     "Tls",
+    "agreed",
     "common_settings",
+    "common_tables",
     "http_url",
     "read_settings",
     "settings_from",
@@ -87,13 +90,24 @@ class BrokerSettings:
     tls: Tls | None = None
     http: Address | None = None
 
-    def broker(self) -> Broker:
-        """The state machine, as it is set here."""
+    @property
+    def routing(self) -> Settings:
+        """How the state machine routes."""
         strategy = STRATEGIES[self.algorithm](self.imperfection)
         advertisements = (
             None if self.advertisements is None else STRATEGIES[self.advertisements](self.imperfection)
         )
-        return Broker(self.name, Settings(strategy, advertisements, lasting=True))
+        return Settings(strategy, advertisements, lasting=True)
+
+    def broker(self) -> Broker:
+        """The state machine, as it is set here."""
+        return Broker(self.name, self.routing)
+
+
+def agreed(routing: Settings) -> str:
+    """What all brokers of a network agree on: who asks nobody gets nothing from who waits to be asked."""
+    ways = "flooding" if routing.strategy.initial() else "filters"
+    return ways if routing.advertisements is None else f"{ways} and advertisements"
 
 
 # -- the file --------------------------------------------------------------------------------------------------
@@ -111,6 +125,8 @@ def _addresses(given: Any) -> tuple[str, ...]:
 
 
 def _seconds(given: Any) -> float:
+    if not isinstance(given, str):  # 7 what?
+        raise expected('a duration with its unit, such as "7d",', given)
     try:
         return duration_of(given) / 1e6
     except (FairleadError, TypeError) as error:
@@ -177,6 +193,9 @@ BROKER_FILE: Final[Format] = {
         "key": Key(text, "the file with its key"),
         "authority": Key(text, "the file with the certificates that are trusted", None, "the system's"),
         "mutual": Key(flag, "whoever connects has to show a certificate of the `authority`, too", False),
+        "names": Key(
+            flag, "a neighbour's certificate has to be for its name: as the CN, or a DNS name", False
+        ),
     },
     "http": {
         "listen": Key(_address, "where HTTP is served", None, "nowhere"),
@@ -185,6 +204,7 @@ BROKER_FILE: Final[Format] = {
 """`broker.toml`. Every key may be left out."""
 COMMON: Final = ("routing", "retention", "limits", "tls")
 """The tables that brokers can have in common."""
+Tables: TypeAlias = dict[str, dict[str, Any]]
 
 
 def settings_from(given: Mapping[str, Any], source: str, directory: Path | None = None) -> BrokerSettings:
@@ -194,7 +214,7 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
     """
     reading = Reading(BROKER_FILE)
     top = reading.top(given)
-    common = common_settings(reading, given, directory)
+    common = common_settings(reading, directory, common_tables(reading, given))
     http = reading.table("http", given.get("http", {}))["listen"]
     if top["memory"] and "data" in given:
         reading.wrong("", "memory", "a broker without a log has no directory for it: leave out one of both")
@@ -212,18 +232,30 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
     )
 
 
-def common_settings(reading: Reading, given: Mapping[str, Any], directory: Path | None) -> BrokerSettings:
-    """What brokers can have in common: the tables routing, retention, limits and tls."""
-    table = {name: reading.table(name, given.get(name, {})) for name in COMMON}
-    tls = table["tls"]
-    if "tls" in given and not (tls["certificate"] and tls["key"]) and "tls" not in reading.unsound:
-        reading.wrong("tls", "[tls]", "certificate and key are both needed")
-    if tls["mutual"] and not tls["authority"] and "tls" not in reading.unsound:
-        reading.wrong("tls", "[tls] mutual", "whose certificates are believed? that takes an authority")
-    files = {key: under(directory, tls[key]) for key in ("certificate", "key", "authority")}
-    for key, file in files.items():
-        if file is not None and not Path(file).is_file():
-            reading.wrong("tls", f"[tls] {key}", f"there is no file {file}")
+def common_tables(reading: Reading, given: Mapping[str, Any], prefix: str = "") -> Tables:
+    """What is said in the tables that brokers can have in common, and nothing else; defaults come later."""
+    said = {}
+    for name in COMMON:
+        if name in given:
+            read, written = reading.table(name, given[name], f"[{prefix}{name}]"), given[name]
+            said[name] = {key: read[key] for key in read if isinstance(written, Mapping) and key in written}
+    return said
+
+
+def common_settings(
+    reading: Reading, directory: Path | None, for_all: Tables, own: Tables | None = None, prefix: str = ""
+) -> BrokerSettings:
+    """What these tables make of a broker: of its `own` ones, each key goes before what is `for_all`."""
+    own = own or {}
+    table = {
+        name: {
+            **{key: each.default for key, each in BROKER_FILE[name].items()},
+            **for_all.get(name, {}),
+            **own.get(name, {}),
+        }
+        for name in COMMON
+    }
+    has_tls = "tls" in for_all or "tls" in own
     return BrokerSettings(
         algorithm=table["routing"]["algorithm"],
         imperfection=table["routing"]["imperfection"],
@@ -231,8 +263,33 @@ def common_settings(reading: Reading, given: Mapping[str, Any], directory: Path 
         keep_seconds=table["retention"]["time"],
         keep_bytes=table["retention"]["bytes"],
         limits=Limits(**table["limits"]),
-        tls=Tls(**files, mutual=tls["mutual"]) if "tls" in given else None,
+        tls=_tls(reading, directory, table["tls"], own.get("tls", {}), prefix) if has_tls else None,
     )
+
+
+def _tls(
+    reading: Reading, directory: Path | None, said: Mapping[str, Any], own: Mapping[str, Any], prefix: str
+) -> Tls:
+    """The certificates, where they are files, and as many as are needed."""
+    files = {key: under(directory, said[key]) for key in ("certificate", "key", "authority")}
+
+    def wrong(key: str, problem: str) -> None:
+        table = f"[{prefix}tls]" if key in own or (own and not key) else "[tls]"
+        place = f"{table} {key}".strip()
+        if f"{place}: {problem}" not in reading.problems:  # once, though it is so for all brokers
+            reading.wrong("tls", place, problem)
+
+    if "tls" not in reading.unsound:
+        if not (said["certificate"] and said["key"]):
+            wrong("", "certificate and key are both needed")
+        if said["mutual"] and not said["authority"]:
+            wrong("mutual", "whose certificates are believed? that takes an authority")
+        if said["names"] and not said["mutual"]:
+            wrong("names", "who shows no certificate has no name in it: that takes `mutual = true`")
+    for key, file in files.items():
+        if file is not None and not Path(file).is_file():
+            wrong(key, f"there is no file {file}")
+    return Tls(**files, mutual=said["mutual"], names=said["names"])
 
 
 def http_url(address: Address) -> str:

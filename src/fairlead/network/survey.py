@@ -10,7 +10,7 @@ from fairlead.errors import FairleadError
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.client import connect
 
-__all__ = ["Seen", "Survey", "survey"]
+__all__ = ["Seen", "Survey", "Wait", "survey"]
 
 Link: TypeAlias = tuple[str, str]
 
@@ -29,6 +29,19 @@ class Seen:
         """How its link to a neighbour is, as far as it can tell."""
         found: dict[str, Any] = {} if self.status is None else self.status["links"].get(neighbour, {})
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A link that a broker has not got yet: with whom, as far as is known, why, and since when."""
+
+    broker: str
+    other: str
+    reason: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"waits since {self.since}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,26 @@ class Survey:
         told = [link["connected"] for link in (self.brokers[a].link(b), self.brokers[b].link(a)) if link]
         return bool(told) and all(told)
 
+    def why_down(self, a: str, b: str) -> str:
+        """Why two neighbours are not connected, and since when: as the one says who knows more."""
+        told = [self.brokers[a].link(b), self.brokers[b].link(a)]
+        known = [each for each in told if each.get("reason")]
+        if not known:
+            return ""
+        # Who calls the other one can tell more than that it is gone.
+        best = max(known, key=lambda each: (bool(each["url"]), each["since"]))
+        return f" since {best['since']}: {best['reason']}"
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """The links that are not there yet."""
+        names = {seen.url: name for name, seen in self.brokers.items()}
+        return tuple(
+            Wait(name, each["neighbour"] or names.get(url, url), each["reason"], each["since"])
+            for name, seen in self.brokers.items()
+            for url, each in ({} if seen.status is None else seen.status.get("waiting", {})).items()
+        )
+
     @property
     def is_told(self) -> bool:
         """Whether all brokers answer."""
@@ -81,8 +114,9 @@ class Survey:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all brokers answer, and all links are up and make a tree."""
-        return self.is_told and all(self.is_up(*link) for link in self.links) and not self.beside()
+        """Whether all brokers answer, and all links are up and make a tree, and none is waited for."""
+        links = all(self.is_up(*link) for link in self.links)
+        return self.is_told and links and not self.beside() and not self.waits
 
     def to_json(self) -> dict[str, Any]:
         """What was found, for programs."""

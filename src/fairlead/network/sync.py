@@ -26,7 +26,7 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
 from fairlead.network import client as asynchronous
 from fairlead.network.addresses import Tls
-from fairlead.network.client import Clock, Patience, Publishable, Since
+from fairlead.network.client import Clock, Linking, Patience, Publishable, Since
 from fairlead.network.subscriptions import Closed
 
 if TYPE_CHECKING:
@@ -207,12 +207,15 @@ class Client:
         """The broker's routing tables."""
         return self._wait(self._client.tables())
 
-    def link(self, url: str) -> None:
-        """Have the broker call another one, and stay linked to it."""
-        self._wait(self._client.link(url))
+    def link(self, url: str) -> Linking:
+        """Have the broker call another one, and stay linked to it; BrokerRefused, where that cannot be.
+
+        A broker that is away is waited for, over restarts, too: then the answer says so.
+        """
+        return self._wait(self._client.link(url))
 
     def unlink(self, neighbour: str) -> None:
-        """Have the broker end a link."""
+        """Have the broker end a link: to the neighbour of that name, or to the address that it waits for."""
         self._wait(self._client.unlink(neighbour))
 
     # -- the thread ----------------------------------------------------------------------------------------------

@@ -5,23 +5,30 @@ So a way is looked for once, and remembered until the routing tables or the dest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
 
 from fairlead.broker import Broker
+from fairlead.broker.broker import Route
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.packed import unpack, unpack_plain
 from fairlead.network import wire
+from fairlead.network.relays import Relays
 from fairlead.network.routes import Cells, Routes, is_plain
 from fairlead.network.sessions import ClientSession, Durable, Link, Session, Stop
 
-__all__ = ["Way", "Ways"]
+__all__ = ["Way", "Ways", "together"]
+
+WAYS_MAX: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Way:
-    """Where a notification goes: `broker.Route`, with the destinations themselves."""
+    """Where a notification goes: `broker.Route`, with the destinations themselves. Equal ways are one."""
 
     links: tuple[Link, ...]
     stops: tuple[Stop, ...]
@@ -32,6 +39,13 @@ class Way:
             link.relay(offset, packed)
         for stop in self.stops:
             stop.target.deliver(offset, stop, packed)
+
+    def dispatch_all(self, relays: Relays) -> None:
+        """Hand several that are in no log to all destinations."""
+        for link in self.links:
+            link.relay_all(relays)
+        for stop in self.stops:
+            stop.target.deliver_all(stop, relays)
 
     def sessions(self) -> list[Session]:
         """The connections of those destinations that are connected."""
@@ -51,6 +65,7 @@ class Ways:
         self.targets: dict[str, ClientSession | Durable] = {}
         """Connected clients and durable subscribers, as the broker calls them."""
         self._routes: dict[str, Routes[Way]] = {}
+        self._ways: dict[Route, Way] = {}
         self._cells = Cells()
         self._changed = self._was_changed = False
         self.version = 0
@@ -63,6 +78,7 @@ class Ways:
     def change(self) -> None:
         """The tables or the destinations have changed: no way that is remembered counts any more."""
         self._changed = True
+        self._ways.clear()
         self.version += 1
 
     def forget(self, source: str) -> None:
@@ -86,7 +102,8 @@ class Ways:
         """The way of a notification that comes from there."""
         parts = unpack_plain(packed)
         if parts is not None and is_plain(parts[2]):
-            return self.remembered(source).of(parts[2], self.found, packed, source)
+            [way] = self.remembered(source).of([parts[2]], lambda _: self.found(packed, source))
+            return way
         return self.found(packed, source)
 
     def found(self, packed: bytes, source: str) -> Way:
@@ -96,11 +113,28 @@ class Ways:
     def way(self, notification: Notification, source: str) -> Way:
         """The same, of a notification that has been unpacked."""
         route = self._broker.route(notification, source)
-        targets = [(self.targets.get(client), ids) for client, ids in route.clients]
-        return Way(
-            tuple(self._links[name] for name in route.neighbours),
-            tuple(Stop(target, wire.deliver_head(ids)) for target, ids in targets if target is not None),
-        )
+        way = self._ways.get(route)
+        if way is None:
+            if len(self._ways) >= WAYS_MAX:
+                self._ways.clear()
+            targets = [(self.targets.get(client), ids) for client, ids in route.clients]
+            way = self._ways[route] = Way(
+                tuple(self._links[name] for name in route.neighbours),
+                tuple(Stop(target, wire.deliver_head(ids)) for target, ids in targets if target is not None),
+            )
+        return way
+
+    def of_all(self, relays: Relays, source: str) -> Iterator[tuple[Way, Relays]]:
+        """The ways of several notifications that come from there: those that stay together, in their order."""
+        parts = relays.plain
+        fields = None if parts is None else [each for _, _, each in parts]
+        if fields is not None and is_plain(*fields):
+            return together(self.of_plain(relays, fields, source), relays)
+        return together([self.of(packed, source) for packed in relays.each], relays)
+
+    def of_plain(self, relays: Relays, fields: Sequence[dict[str, Any]], source: str) -> list[Way]:
+        """The way of each of several with plain fields."""
+        return self.remembered(source).of(fields, lambda place: self.found(relays.each[place], source))
 
     def tick(self) -> None:
         """From time to time: arrange the filters, so that the first notification need not wait for that."""
@@ -109,3 +143,12 @@ class Ways:
         elif self._was_changed:  # not at once: changes seldom come alone
             self._was_changed = False
             self._broker.catalogue.matching(Notification.of({}))
+
+
+def together(ways: Sequence[Way], relays: Relays) -> Iterator[tuple[Way, Relays]]:
+    """Those next to each other that go one way, in their order: all at once, where that is so."""
+    if ways and all(way is ways[0] for way in ways):
+        yield ways[0], relays
+        return
+    for way, some in groupby(zip(ways, relays.each, strict=True), itemgetter(0)):
+        yield way, Relays([packed for _, packed in some])

@@ -13,11 +13,14 @@ can pass on the packed notification (`model.packed`) as it came:
     3  relay     u64 place (0: best effort), the notification
     4  stored    u64 number: all publications of this connection up to it are safe, but those refused before
     5  part      the beginning of a message that is too long for one frame; it goes on in the next one
+    6  relays    a MessagePack array (of the longest form, however few they are) of notifications, best effort
 
-A place is where the notification stands in the sender's log, counted from 1. Kind 0 is everything else: a
-MessagePack array with the name of a message first. Between brokers it may be longer than a frame: then all
-frames but its last are of kind 5. A connection begins with Hello, which names the version of the protocol, and is
-answered by Welcome or Bye; after that either side may send what is its to send.
+A place is where the notification stands in the sender's log, counted from 1. A packed notification is itself
+a MessagePack array, so that an array of several is those, one behind the other; one that is JSON text goes alone.
+
+Kind 0 is everything else: a MessagePack array with the name of a message first. Between brokers it may be longer
+than a frame: then all frames but its last are of kind 5. A connection begins with Hello, which names the version
+of the protocol, and is answered by Welcome or Bye; after that either side may send what is its to send.
 
 What is not a frame of this version closes the connection, with a Bye that says why: `ProtocolError`.
 """
@@ -41,6 +44,7 @@ __all__ = [
     "PART",
     "PUBLISH",
     "RELAY",
+    "RELAYS",
     "STORED",
     "VERSION",
     "Accept",
@@ -83,14 +87,17 @@ __all__ = [
     "parse_control",
     "parse_deliver",
     "parse_numbered",
+    "parse_relays",
     "publish",
     "relay",
     "relay_before",
     "relay_room",
+    "relays_array",
+    "relays_before",
     "stored",
 ]
 
-VERSION: Final = 2
+VERSION: Final = 3
 FRAME_MAX: Final = 1 << 20
 """The longest frame that is taken if nothing else is said."""
 FRAME_MIN: Final = 1 << 10
@@ -98,14 +105,16 @@ FRAME_MIN: Final = 1 << 10
 MESSAGE_MAX: Final = 1 << 28
 """The longest message that is put together of parts: the table of millions of filters."""
 
-CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART = range(6)
-KINDS: Final = 6
+CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS = range(7)
+KINDS: Final = 7
 
 _HEAD: Final = struct.Struct("<IB")
 _NUMBERED: Final = struct.Struct("<IBQ")
 _DELIVERED: Final = struct.Struct("<IBQI")
-_NUMBER: Final = struct.Struct("<Q")
+_number_in: Final = struct.Struct("<Q").unpack_from
 _NUMBER_AND_LENGTH: Final = struct.Struct("<QI")
+_ARRAY: Final = struct.Struct(">BI")
+_ARRAY_32: Final = 0xDD
 
 
 class _Message(Struct, frozen=True, array_like=True, tag=True):
@@ -435,6 +444,16 @@ def relay(place: int, packed: bytes) -> bytes:
     return relay_before(place, len(packed)) + packed
 
 
+def relays_array(count: int) -> bytes:
+    """What makes one array of so many packed notifications that stand behind it."""
+    return _ARRAY.pack(_ARRAY_32, count)
+
+
+def relays_before(count: int, size: int) -> bytes:
+    """What stands before so many notifications of this size in the frame of several from broker to broker."""
+    return _HEAD.pack(size + 1 + _ARRAY.size, RELAYS) + relays_array(count)
+
+
 def stored(number: int) -> bytes:
     """The frame that acknowledges publications."""
     return _NUMBERED.pack(9, STORED, number)
@@ -466,9 +485,20 @@ def parse_control(payload: bytes) -> Control:
 
 def parse_numbered(payload: bytes) -> tuple[int, bytes]:
     """Number and rest of a publication, a relayed notification or an acknowledgement."""
-    if len(payload) < 8:
-        raise ProtocolError("a frame that ends before its number does")
-    return _NUMBER.unpack_from(payload)[0], payload[8:]
+    try:
+        return _number_in(payload)[0], payload[8:]
+    except struct.error:
+        raise ProtocolError("a frame that ends before its number does") from None
+
+
+def parse_relays(payload: bytes) -> tuple[int, bytes]:
+    """How many notifications there are in a frame of several, and those, one behind the other.
+
+    That there are so many has to be seen from the notifications themselves.
+    """
+    if len(payload) < _ARRAY.size or payload[0] != _ARRAY_32:
+        raise ProtocolError("a frame of several notifications that does not say how many")
+    return _ARRAY.unpack_from(payload)[1], payload[_ARRAY.size :]
 
 
 def parse_deliver(payload: bytes) -> tuple[int, list[str], bytes]:

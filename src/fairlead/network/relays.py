@@ -1,0 +1,66 @@
+"""Notifications that follow one another and are in no log travel in one frame, as long as they go one way.
+
+A broker on that way need not take them apart: it looks where they go, and passes on the bytes as they came. Where
+they part, they are cut.
+"""
+
+from __future__ import annotations
+
+from fairlead.model.packed import PlainParts, cut, unpack_all_plain
+from fairlead.network import wire
+
+__all__ = ["Relays"]
+
+
+class Relays:
+    """Some packed notifications in their order: in one piece, or one by one; either is made when it is asked."""
+
+    __slots__ = ("_body", "_each", "count")
+
+    def __init__(self, each: list[bytes]) -> None:
+        self.count = len(each)
+        self._each: list[bytes] | None = each
+        self._body: bytes | None = each[0] if len(each) == 1 else None
+
+    @classmethod
+    def read(cls, payload: bytes) -> Relays:
+        """What came in a frame; ProtocolError says why not."""
+        read = cls([])
+        read.count, read._body = wire.parse_relays(payload)
+        read._each = None
+        return read
+
+    @property
+    def body(self) -> bytes:
+        """All of them, one behind the other."""
+        if self._body is None:
+            assert self._each is not None
+            self._body = b"".join(self._each)
+        return self._body
+
+    @property
+    def size(self) -> int:
+        """How many bytes they are."""
+        return len(self.body)
+
+    @property
+    def each(self) -> list[bytes]:
+        """One by one; ValueRefused if what came in a frame is nothing of that kind."""
+        if self._each is None:
+            self._each = cut(self._array)
+        return self._each
+
+    def halves(self) -> tuple[Relays, Relays]:
+        """Those of the first half, and the others."""
+        middle = self.count // 2
+        return Relays(self.each[:middle]), Relays(self.each[middle:])
+
+    @property
+    def plain(self) -> list[PlainParts] | None:
+        """Producer, id and fields of each, if all fields' values of all are plain."""
+        # What came one by one is read so: pieces that are no notifications may be some when they are put together.
+        return unpack_all_plain(self._array if self._each is None else self._each)
+
+    @property
+    def _array(self) -> bytes:
+        return wire.relays_array(self.count) + self.body
