@@ -197,7 +197,13 @@ class Reading:
             return values
         for key in given:
             if key not in keys:
-                self.wrong(name, f"{label} {key}".strip(), f"no such key{self._elsewhere(key, name)}")
+                is_table = not name and isinstance(given[key], Mapping)
+                place = f"[{key}]" if is_table else f"{label} {key}".strip()
+                there_are = (
+                    f"; there are {', '.join(f'[{each}]' for each in self._tables)}" if is_table else ""
+                )
+                meant = self._elsewhere(key, name) or there_are
+                self.wrong(name, place, f"no such {'table' if is_table else 'key'}{meant}")
         for key, each in keys.items():
             if key in given:
                 try:

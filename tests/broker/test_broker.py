@@ -16,6 +16,7 @@ from fairlead.broker.messages import (
     Advertise,
     Append,
     Batch,
+    Climb,
     Connect,
     Deliver,
     Disconnect,
@@ -290,6 +291,38 @@ def test_a_durable_publication_waits_for_the_log() -> None:
     assert one.handle(Synced(1), 0) == [Acknowledge("p", n), Deliver("ada", n, ("s1",))]
     assert one.handle(Synced(2), 0) == [Acknowledge("p", m), Deliver("ada", m, ("s1",))]
     assert one.handle(Synced(2), 0) == []
+
+
+def test_a_parent_that_is_lost_gets_nothing_until_it_is_linked_again() -> None:
+    one = broker(Covering(), parent="B2", children=frozenset({"B3"}))
+    one.handle(Subscribe("ada", "s", parse("x > 1")), 0)
+    one.handle(Unlink("B2"), 1)
+    [delivery] = one.handle(Publish("p", Notification.of({"x": 5})), 2)
+    assert isinstance(delivery, Deliver)
+    assert delivery.client == "ada"
+    sent = one.handle(Climb("B2"), 3)
+    assert [type(each.message) for each in sent if isinstance(each, Send)] == [Connect, Admin]
+    effects = one.handle(Publish("p", Notification.of({"x": 6})), 4)
+    assert [each.to for each in effects if isinstance(each, Send)] == ["B2"]
+
+
+def test_what_was_merged_for_a_neighbour_goes_with_it() -> None:
+    one = broker(Merging())
+    for text in ("x = 1", "x = 2"):
+        one.handle(Admin("B2", (Interest(parse(text)),)), 0)
+    assert one.subscriptions.mergers
+    one.handle(Unlink("B2"), 1)
+    assert not list(one.subscriptions)
+    assert not one.subscriptions.mergers
+
+
+def test_flooding_goes_on_when_an_advertisement_is_taken_back() -> None:
+    one = broker(Flooding(), advertisements=Covering())
+    for number in range(2):
+        one.handle(Advertise("p", "a", parse("exists x")), 0)
+        effects = one.handle(Publish("p", Notification.of({"x": number})), 1)
+        assert {each.to for each in effects if isinstance(each, Send)} == {"B2", "B3"}
+        one.handle(Unadvertise("p", "a"), 2)
 
 
 def test_in_a_hierarchy_the_parent_gets_everything_and_is_the_only_one_told_of_filters() -> None:

@@ -13,6 +13,7 @@ from fairlead.broker import RendezvousBroker, RendezvousSettings
 from fairlead.broker.messages import (
     Advertise,
     Climb,
+    Connect,
     Deliver,
     Forward,
     InTree,
@@ -64,6 +65,7 @@ class World:
         self.simulation.observers.append(self.deliveries)
         self.at = {client: random.choice(names) for client in CLIENTS}
         self.subscriptions: dict[str, tuple[str, Filter]] = {}
+        self.gone: list[str] = []
         if how.advertisements is not None:
             for client in CLIENTS:
                 self.simulation.call(self.at[client], Advertise(client, "a", parse("exists price")))
@@ -84,20 +86,23 @@ class World:
             if (client, filter) not in self.subscriptions.values():
                 self.subscriptions[f"s{number}"] = (client, filter)
                 self.simulation.at(time, self.at[client], Subscribe(client, f"s{number}", filter))
-        self.simulation.run()
+        self.simulation.run(self.random.choice([None, time]))  # what comes next may find much under way
 
     def change(self, number: int) -> None:
-        """A broker joins the ring, or one without clients leaves it, and ways to the roots change."""
+        """A broker joins the ring, which may be one that has failed, or one without clients fails; and ways to the
+        roots change."""
         brokers = self.simulation.brokers
         idle = [name for name in self.ring.names if name not in self.at.values()]
         if idle and self.random.random() < 0.5:
             gone = self.random.choice(idle)
-            self.ring.leave(gone)
+            self.gone.append(gone)
+            self.ring.fail(gone)
             for name in self.ring.names:
                 self.simulation.call(name, Unlink(gone))
         else:
-            self.ring.join(f"N{number}")
-            brokers[f"N{number}"] = self.broker(f"N{number}")
+            name = self.gone.pop() if self.gone and self.random.random() < 0.8 else f"N{number}"
+            self.ring.join(name)
+            brokers[name] = self.broker(name)
         for broker in map(brokers.__getitem__, self.ring.names):
             assert isinstance(broker, RendezvousBroker)
             for tree in broker.trees:
@@ -105,6 +110,7 @@ class World:
         self.simulation.run()
 
     def publish(self, count: int) -> list[Notification]:
+        self.simulation.run()
         published = []
         for number in range(count):
             client = self.random.choice(CLIENTS)
@@ -121,7 +127,7 @@ def always(parent: str | None) -> Callable[[str], str | None]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=15 if settings.default and settings.default.max_examples == 100 else 500)
-@given(seed=st.integers(0, 2**32), changes=st.integers(0, 3))
+@given(seed=st.integers(0, 2**32), changes=st.integers(0, 6))
 @example(1157520414, 2)  # two brokers climb away from each other, with messages under way between them
 def test_everybody_gets_what_it_asked_for(kind: str, seed: int, changes: int) -> None:
     world = World(seed, KINDS[kind])
@@ -168,8 +174,12 @@ def test_with_advertisements_notifications_need_not_pass_the_rendezvous_node() -
 
 def test_scribe_tells_of_topics_only_and_filters_at_the_client() -> None:
     one = RendezvousBroker("B1", scribe(types_named(["q", "r"])), lambda _: "R")
-    told = one.handle(Subscribe("ada", "s1", parse('type = "q" and price > 10')), 0)
-    assert [str(send.message.message.added[0]) for send in told if isinstance(send, Send)] == ['type = "q"']  # type: ignore[union-attr]
+    met, told = one.handle(Subscribe("ada", "s1", parse('type = "q" and price > 10')), 0)
+    assert isinstance(met, Send)
+    assert isinstance(met.message, InTree)
+    assert isinstance(told, Send)
+    assert str(told.message.message.added[0]) == 'type = "q"'  # type: ignore[union-attr]
+    assert one.handle(InTree("R", "q", Connect("R", met.message.message.link)), 0) == []  # type: ignore[union-attr]
     assert one.handle(Subscribe("ada", "s2", parse('type = "q" and price > 20')), 0) == []
     cheap, dear = (Notification.of({"type": "q", "price": price}) for price in (5, 15))
     assert one.handle(InTree("R", "q", Forward("R", cheap)), 0) == []
@@ -211,3 +221,28 @@ def test_a_type_may_be_any_part_of_what_is_published() -> None:
     for price in (7, 12):
         [delivery] = one.handle(Publish("p", Notification.of({"price": price})), 0)
         assert isinstance(delivery, Deliver)
+
+
+def test_who_has_left_the_ring_refuses_clients_and_passes_over_what_is_late() -> None:
+    ring = Ring.filled(["B1", "B2"])
+    one = RendezvousBroker(
+        "B1", RendezvousSettings(types_named(["q"])), lambda type: parent(ring, "B1", type)
+    )
+    ring.leave("B1")
+    [refusal] = one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
+    assert isinstance(refusal, Refuse)
+    assert "B1" in refusal.reason
+    assert one.handle(InTree("B2", "q", Forward("B2", Notification.of({"type": "q", "x": 2}))), 0) == []
+
+
+def test_who_has_failed_and_comes_back_under_its_name_is_heard() -> None:
+    how = RendezvousSettings(types_named(["q"]))
+    root = RendezvousBroker("R", how, always(None))
+    for now in (1, 3):  # the second time as one that knows of nothing before
+        below = RendezvousBroker("B", how, always("R"))
+        for effect in below.handle(Subscribe("ada", "s1", parse("price > 1")), now):
+            assert isinstance(effect, Send)
+            root.handle(effect.message, now)
+        sent = root.handle(Publish("p", Notification.of({"type": "q", "price": 5, "n": now})), now)
+        assert [effect.to for effect in sent if isinstance(effect, Send)] == ["B"]
+        root.handle(Unlink("B"), now)

@@ -166,6 +166,8 @@ class _Drawing:
     advertises: bool
     links: set[tuple[str, str]]
     pool: list[Filter]
+    moves: bool = True
+    """Whether brokers may be linked elsewhere; in a hierarchy it is settled who is below whom."""
     homes: dict[str, str] = field(default_factory=dict)
     subscribed: dict[tuple[str, str], Filter] = field(default_factory=dict)
     advertised: dict[tuple[str, str], Filter] = field(default_factory=dict)
@@ -245,11 +247,11 @@ class _Drawing:
         return self.mend()
 
     def mend(self) -> Tie:
-        """The same link again, or another between the two parts."""
+        """The same link again, or where that is allowed, another between the two parts."""
         assert self.cut is not None
         one, other = self.cut
         self.cut = None
-        if self.random.randrange(2):
+        if self.moves and self.random.randrange(2):
             one = self.random.choice(sorted(self._side(one)))
             other = self.random.choice(sorted(self._side(other)))
         self.links.add((one, other))
@@ -288,7 +290,7 @@ def scenario(
     names = [f"B{i}" for i in range(count)]
     links = {(f"B{parent}", f"B{i + 1}") for i, parent in enumerate(parents)} if relinks else set()
     pool = [a_filter(random) for _ in range(4)]
-    drawing = _Drawing(random, names, advertises, links, pool)
+    drawing = _Drawing(random, names, advertises, links, pool, moves=not below)
     steps: list[tuple[int, Step]] = []
     for _ in range(random.randrange(1, steps_max + 1)):
         step = drawing.step()

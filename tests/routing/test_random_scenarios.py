@@ -53,11 +53,12 @@ def test_while_links_change_the_specification_holds_in_every_state(
 
 @PAIRED
 @settings(max_examples=FEW)
-@given(seeds, st.sampled_from(("hierarchy", "hybrid")))
+@given(seeds, st.sampled_from(("hierarchy", "hybrid")), st.booleans())
 def test_in_hierarchies_and_hybrids_the_specification_holds_in_every_state(
-    strategy: str, advertisements: str | None, seed: int, shape: str
+    strategy: str, advertisements: str | None, seed: int, shape: str, relinks: bool
 ) -> None:
-    judged(Random(f"{strategy} {advertisements} {seed}"), strategy, advertisements, shape=shape)
+    random = Random(f"{strategy} {advertisements} {seed}")
+    judged(random, strategy, advertisements, shape=shape, relinks=relinks)
 
 
 @pytest.mark.soak

@@ -1,4 +1,4 @@
-"""The worked examples of the book (Figs. 4.6 and 4.9 to 4.18) and of its addendum, step by step, tables compared.
+"""The worked examples of the book (Figs. 4.6, 4.9 to 4.18, 4.30, 4.31, 4.35) and of its addendum, step by step.
 
 The drawings are known from the words around them only. Where these leave something open, the test says what was
 assumed. F, G and so on are filters with the relation that the example gives them.
@@ -6,7 +6,8 @@ assumed. F, G and so on are filters with the relation that the example gives the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -17,14 +18,18 @@ from fairlead.broker.messages import (
     Call,
     Command,
     Effect,
+    Forward,
     Message,
+    Publish,
     Send,
     Subscribe,
     Unsubscribe,
 )
 from fairlead.filters import Filter, identical, parse
+from fairlead.model import Notification
 from fairlead.routing import (
     Covering,
+    CyclicSimple,
     Identity,
     ImperfectMerging,
     Interest,
@@ -34,6 +39,8 @@ from fairlead.routing import (
     Strategy,
 )
 from fairlead.simulation.checking import Checker
+from fairlead.simulation.delays import Delay
+from fairlead.simulation.forests import ForestChecker
 from fairlead.simulation.network import Observer, Simulation
 
 F = parse("price > 10")
@@ -185,44 +192,61 @@ def test_simple_routing_keeps_what_still_comes_from_another_side_while_links_cha
     assert entries(b1.subscriptions) == table((F, "B3"))
 
 
-# -- the addendum ----------------------------------------------------------------------------------------------
+# -- overlays, step by step --------------------------------------------------------------------------------------
 
 
 class Overlay(Observer):
-    """Brokers whose steps are taken one by one: what is subscribed, who then tells whom, and all tables."""
+    """Brokers whose steps are taken one by one: what is subscribed, who then tells whom, and all tables.
+
+    `above` names the parents of brokers that are in a hierarchy.
+    """
 
     def __init__(
-        self, strategy: Strategy, links: Iterable[str], advertisements: Strategy | None = None
+        self,
+        strategy: Strategy,
+        links: Iterable[str],
+        advertisements: Strategy | None = None,
+        above: Mapping[str, str] | None = None,
+        cyclic: bool = False,
     ) -> None:
-        pairs = [link.split("-") for link in links]
+        pairs, above = [link.split("-") for link in links], above or {}
         names = sorted({name for pair in pairs for name in pair})
         self.simulation = Simulation(
             [
                 Broker(
                     name,
-                    Settings(strategy, advertisements),
+                    Settings(
+                        strategy,
+                        advertisements,
+                        above.get(name),
+                        frozenset(each for each in above if above[each] == name),
+                        cyclic=cyclic,
+                    ),
                     [other for pair in pairs if name in pair for other in pair if other != name],
                 )
                 for name in names
             ],
+            delay=Delay(1_000, 0, "constant"),
             observers=[self],
         )
-        Checker(self.simulation)
-        self.admins: list[str] = []
+        (ForestChecker if cyclic else Checker)(self.simulation)
+        self.told: list[str] = []
 
     def sent(self, now: int, source: str, to: str, message: Message) -> None:
-        assert isinstance(message, Admin)
-        texts = [f"+{each.filter}" for each in message.added] + [
-            f"-{each.filter}" for each in message.removed
-        ]
-        self.admins.append(f"{source} to {to}: {' '.join(texts)}")
+        if isinstance(message, Forward):
+            self.told.append(f"{source} to {to}: {message.notification.id}")
+        elif isinstance(message, Admin):
+            about = [f"+{each.filter}" for each in message.added]
+            about += [f"-{each.filter}" for each in message.removed]
+            kind = " advertised" if message.advertisements else ""
+            self.told.append(f"{source} to {to}:{kind} {' '.join(about)}")
 
     def call(self, broker: str, call: Call) -> list[str]:
-        """The admin messages that follow."""
-        self.admins = []
+        """What brokers then tell each other."""
+        self.told = []
         self.simulation.call(broker, call)
         self.simulation.run()
-        return sorted(self.admins)
+        return sorted(self.told)
 
     @property
     def tables(self) -> dict[str, set[str]]:
@@ -231,6 +255,103 @@ class Overlay(Observer):
             for name, broker in self.simulation.brokers.items()
             if isinstance(broker, Broker)
         }
+
+
+def publication(id: str, price: int) -> Publish:
+    return Publish("P", replace(Notification.of({"price": price}), id=id, producer="P"))
+
+
+def test_fig_4_30_in_a_hierarchy_filters_go_up_and_notifications_all_the_way() -> None:
+    """Assumed: B1 is the root of B2, which is above B4 and B5, and of B3."""
+    overlay = Overlay(
+        Covering(),
+        ("B1-B2", "B1-B3", "B2-B4", "B2-B5"),
+        above={"B2": "B1", "B3": "B1", "B4": "B2", "B5": "B2"},
+    )
+    assert overlay.call("B4", Subscribe("S4", "s", F)) == [f"B2 to B1: +{F}", f"B4 to B2: +{F}"]
+    # B1 need not know what F covers.
+    assert overlay.call("B5", Subscribe("S5", "s", NARROWER)) == [f"B5 to B2: +{NARROWER}"]
+    # The root tells nobody.
+    assert overlay.call("B3", Subscribe("S3", "s", WIDER)) == [f"B3 to B1: +{WIDER}"]
+    assert overlay.tables == {
+        "B1": {f"{F} for B2", f"{WIDER} for B3"},
+        "B2": {f"{F} for B4", f"{NARROWER} for B5"},
+        "B3": {f"{WIDER} for S3"},
+        "B4": {f"{F} for S4"},
+        "B5": {f"{NARROWER} for S5"},
+    }
+    # What nobody asks for goes to the root all the same; what somebody asks for goes down from where it is met.
+    assert overlay.call("B5", publication("n1", 1)) == ["B2 to B1: n1", "B5 to B2: n1"]
+    assert overlay.call("B5", publication("n2", 15)) == [
+        "B1 to B3: n2",
+        "B2 to B1: n2",
+        "B2 to B4: n2",
+        "B5 to B2: n2",
+    ]
+    # When F has gone, what it covered goes up in its place.
+    assert overlay.call("B4", Unsubscribe("S4", "s")) == [f"B2 to B1: +{NARROWER} -{F}", f"B4 to B2: -{F}"]
+
+
+def test_fig_4_31_in_a_hybrid_the_root_of_a_subtree_decides_by_advertisements_what_its_peers_are_told() -> (
+    None
+):
+    """Assumed: B1 and B2 are peers, and B3 and B4 are below B2."""
+    overlay = Overlay(Covering(), ("B1-B2", "B2-B3", "B2-B4"), Simple(), {"B3": "B2", "B4": "B2"})
+    low = parse("price < 3")
+    # Among peers advertisements travel as always; who is below is not told.
+    assert overlay.call("B1", Advertise("P", "a", F)) == [f"B1 to B2: advertised +{F}"]
+    # From below they go to the parent, and from the root of the subtree to its peers.
+    assert overlay.call("B3", Advertise("Q", "a", low)) == [
+        f"B2 to B1: advertised +{low}",
+        f"B3 to B2: advertised +{low}",
+    ]
+    # Below, subscriptions go up whatever is advertised; the root tells its peer what overlaps.
+    assert overlay.call("B3", Subscribe("S3", "s", NARROWER)) == [
+        f"B2 to B1: +{NARROWER}",
+        f"B3 to B2: +{NARROWER}",
+    ]
+    assert overlay.call("B4", Subscribe("S4", "s", low)) == [f"B4 to B2: +{low}"]
+    assert overlay.call("B1", Subscribe("S1", "s", low)) == [f"B1 to B2: +{low}"]
+    assert overlay.tables == {
+        "B1": {f"{NARROWER} for B2", f"{low} for S1"},
+        "B2": {f"{NARROWER} for B3", f"{low} for B4", f"{low} for B1"},
+        "B3": {f"{NARROWER} for S3"},
+        "B4": {f"{low} for S4"},
+    }
+
+
+def test_fig_4_35_in_a_cycle_every_subscription_has_a_tree_of_its_own() -> None:
+    """Assumed: four brokers in a circle, and consumers at two that are opposite."""
+    overlay = Overlay(CyclicSimple(), ("B1-B2", "B2-B3", "B3-B4", "B4-B1"), cyclic=True)
+    # It reaches B3 from two sides. The second is not needed, and is not passed on.
+    assert overlay.call("B1", Subscribe("S1", "s", F)) == [
+        f"B1 to B2: +{F}",
+        f"B1 to B4: +{F}",
+        f"B2 to B3: +{F}",
+        f"B3 to B4: +{F}",
+        f"B4 to B3: +{F}",
+    ]
+    one_tree = {
+        "B1": {f"{F} for S1"},
+        "B2": {f"{F} for B1"},
+        "B3": {f"{F} for B2"},
+        "B4": {f"{F} for B1"},
+    }
+    assert overlay.tables == one_tree
+    overlay.call("B3", Subscribe("S3", "s", F))
+    trees = {"S1": {"B2-B1", "B3-B2", "B4-B1"}, "S3": {"B2-B3", "B4-B3", "B1-B2"}}
+    found: dict[str, set[str]] = {"S1": set(), "S3": set()}
+    for name, broker in overlay.simulation.brokers.items():
+        assert isinstance(broker, Broker)
+        for interest, place in broker.subscriptions:
+            if place.startswith("B"):
+                found[interest.owner.partition("@")[0]].add(f"{name}-{place}")
+    assert found == trees
+    overlay.call("B3", Unsubscribe("S3", "s"))
+    assert overlay.tables == one_tree
+
+
+# -- the addendum ----------------------------------------------------------------------------------------------
 
 
 TREE = ("B1-B2", "B2-B3", "B2-B4")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.errors import SimulationFailed
+from fairlead.errors import ScenarioError, SimulationFailed
 from fairlead.routing import Covering, Outcome
 from fairlead.simulation import Cell, Results, Row, Scenario, Simulation, cells_of, compare, run
 from fairlead.simulation.algorithms import ALGORITHMS, Hierarchy
@@ -132,7 +133,7 @@ def test_a_run_that_delivers_too_little_says_what_is_missing_and_how_to_repeat_i
     with pytest.raises(SimulationFailed) as caught:
         run(scenario(), "covering", seed=3)
     told = str(caught.value)
-    assert told.startswith("covering on 7 brokers with seed 3, past 0 subscriptions: at 5 subscriptions")
+    assert told.startswith("covering on 7 brokers with seed 3, at 5 subscriptions")
     assert "deliveries are missing, such as n" in told
     assert (
         "fairlead simulate tiny.toml --algorithm covering --seed 3 --brokers 7 --subscriptions 5 15" in told
@@ -186,3 +187,21 @@ def test_a_run_that_is_looked_at_is_the_same_run(algorithm: str) -> None:
     """Who looks at tables and links makes them answer earlier than they would; that must change nothing."""
     watched = scenario(routing={"algorithm": [algorithm], "advertisements": "simple"})
     assert run(watched, algorithm, check=True) == run(watched, algorithm)
+
+
+def test_ticks_of_brokers_that_batch_are_no_load() -> None:
+    line = {"topology": {"shape": "line", "brokers": 3}, "workload": {"publications": 8}}
+    plain, batched = (
+        run(scenario(**line, routing={"algorithm": ["flooding"], "batch_ms": each}), "flooding")
+        for each in (0, 3)
+    )
+    assert all(one.load_max <= other.load_max for one, other in zip(batched, plain, strict=True))
+
+
+def test_algorithms_that_are_asked_for_stand_in_where_the_file_names_none(tmp_path: Path) -> None:
+    """Covering, which it would be otherwise, needs a tree."""
+    file = tmp_path / "ring.toml"
+    file.write_text('[topology]\nshape = "ring"\nbrokers = 5\n[workload]\nsubscriptions = 4\n')
+    with pytest.raises(ScenarioError, match="covering needs a tree"):
+        Scenario.read(file)
+    assert Scenario.read(file, ["flooding"]).routing.algorithms == ("flooding",)

@@ -294,9 +294,9 @@ class Broker:
     def route(self, notification: Notification, source: str) -> Route:
         """Where a notification goes: to the neighbours in F_B(n) but the source, and to clients."""
         destinations = self.subscriptions.destinations(notification)
-        if self.parent is not None and self.settings.climbs:
-            destinations[self.parent] = None
         neighbours = self.subscriptions.neighbours
+        if self.parent in neighbours and self.settings.climbs:
+            destinations[self.parent] = None
         clients = [each for each in destinations if each not in neighbours]
         matching = self.catalogue.matching(notification) if clients else frozenset[int]()
         wanted = [(client, self.clients.matching(client, matching)) for client in clients]
@@ -439,8 +439,9 @@ class Broker:
 
     def _drop_unservable(self, entries: Iterable[Entry]) -> None:
         """Trees of their own (book 4.6.6) keep what cannot be served until it is unsubscribed: others may hang on
-        it, and who has dropped a filter would take it up again from below, in a circle."""
-        if self.history is not None or self.settings.lasting:
+        it, and who has dropped a filter would take it up again from below, in a circle. And what is flooded goes
+        everywhere, whoever advertises it."""
+        if self.history is not None or self.settings.lasting or self.settings.strategy.initial():
             return
         for interest, neighbour in list(unservable(entries, self.advertisements)):
             self.subscriptions.remove(interest, neighbour)
@@ -634,8 +635,8 @@ class Broker:
                 self._send(sender, Passed(self.name, identity))
 
     def _climb(self, command: Climb, now: int) -> None:
-        """Leave the parent for another one."""
-        if command.parent == self.parent:
+        """Leave the parent for another one, or go back to the one that was lost."""
+        if command.parent == self.parent and (command.parent is None or command.parent in self.links):
             return
         for other in (self.parent, command.parent):
             if other is not None and other in self.subscriptions.neighbours:

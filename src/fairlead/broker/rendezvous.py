@@ -24,17 +24,14 @@ from dataclasses import dataclass, field
 from fairlead.broker.broker import REMEMBERED, Broker, Settings
 from fairlead.broker.messages import (
     Advertise,
-    Batch,
     Call,
     Climb,
     Command,
-    Connect,
-    Disconnect,
     Effect,
     InTree,
     Join,
     Leave,
-    LinkId,
+    Link,
     Message,
     Publish,
     Refuse,
@@ -45,7 +42,7 @@ from fairlead.broker.messages import (
     Unlink,
     Unsubscribe,
 )
-from fairlead.errors import ValueRefused
+from fairlead.errors import TopologyRefused, ValueRefused
 from fairlead.filters.algebra import overlaps
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import Filter
@@ -142,16 +139,16 @@ class RendezvousBroker:
         return found
 
     def tree(self, type_name: str) -> Broker:
-        """This broker in the tree of a type, which it joins with this call if it has not yet."""
-        if type_name not in self._trees:
-            self._trees[type_name] = self._planted(type_name)
+        """This broker in the tree of a type; a KeyError, unless it is in it."""
         return self._trees[type_name]
 
-    def _planted(self, type_name: str) -> Broker:
+    def _join_tree(self, type_name: str, now: int, effects: list[Effect]) -> Broker:
+        """Come into the tree of a type, over a new link to the parent: who comes back after it has failed is not
+        taken for the one whose link was cut."""
         settings = self.settings
         of_type = settings.types[type_name]
         parent = self._parent(type_name)
-        return Broker(
+        broker = Broker(
             self.name,
             Settings(
                 settings.strategy,
@@ -162,26 +159,27 @@ class RendezvousBroker:
                 batch_us=settings.batch_us,
                 widen=(lambda _: of_type) if settings.topics else None,
             ),
-            () if parent is None else (parent,),
+            (),
             self.catalogue,
             self._identities,
         )
+        self._trees[type_name] = broker
+        if parent is not None:
+            self._carry(type_name, broker.handle(Link(parent), now), effects)
+        return broker
 
     def handle(self, message: Message | Call | Command, now: int) -> list[Effect]:
         """Take one step, at a time by the caller's clock in microseconds."""
         effects: list[Effect] = []
         for tree, part in self._parts(message, effects):
-            broker = self.tree(tree)
-            if isinstance(message, InTree) and self._is_from_below(broker, message):
-                self._carry(tree, broker.handle(Connect(message.source, LinkId()), now), effects)
+            try:
+                broker = self._trees.get(tree) or self._join_tree(tree, now, effects)
+            except TopologyRefused as refused:  # it has left the ring, and what comes now is late
+                if isinstance(message, Call):
+                    effects.append(Refuse(message.source, str(refused)))
+                continue
             self._carry(tree, broker.handle(part, now), effects)
         return effects
-
-    @staticmethod
-    def _is_from_below(broker: Broker, message: InTree) -> bool:
-        """Who sends something up for the first time is below, over the link that it was planted with."""
-        known = message.source in broker.links or message.source in broker.severed
-        return not (known or _is_about_links(message.message))
 
     def _carry(self, tree: str, made: list[Effect], effects: list[Effect]) -> None:
         """What a tree sends says which tree it is about."""
@@ -265,8 +263,3 @@ class RendezvousBroker:
             if of_type.matches(notification):
                 return name
         return None
-
-
-def _is_about_links(message: Message) -> bool:
-    """Whether a message begins with what becomes of a link."""
-    return isinstance(message.messages[0] if isinstance(message, Batch) else message, Connect | Disconnect)

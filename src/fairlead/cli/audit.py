@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar
 
 from fairlead.cli.inputs import add_language_options, language, opened
-from fairlead.cli.terminal import emit_json, paint, say
+from fairlead.cli.terminal import emit_json, note, paint, say
 from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         judged = _judge_of(arguments, trace)(arguments, trace, schema)
     except TraceRefused as error:
         raise BadInput(f"{arguments.trace}: {error}") from None
+    if not judged.events:
+        note("the trace is empty: nothing was judged")
     if arguments.json:
         emit_json(judged.jsonable())
     else:

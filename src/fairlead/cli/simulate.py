@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         return run_detection(arguments)
     if is_fair(arguments.scenario):
         return _run_fair(arguments)
-    scenario = Scenario.read(arguments.scenario).changed(
+    scenario = Scenario.read(arguments.scenario, arguments.algorithm).changed(
         algorithms=arguments.algorithm, subscriptions=arguments.subscriptions, seed=arguments.seed
     )
     sizes = tuple(dict.fromkeys(arguments.brokers or ()))
@@ -142,10 +142,20 @@ def run(arguments: argparse.Namespace) -> int:
         _show(results, len(seeds))
         note(f"{len(cells)} run{'s' * (len(cells) > 1)}, {time.monotonic() - started:.1f} s")
         if arguments.check:
-            note("every state kept the specification of routing")
+            note(f"every state kept the specification of routing{_unjudged(scenario)}")
         if arguments.trace is not None:
             _note_promises(arguments.trace, scenario, cells[0].algorithm)
     return 0
+
+
+def _unjudged(scenario: Scenario) -> str:
+    """What was not looked at, where there are several trees."""
+    from fairlead.simulation.algorithms import ALGORITHMS
+
+    trees = not all(ALGORITHMS[name].in_order for name in scenario.routing.algorithms)
+    if scenario.routing.batch_us and (trees or not scenario.topology().is_acyclic):
+        return "; what is forwarded was not looked at, since with batch_ms it waits"
+    return ""
 
 
 def _note_promises(trace: Path, scenario: Scenario, algorithm: str) -> None:

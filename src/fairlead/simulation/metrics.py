@@ -28,6 +28,8 @@ from fairlead.broker.messages import (
     Publish,
     Refuse,
     Send,
+    Synced,
+    Tick,
 )
 from fairlead.model import Notification
 from fairlead.simulation.network import Observer
@@ -36,6 +38,8 @@ from fairlead.simulation.workload import Delivery
 __all__ = ["Metrics", "Row"]
 
 _TOLD_EVERY: Final = 4096
+_OWN: Final = frozenset((Tick, Synced))
+"""What nobody has sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,8 @@ class Metrics(Observer):
         if type(message) is Admin:
             return
         name = broker.name
-        self._load[name] = self._load.get(name, 0) + 1
+        if type(message) not in _OWN:
+            self._load[name] = self._load.get(name, 0) + 1
         self._arrived(now, name, message)
         for effect in effects:
             if type(effect) is Deliver:

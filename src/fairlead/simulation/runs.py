@@ -119,9 +119,9 @@ def run(
         with _uncollected():
             rows.extend(_run(scenario, cell, watched, told))
     except Exception as error:
-        reached = rows[-1].subscriptions if rows else 0
+        reached = f"after the {rows[-1].subscriptions:,} subscriptions that went well: " if rows else ""
         kind = "" if isinstance(error, FairleadError | _Wrong) else f"{type(error).__name__}: "
-        problem = f"past {reached:,} subscriptions: {kind}{error}"
+        problem = f"{reached}{kind}{error}"
         raise _failed(scenario, cell, problem, check=check) from error
     return tuple(rows)
 

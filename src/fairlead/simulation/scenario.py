@@ -61,6 +61,10 @@ EVERYWHERE, LEAVES = "all", "leaves"
 # -- the values --------------------------------------------------------------------------------------------
 
 
+TOML_HINT: Final = 'text stands in quotes, as in name = "small"'
+"""For those who are new to TOML."""
+
+
 @dataclass(frozen=True, slots=True)
 class OverlayPlan:
     """How many brokers there are, and how they are linked."""
@@ -143,9 +147,12 @@ class Scenario:
     """The file, for the command that repeats a run."""
 
     @classmethod
-    def read(cls, path: str | Path) -> Scenario:
-        """The scenario in a file; ScenarioError names all that is wrong with it."""
-        given = read_toml(path, ScenarioError, hint='text stands in quotes, as in name = "small"')
+    def read(cls, path: str | Path, algorithms: Iterable[str] | None = None) -> Scenario:
+        """The scenario in a file, with these algorithms if it names none; ScenarioError says all that is wrong."""
+        given = read_toml(path, ScenarioError, hint=TOML_HINT)
+        routing = given.setdefault("routing", {})
+        if algorithms is not None and isinstance(routing, dict):
+            routing.setdefault("algorithm", list(algorithms))
         return cls.of(given, source=str(path))
 
     @classmethod

@@ -20,7 +20,7 @@ from fairlead.errors import FairleadError, ScenarioError
 from fairlead.filters import Attribute, Constraint, Op
 from fairlead.overlay.topology import Topology, topology
 from fairlead.simulation.delays import Delay
-from fairlead.simulation.scenario import KEYS, SHAPES
+from fairlead.simulation.scenario import KEYS, SHAPES, TOML_HINT
 
 __all__ = ["DETECTION_KEYS", "DetectionScenario", "PublisherPlan", "SubscriptionPlan", "is_detection"]
 
@@ -82,7 +82,7 @@ class DetectionScenario:
     @classmethod
     def read(cls, path: str | Path) -> DetectionScenario:
         """The scenario in a file; ScenarioError names all that is wrong with it."""
-        return cls.of(read_toml(path, ScenarioError, hint=_HINT), source=str(path))
+        return cls.of(read_toml(path, ScenarioError, hint=TOML_HINT), source=str(path))
 
     @classmethod
     def of(cls, given: Mapping[str, Any], source: str = "scenario") -> DetectionScenario:
@@ -146,12 +146,9 @@ class DetectionScenario:
         }
 
 
-_HINT: Final = 'text stands in quotes, as in kind = "detection"'
-
-
 def is_detection(path: str | Path) -> bool:
     """Whether a file is about detection, rather than about routing."""
-    return read_toml(path, ScenarioError, hint=_HINT).get("kind") == KIND
+    return read_toml(path, ScenarioError, hint=TOML_HINT).get("kind") == KIND
 
 
 def _micros(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from fairlead.configuration import (
 from fairlead.errors import ScenarioError
 from fairlead.simulation.delays import Delay
 from fairlead.simulation.fair.network import Costs
-from fairlead.simulation.scenario import KEYS
+from fairlead.simulation.scenario import KEYS, TOML_HINT
 
 __all__ = ["FAIR_KEYS", "SYSTEMS", "FairScenario", "System", "is_fair"]
 
@@ -77,7 +77,7 @@ class FairScenario:
     @classmethod
     def read(cls, path: str | Path) -> FairScenario:
         """The scenario in a file; ScenarioError names all that is wrong with it."""
-        given = read_toml(path, ScenarioError, hint='text stands in quotes, as in kind = "fair"')
+        given = read_toml(path, ScenarioError, hint=TOML_HINT)
         return cls.of(given, source=str(path))
 
     @classmethod
@@ -126,7 +126,7 @@ class FairScenario:
 
 def is_fair(path: str | Path) -> bool:
     """Whether a file is about fair correlation, rather than about routing."""
-    return "kind" in read_toml(path, ScenarioError, hint='text stands in quotes, as in kind = "fair"')
+    return "kind" in read_toml(path, ScenarioError, hint=TOML_HINT)
 
 
 def _rising(least: int, most: int) -> Callable[[Any], tuple[int, ...]]:
