@@ -13,8 +13,6 @@ DEV_EXTRAS := dev bench spark network console
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(WORKERS)
-# Each process that tests Spark has one session, and whole files, so that they run apart from the others.
-SPREAD_SPARK := $(SPREAD) --dist loadfile
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
 .PHONY: help demo test check fmt bench chaos golden soak clean java found-java run-env bench-env dev-env lint types
@@ -25,9 +23,10 @@ help: ## List these targets
 demo: found-java run-env ## Show Fairlead at work on sample data
 	@$(WITH_JAVA) $(BIN)/fairlead demo --out build/demo
 
+# Each process that tests Spark has a session of its own, so these tests run apart from the others.
 test: found-java lint types ## Run the linters and every test
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark
-	@$(WITH_JAVA) $(PYTEST) $(SPREAD_SPARK) tests/spark
+	@$(WITH_JAVA) $(PYTEST) $(SPREAD) tests/spark
 
 check: found-java lint types ## Run the quick checks: ruff, mypy, import directions, the documentation's examples
 	@$(WITH_JAVA) $(PYTEST) tests/arch tests/docs

@@ -16,12 +16,19 @@ from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+SHARING = ("tests/spark/test_kill.py", "tests/spark/test_sample.py")
+"""Files whose tests share something that takes long to make."""
 
 # No limits of time, neither `deadline` nor `too_slow`: a busy machine is not a failing test.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", UNTIMED, max_examples=100, derandomize=True)
 settings.register_profile("soak", UNTIMED, max_examples=5_000, derandomize=False, print_blob=True)
 settings.load_profile(PROFILE)
+
+# Tests start Spark often, each time for little: the quick compiler, with room for what it makes, and the plain
+# collector halve what that takes. A variable, because child processes are to have it too.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xms1g"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,14 +49,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Each test where there is room, but the examples of one page on one worker: they build on one another."""
+    """Each test where there is room, but on one worker what builds on one another, or shares what takes long."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByPage(LoadScopeScheduling):  # type: ignore[misc]
+    class Together(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid.rpartition(":")[0] if nodeid.startswith("tests/docs/") else nodeid
+            if nodeid.startswith("tests/docs/"):
+                return nodeid.rpartition(":")[0]  # the examples of a page
+            if "over_connect" in nodeid:
+                return "connect"
+            return next((each for each in SHARING if nodeid.startswith(each)), nodeid)
 
-    return ByPage(config, log)
+    return Together(config, log)
 
 
 @pytest.fixture

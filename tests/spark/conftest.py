@@ -18,9 +18,11 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Tests run many small queries once: the quick compiler and the plain collector suit that, not a benchmark.
+# Tests run many small queries, most of them once: to compile them takes longer than to interpret them. What runs
+# in processes of its own, Connect's server among it, compiles. (How Java runs, `tests/conftest.py` says.)
 QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
 }
 
@@ -47,7 +49,7 @@ def connect_url() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = {
-        **QUICK,
+        "spark.sql.shuffle.partitions": "2",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.bindAddress": "127.0.0.1",

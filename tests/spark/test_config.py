@@ -264,7 +264,7 @@ def test_all_problems_are_told_at_once() -> None:
         ({"colour": "red"}, "colour: no such key"),
         ({"latenes": "1s"}, "latenes: no such key; 'lateness' belongs in [order]"),
         ({"paht": "x"}, "paht: no such key; 'path' belongs in [events], [subscriptions] or [patterns]"),
-        ({"deliverys": {}}, "deliverys: no such key; did you mean 'deliveries'?"),
+        ({"deliverys": {}}, "[deliverys]: no such table; did you mean 'deliveries'?"),
         ({"order": {"lateness": 10}}, 'a duration has a unit, as in "10s"'),
         ({"order": {"lateness": "soon"}}, '[order] lateness: a duration such as "10s" was expected'),
         ({"order": {"lateness": "0.5us"}}, "[order] lateness: '0.5us' is finer than a microsecond"),

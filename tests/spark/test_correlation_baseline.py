@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def test_self_joins_and_window_functions_find_what_detection_finds(spark: SparkSession) -> None:
     asked = (("C1", 2), ("C2-apart", 200), ("C3-A", 3), ("C3-B", 5))
-    plan = Plan(parts=("spark",), spark_patterns=asked, spark_events=400, sensors=4, spark_rounds=1)
+    # Without rounds that count: what is found in the one before them is what matters here.
+    plan = Plan(parts=("spark",), spark_patterns=asked, spark_events=400, sensors=4, spark_rounds=0)
     told: list[str] = []
     report = run(plan, told.append, spark=spark)
     assert report.problems == []
@@ -25,5 +26,5 @@ def test_self_joins_and_window_functions_find_what_detection_finds(spark: SparkS
     assert [min(found[shape]) > least for (shape, _), least in zip(asked, (100, 5, 50, 50), strict=True)] == [
         True
     ] * 4
-    assert len(told) == 18
+    assert len(told) == 9
     assert report.machine["versions"]["pyspark"] == spark.version

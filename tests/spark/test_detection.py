@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,7 +29,7 @@ from fairlead.matching.columnar.arrow import notification_at
 from fairlead.model import Instant, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
 from fairlead.spark import groups
-from fairlead.spark.detection import PROGRESS, STREAM, AtOnce, Detecting, Level, Placer, Router
+from fairlead.spark.detection import PROGRESS, STREAM, AtOnce, Begun, Detecting, Level, Placer, Router
 from fairlead.spark.frames import encode, notifications_in
 from fairlead.spark.patterns import Asked, Correlation, Patterns
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
@@ -37,7 +38,7 @@ from fairlead.testing import fair as fair_made
 from fairlead.testing import patterns as made
 
 Row = dict[str, Any]
-TOGETHER = {"group": "int", "key": "bigint", **STREAM, **PROGRESS}
+TOGETHER = {"group": "int", "key": "bigint", "follows": "boolean", **STREAM, **PROGRESS}
 """What comes together for a key."""
 RICH = (
     "spike: A followed by B within 9 us, same k",
@@ -55,7 +56,7 @@ FAIR = ("A.x <= B.x", "A[2].x != A[1].k or B and A.k = C.k", "spike and D", "C[2
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pa.RecordBatch:
-    types = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string()}
+    types = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_()}
     arrays = [pa.array([row.get(name) for row in rows], types[columns[name]]) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, list(columns))
 
@@ -113,10 +114,10 @@ class Shuffling:
             yield from batch.to_pylist()
 
 
-def _place(row: Row) -> tuple[int, int, bool, int]:
+def _place(row: Row) -> tuple[int, int, bool, int, bool]:
     """As Spark sorts: what has no time comes first."""
     time = row.get("time")
-    return row["group"], row["key"], time is not None, time or 0
+    return row["group"], row["key"], time is not None, time or 0, bool(row["follows"])
 
 
 def random_stream(rng: Random, most: int = 16) -> list[Notification]:
@@ -295,6 +296,53 @@ def test_relations_and_composites_are_those_of_one_order_each_where_it_stands(
             each["id"] for each in row["constituents"]
         ]
     assert not shuffling.state, "behind the end nothing is in progress"
+
+
+@given(
+    places=st.lists(
+        st.tuples(
+            st.integers(0, 1), st.integers(0, 1), st.integers(0, 9), st.sampled_from((True, False, None))
+        ),
+        max_size=12,
+    ),
+    cuts=st.lists(st.integers(1, 4), min_size=12, max_size=12),
+)
+def test_what_lies_in_no_window_of_what_has_begun_is_left_out(
+    places: list[tuple[int, int, int, bool | None]], cuts: list[int]
+) -> None:
+    windows = (3, groups.ALWAYS)
+    names = ("group", "key", "time", "follows")
+    rows = [dict(zip(names, each, strict=True)) for each in places]
+    rows = [row if row["follows"] is not None else {**row, "time": None} for row in rows]
+    rows = [{**row, "id": str(at)} for at, row in enumerate(sorted(rows, key=_place))]
+
+    def concerns_somebody(row: Row) -> bool:
+        others = [other for other in rows if (other["group"], other["key"]) == (row["group"], row["key"])]
+        if any(other["follows"] is None for other in others):
+            return True
+        begun = (row["time"] - other["time"] for other in others if not other["follows"])
+        return any(0 <= since <= windows[row["group"]] for since in begun)
+
+    columns = {"group": "int", "key": "bigint", "time": "bigint", "follows": "boolean", "id": "string"}
+    begun, left, at = Begun(np.array(windows)), [], 0
+    for size in cuts:
+        left += begun.sift(table_of(rows[at : at + size], columns)).to_pylist()
+        at += size
+    assert left == [row for row in rows if concerns_somebody(row)]
+
+
+def test_the_attributes_that_tell_what_is_found_are_those_asked_about() -> None:
+    def attributes(*texts: str, **more: str) -> frozenset[str] | None:
+        asked = [Asked(f"p{number}", "u", text) for number, text in enumerate(texts)]
+        return Patterns(
+            (*asked, *(Asked(id, "u", text, choice="first received") for id, text in more.items()))
+        ).attributes
+
+    text = "A[x > 1] as a then no B[n.y = 2] within 5 s, same k and room.id, a.z > 3"
+    always = {"interval", "type"}
+    assert attributes(text) == always | {"x", "n.y", "k", "room.id", "z"}
+    assert attributes("A followed by B as b, giving size = sum(b.w)") == always | {"w"}
+    assert attributes(text, fair="A.x < B.x") is None
 
 
 @settings(max_examples=20)

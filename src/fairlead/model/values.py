@@ -327,6 +327,10 @@ class Record(Mapping[str, Any]):
             return here
         here = self
         for step in name.split("."):
+            if (
+                here is ABSENT
+            ):  # asking an abstract class takes long, and most names that are asked are not there
+                return ABSENT
             if isinstance(here, Record):
                 here = here._fields.get(step, ABSENT)
             elif kind_of(here) is Kind.OBJECT:

@@ -36,6 +36,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -56,14 +57,14 @@ from fairlead.spark.frames import (
     to_records,
 )
 from fairlead.spark.groups import PLACE_TYPES, FairGroup, Group, Ints, PatternGroup, Row
-from fairlead.spark.matching import keyed, match
+from fairlead.spark.matching import keyed, match, narrowed
 from fairlead.spark.patterns import Automaton, Correlation, Patterns
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
     from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 
-__all__ = ["Detected", "Detecting", "Level", "Placer", "Router", "detect", "detected", "stream_of"]
+__all__ = ["Begun", "Detected", "Detecting", "Level", "Placer", "Router", "detect", "detected", "stream_of"]
 
 ROWS: Final = 1_000
 """So many composites, or rows of state, make a record batch."""
@@ -85,8 +86,14 @@ STREAM: Final = {
 """What patterns look at: notifications and, with the start of their interval and their pattern, composites."""
 PROGRESS: Final = {"automaton": "string", "key": "bigint", "alarm": "bigint", "progress": "string"}
 """What is in progress, for each automaton and key, and when time alone changes that: never, where it is null."""
-PLACED: Final = (T.StructField("group", T.IntegerType()), T.StructField("key", T.LongType()))
-"""Where what comes together for a key goes."""
+FOLLOWS: Final = "follows"
+PLACED: Final = (
+    T.StructField("group", T.IntegerType()),
+    T.StructField("key", T.LongType()),
+    T.StructField(FOLLOWS, T.BooleanType()),
+)
+"""Where what comes together for a key goes, and whether something new begins nothing but may go on with what has
+begun; of what is in progress that is null."""
 PLACE_TYPE: Final = f"struct<{','.join(map(':'.join, PLACE_TYPES.items()))}>"
 """Where something stands at its instant, in the order in which Spark sorts it: what is null comes first."""
 COMPOSITE: Final = {
@@ -150,7 +157,10 @@ def detected(
         return Detected(())
     spark = notifications.sparkSession
     buckets = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    stream = stream_of(notifications, several=len(patterns.levels) > 1)
+    several = len(patterns.levels) > 1
+    # What is kept for the next batch, or seen by the level above, is whole.
+    asked = None if payload or several or bound != END else patterns.attributes
+    stream = stream_of(notifications, several=several, asked=asked)
     found: list[DataFrame] = []
     for number in range(len(patterns.levels)):
         level = Level(patterns, number, buckets)
@@ -162,12 +172,13 @@ def detected(
             routed = _placed(stream, Router(level))
             if state is not None:
                 routed = routed.unionByName(_placed(state, Placer(level)), allowMissingColumns=True)
-            ranked = routed.repartition("group", "key").sortWithinPartitions("group", "key", "time")
+            # Of one instant, what begins something comes before what may go on with it.
+            ranked = routed.repartition("group", "key").sortWithinPartitions("group", "key", "time", FOLLOWS)
             found.append(ranked.mapInArrow(detecting, _declared(FOUND)))
         # Nobody sees a relation but who asked for it.
         published = found[-1].where(_is_composite() & (F.col("producer") == PRODUCER))
         composites = published.withColumn("start", F.col("interval.start"))
-        stream = stream.unionByName(composites.select(*STREAM)) if len(patterns.levels) > 1 else stream
+        stream = stream.unionByName(composites.select(*STREAM)) if several else stream
     return Detected(tuple(found), few, any(row.choice for row in patterns.rows))
 
 
@@ -251,8 +262,11 @@ def _is_composite() -> Any:
     return F.col("automaton").isNull()
 
 
-def stream_of(notifications: DataFrame, *, several: bool) -> DataFrame:
-    """Notifications with what composites have beside them; as records, where they are to meet these."""
+def stream_of(notifications: DataFrame, *, several: bool, asked: frozenset[str] | None = None) -> DataFrame:
+    """Notifications with what composites have beside them; as records, where they are to meet these.
+
+    Of typed columns those come along that are asked about, where it is said which.
+    """
     columns = set(notifications.columns)
     if {"interval", "pattern", RECORD} <= columns:
         times = {"start": F.col("interval.start"), "event_time": F.col("time")}
@@ -273,7 +287,7 @@ def stream_of(notifications: DataFrame, *, several: bool) -> DataFrame:
         F.col("sequence").cast("bigint").alias("sequence"),
         "id",
         F.col("event_time").cast("bigint").alias("event_time"),
-        payload_of(given),
+        F.col(RECORD) if payload_of(given) == RECORD else narrowed(given, asked),
     )
 
 
@@ -289,8 +303,8 @@ class Level:
     buckets: int
 
 
-Routed: TypeAlias = tuple[Ints, Ints, Ints]
-"""Rows, and for each its group and key; a row that concerns several groups comes once for each."""
+Routed: TypeAlias = tuple[Ints, Ints, Ints, NDArray[np.bool_]]
+"""Rows, and for each its group and key, and whether it follows; one of several groups comes once for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +330,20 @@ class Placer:
         for batch in batches:
             at, groups = compiled.place(batch)
             placed = batch.take(pa.array(at, pa.int64()))
-            yield placed.add_column(0, "group", pa.array(groups, pa.int32()))
+            added = [pa.array(groups, pa.int32()), pa.nulls(len(at), pa.bool_())]
+            yield _widened(placed, added, ("group", FOLLOWS))
 
 
-def _sent(batch: pa.RecordBatch, at: Ints, groups: Ints, keys: Ints) -> pa.RecordBatch:
+def _sent(
+    batch: pa.RecordBatch, at: Ints, groups: Ints, keys: Ints, follows: NDArray[np.bool_]
+) -> pa.RecordBatch:
     sent = batch.take(pa.array(at, pa.int64()))
-    placed = [pa.array(groups, pa.int32()), pa.array(keys, pa.int64())]
-    return pa.RecordBatch.from_arrays([*placed, *sent.columns], ["group", "key", *sent.schema.names])
+    added = [pa.array(groups, pa.int32()), pa.array(keys, pa.int64()), pa.array(follows, pa.bool_())]
+    return _widened(sent, added, ("group", "key", FOLLOWS))
+
+
+def _widened(batch: pa.RecordBatch, added: Sequence[pa.Array], names: Sequence[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*added, *batch.columns], [*names, *batch.schema.names])
 
 
 # -- in the worker: patterns, compiled ---------------------------------------------------------------------
@@ -379,11 +400,13 @@ class _Compiled:
                     self.engine.add(number, filter)
                     self._interested.append([])
                 self._interested[number].append(group)
-        self._plans: dict[tuple[int, ...], tuple[Group, ...]] = {}
+        self._plans: dict[tuple[int, ...], tuple[tuple[Group, bool], ...]] = {}
         self._concerns = np.zeros((len(self.groups), len(numbers)), np.bool_)
-        for number, interested in enumerate(self._interested):
-            for group in interested:
-                self._concerns[group.number, number] = True
+        self._begins = np.zeros((len(self.groups), len(numbers)), np.bool_)
+        for group in self.groups:
+            self._concerns[group.number, [numbers[filter] for filter in group.filters()]] = True
+            self._begins[group.number, [numbers[filter] for filter in group.beginnings()]] = True
+        self.windows = np.array([group.window for group in self.groups], np.int64)
 
     # -- what goes where
 
@@ -393,12 +416,12 @@ class _Compiled:
             return self._route_columns(pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES)))
         notifications = notifications_in(batch) if notifications is None else notifications
         composite = batch.column("start").is_valid().to_pylist()
-        at, groups, keys = [], [], []
+        at, groups, keys, follows = [], [], [], []
         for row, matched in enumerate(self.engine.match_batch(notifications)):
             if not matched:
                 continue
             notification = notifications[row]
-            for group in self._concerned(tuple(matched)):
+            for group, behind in self._concerned(tuple(matched)):
                 if composite[row] and notification.get("type") not in group.types:
                     continue
                 key = group.key_of(notification)
@@ -406,7 +429,9 @@ class _Compiled:
                     at.append(row)
                     groups.append(group.number)
                     keys.append(key)
-        return np.array(at, np.int64), np.array(groups, np.int32), np.array(keys, np.int64)
+                    follows.append(behind)
+        ints = np.array(at, np.int64), np.array(groups, np.int32), np.array(keys, np.int64)
+        return *ints, np.array(follows, np.bool_)
 
     def _route_columns(self, attributes: pa.RecordBatch) -> Routed:
         """The same for typed columns, without a look at any row; composites are never among them."""
@@ -417,9 +442,11 @@ class _Compiled:
         for group in self.groups:
             rows = np.unique(matching[self._concerns[group.number][numbers]])
             at, keys = group.keys_in(attributes, rows)
-            routed.append((at, np.full(len(at), group.number, np.int32), keys))
-        at, groups, keys = (np.concatenate(each) for each in zip(*routed, strict=True))
-        return at, groups, keys
+            follows = np.ones(len(matches), np.bool_)
+            follows[matching[self._begins[group.number][numbers]]] = False
+            routed.append((at, np.full(len(at), group.number, np.int32), keys, follows[at]))
+        at, groups, keys, behind = (np.concatenate(each) for each in zip(*routed, strict=True))
+        return at, groups, keys, behind
 
     def place(self, state: pa.RecordBatch) -> tuple[list[int], list[int]]:
         """Which rows of what is in progress are this level's, and their groups."""
@@ -427,14 +454,16 @@ class _Compiled:
         own = [(row, number) for row, number in enumerate(numbers) if number is not None]
         return [row for row, _ in own], [number for _, number in own]
 
-    def _concerned(self, matched: tuple[int, ...]) -> tuple[Group, ...]:
-        """The groups that what matches these filters may concern."""
+    def _concerned(self, matched: tuple[int, ...]) -> tuple[tuple[Group, bool], ...]:
+        """The groups that what matches these filters may concern, and whether it begins nothing there."""
         plan = self._plans.get(matched)
         if plan is None:
             if len(self._plans) >= PLANS_KEPT:
                 self._plans.clear()
             found = dict.fromkeys(group for number in matched for group in self._interested[number])
-            plan = self._plans[matched] = tuple(found)
+            some = list(matched)
+            plan = tuple((group, not self._begins[group.number, some].any()) for group in found)
+            self._plans[matched] = plan
         return plan
 
 
@@ -497,7 +526,8 @@ class Detecting:
     payload: bool = True
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.found(chain.from_iterable(map(_rows_of, batches)))
+        begun = Begun(_compiled(self.level).windows)
+        return self.found(chain.from_iterable(map(_rows_of, map(begun.sift, batches))))
 
     def found(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
         """What is found in rows that come by group, key and time."""
@@ -508,6 +538,45 @@ class Detecting:
         )
         while some := list(islice(found, ROWS)):
             yield pa.RecordBatch.from_pylist(some, _FOUND)
+
+
+class Begun:
+    """What has begun, along rows that come by group, key and time: what is in no window of it concerns nobody.
+
+    A match begins with something, and all that it takes or fails on comes within its window behind that (or, where
+    a key has something in progress, at any time). To leave the others out is cheap while they are columns.
+    """
+
+    def __init__(self, windows: Ints) -> None:
+        self._windows = windows
+        self._last = (-1, 0, 0)
+        """The group, key and time of the last that began something."""
+        self._held = (-1, 0)
+        """The last group and key with something in progress."""
+
+    def sift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that may concern somebody."""
+        if not batch.num_rows:
+            return batch
+        columns = (batch.column(name).fill_null(0) for name in ("group", "key", "time"))
+        group, key, time = (
+            np.concatenate(([before], column)) for before, column in zip(self._last, columns, strict=True)
+        )
+        follows = batch.column(FOLLOWS)
+        begins = np.concatenate(([True], pc.invert(follows.fill_null(True))))
+        held = np.concatenate(([True], follows.is_null()))
+        places = np.arange(len(group))
+        last = np.maximum.accumulate(np.where(begins, places, 0))
+        is_within = (group == group[last]) & (key == key[last]) & (time - time[last] <= self._windows[group])
+        last_held = np.maximum.accumulate(np.where(held, places, 0))
+        whose, of = (
+            np.concatenate(([before], column[1:]))[last_held]
+            for before, column in zip(self._held, (group, key), strict=True)
+        )
+        is_held = (group == whose) & (key == of)
+        self._last = group[last[-1]], key[last[-1]], time[last[-1]]
+        self._held = whose[-1], of[-1]
+        return batch.filter(pa.array((is_within | is_held)[1:]))
 
 
 def _rows_of(batch: pa.RecordBatch) -> Iterable[Row]:
@@ -538,7 +607,7 @@ class AtOnce:
     def _routed(self, compiled: _Compiled, batch: pa.RecordBatch) -> Iterator[Row]:
         """What concerns somebody; a notification is made of a row once, however many groups it concerns."""
         notifications = None if ATTRIBUTES in batch.schema.names else notifications_in(batch)
-        at, groups, keys = compiled.route(batch, notifications)
+        at, groups, keys, _ = compiled.route(batch, notifications)
         own, place = np.unique(at, return_inverse=True)
         sent = batch.take(pa.array(own))
         taken = notifications_in(sent) if notifications is None else [notifications[row] for row in own]

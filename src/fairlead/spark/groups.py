@@ -27,7 +27,21 @@ from fairlead.correlation.fair.relations import PRODUCER as FAIR
 from fairlead.correlation.fair.relations import TYPE as RELATION
 from fairlead.correlation.patterns import Composite, Detector, Found, Occurrence
 from fairlead.correlation.patterns.composites import PRODUCER
-from fairlead.correlation.patterns.model import atoms
+from fairlead.correlation.patterns.model import (
+    Atom,
+    Both,
+    Concat,
+    Either,
+    Iterate,
+    Part,
+    Timing,
+    Within,
+    atoms,
+    can_be_empty,
+)
+from fairlead.correlation.patterns.model import (
+    Sequence as Strongly,
+)
 from fairlead.correlation.patterns.occurrences import Rank
 from fairlead.correlation.standing import Question
 from fairlead.filters import Filter
@@ -56,6 +70,8 @@ PLACE_TYPES: Final = {
 their pattern; a relation right behind what completes it, by its conjunction and number."""
 KEYS_KEPT: Final = 1 << 16
 """For so many keys a group knows their numbers."""
+ALWAYS: Final = (1 << 63) - 1
+"""A window without an end."""
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 
@@ -81,6 +97,8 @@ class Group(ABC):
 
     same: tuple[str, ...] = ()
     """The names whose values tell keys apart."""
+    window: int = ALWAYS
+    """For how long, in microseconds, what began with a notification may look at others."""
 
     def __init__(self, number: int, automata: Sequence[Automaton | Correlation], patterns: Patterns) -> None:
         self.number = number
@@ -92,6 +110,10 @@ class Group(ABC):
     @abstractmethod
     def filters(self) -> set[Filter]:
         """All that is asked of single notifications."""
+
+    def beginnings(self) -> set[Filter]:
+        """Those among them with which something may begin."""
+        return self.filters()
 
     @abstractmethod
     def detect(self, rows: Iterable[Row], bound: int, payload: bool) -> Iterator[dict[str, Any]]:
@@ -150,6 +172,7 @@ class PatternGroup(Group):
     ) -> None:
         super().__init__(number, automata, patterns)
         self.same = same
+        self.window = max(_window(each.pattern.body) for each in automata)
         self._automata = tuple(automata)
         self._detectors: dict[bool, Detector] = {}
 
@@ -162,6 +185,11 @@ class PatternGroup(Group):
             for filter in (atom.filter, atom.domain)
             if filter is not None
         }
+
+    def beginnings(self) -> set[Filter]:
+        """What the first steps take."""
+        firsts = (atom for automaton in self._automata for atom in _firsts(automaton.pattern.body))
+        return {atom.filter for atom in firsts if atom.filter is not None}
 
     def _detector(self, *, remembers: bool) -> Detector:
         """The detector, made once, without anything in progress."""
@@ -210,6 +238,27 @@ class PatternGroup(Group):
             composite = several[0].composite
             if asked := self.asked((int(id) for each in several for id in each.ids), composite.end):
                 yield _composed(composite, rank[-1], asked, payload)
+
+
+def _firsts(part: Part) -> Iterator[Atom]:
+    """The steps that a match may begin with."""
+    match part:
+        case Atom():
+            yield part
+        case Concat(first, second) | Strongly(first, second) | Timing(first, second, _, _):
+            yield from _firsts(first)
+            if can_be_empty(first):
+                yield from _firsts(second)
+        case Either(parts) | Both(parts):
+            for each in parts:
+                yield from _firsts(each)
+        case Iterate(inner, _, _) | Within(inner, _):
+            yield from _firsts(inner)
+
+
+def _window(part: Part) -> int:
+    """How far the end of a match may be behind that of what it began with."""
+    return part.duration if isinstance(part, Within) else ALWAYS
 
 
 class FairGroup(Group):

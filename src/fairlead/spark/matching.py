@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from fairlead.filters import Schema
 
-__all__ = ["MEMORY", "OPENED", "Matcher", "Router", "evened", "keyed", "match", "pairs", "spread"]
+__all__ = ["MEMORY", "OPENED", "Matcher", "Router", "evened", "keyed", "match", "narrowed", "pairs", "spread"]
 
 MEMORY: Final = 4 << 30
 """How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
@@ -173,6 +173,16 @@ def keyed(
     names = _kept(list(fields), asked)
     numbered = (fields[name].alias(f"attribute{number}") for number, name in enumerate(names))
     return frame.select(*key, *numbered), tuple(names)
+
+
+def narrowed(frame: DataFrame, asked: frozenset[str] | None) -> Column:
+    """The typed content of notifications: those of its columns that the asked attributes are in."""
+    content = F.col(ATTRIBUTES)
+    names = frame.schema[ATTRIBUTES].dataType.fieldNames()  # type: ignore[attr-defined]
+    kept = _kept(names, asked)
+    if len(kept) == len(names):
+        return content
+    return F.struct(*(content.getField(name).alias(name) for name in kept)).alias(ATTRIBUTES)
 
 
 def _kept(names: Sequence[str], asked: frozenset[str] | None) -> list[str]:

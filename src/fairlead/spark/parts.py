@@ -53,6 +53,7 @@ __all__ = [
     "CHUNK",
     "TABLE",
     "VERSION",
+    "Attributes",
     "Content",
     "Part",
     "Subscription",
@@ -332,7 +333,7 @@ def _ranks(names: pa.Array) -> NDArray[np.int32]:
     return ranks
 
 
-class _Attributes:
+class Attributes:
     """The attributes that filters look at, or all, where one looks at the whole."""
 
     def __init__(self, names: Iterable[str] | None = ()) -> None:
@@ -392,12 +393,12 @@ def compiled(
     check: Callable[[int, FairleadError], None] | None = None,
 ) -> Part:
     """The part of these subscriptions, written; `onto` is a part whose filters are the first of them already."""
-    attributes = _Attributes()
+    attributes = Attributes()
     first = 0
     engine: Columnar[int] = Columnar(schema=schema)
     if onto is not None:
         table = table_of(onto)
-        first, attributes = len(table), _Attributes(table.attributes)
+        first, attributes = len(table), Attributes(table.attributes)
         engine = Columnar.open(located(onto.directory, table.filters), schema)
 
     def filters() -> Iterator[tuple[int, Filter]]:

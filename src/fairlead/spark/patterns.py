@@ -31,6 +31,7 @@ from fairlead.correlation.fair import Choice
 from fairlead.correlation.patterns import Pattern, parse
 from fairlead.correlation.patterns.composites import PARTIAL
 from fairlead.correlation.patterns.detector import types_named
+from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.correlation.standing import Question
 from fairlead.errors import FairleadError, FilterError, PipelineError, ValueRefused
@@ -38,7 +39,7 @@ from fairlead.filters import Schema
 from fairlead.ingest import Rejection
 from fairlead.model.encoding import parse_json
 from fairlead.model.order import BEGINNING, END
-from fairlead.spark.parts import Subscription
+from fairlead.spark.parts import Attributes, Subscription
 from fairlead.spark.subscriptions import (
     Ending,
     Entry,
@@ -280,6 +281,23 @@ class Patterns:
             tuple(automata[name] for name in sorted(levels) if levels[name] == level)
             for level in range(height)
         )
+
+    @cached_property
+    def attributes(self) -> frozenset[str] | None:
+        """The attributes that tell what is found: those that are asked about; None where all of them may."""
+        asked, named = Attributes(), {"interval", "type"}
+        for row in self.rows:
+            if row.choice:
+                return None
+            pattern = self.pattern(row)
+            for atom in atoms(pattern.body):
+                for filter in (atom.filter, atom.domain):
+                    if filter is not None:
+                        asked.add(filter)
+            references = [each for condition in pattern.conditions for each in condition.references]
+            references += [output.operand.reference for output in pattern.outputs]
+            named |= {*pattern.same, *(each.attribute for each in references if each.attribute is not None)}
+        return None if asked.names is None else frozenset(asked.names | named)
 
     def _automata(self) -> Iterable[Automaton]:
         found: dict[str, Automaton] = {}
