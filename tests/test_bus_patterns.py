@@ -133,6 +133,8 @@ def test_what_is_no_pattern_is_refused_and_changes_nothing() -> None:
         bus.detect("A", "print")  # type: ignore[arg-type]
     with pytest.raises(SubscriptionRefused, match="says itself what it takes"):
         bus.detect("A", choice=fair.Choice.MOST_RECENT)
+    with pytest.raises(SubscriptionRefused, match=r"no choice: 'latest'[^$]*'most recent'"):
+        bus.detect(fair.parse("A"), choice="latest")
     bus.detect("up: A followed by down")
     with pytest.raises(FilterError, match="their own composites"):
         bus.detect("down: B followed by up")
@@ -498,7 +500,7 @@ def test_the_relations_are_those_of_a_matcher_on_the_same_order() -> None:
 def test_who_asks_the_same_gets_one_relation_and_who_chooses_otherwise_another() -> None:
     bus, asked = Bus(), fair.parse("A.x <= B.x")
     ada, bob = bus.detect(asked, subscriber="ada"), bus.detect(asked, subscriber="bob")
-    recent = bus.detect(asked, choice=fair.Choice.MOST_RECENT)
+    recent = bus.detect(asked, choice="most recent")
     publish(bus, "A1", "A2", "B3", x=0)
     first, second = ada.get(0), bob.get(0)
     assert first is second

@@ -131,7 +131,7 @@ def test_relations_of_fair_subscriptions_stand_behind_what_completes_them(files:
         ({"pattern": "A", "choice": "most recent"}, "a pattern says itself what it takes"),
         ({"fair": "A", "choice": "newest"}, "no choice of events: 'newest'"),
         ({"fair": "A.x + 1 < B.x"}, "line 1, column 11: unexpected B.x; expected a value"),
-        ({"fair": 7}, "a JSON object with a pattern in it was expected"),
+        ({"fair": 7}, "a pattern, or a fair subscription, as text was expected"),
     ],
 )
 def test_what_is_no_fair_subscription_is_told_with_its_line(
@@ -224,7 +224,9 @@ def test_a_bad_pattern_is_told_with_its_line_and_column(files: Files) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"id": "p"}', "a JSON object with a pattern in it was expected"),
+        ('{"id": "p"}', "a pattern, or a fair subscription, as text was expected"),
+        ('{"pattern": "A", "untill": 5}', "no such member: 'untill'"),
+        ('{"pattern": "A", "from": 5, "until": 5}', "it would end before it begins"),
         ("{", "patterns:1: "),
         ('{"id": true, "pattern": "A"}', "an id is a string or a whole number"),
         ('{"subscriber": 7, "pattern": "A"}', "a subscriber is a string, not 7"),

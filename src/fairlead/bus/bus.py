@@ -7,7 +7,6 @@ on an ordered bus, when the watermark passes it. What it completes takes its pla
     receivers     where a subscriber's notifications go: a callback, or a queue
     handing_over  that they get there, in order, by one thread at a time
     advertising   who may publish what
-    questions     patterns and fair subscriptions, in all forms
     handles       what users hold: subscriptions, detections, advertisements
 """
 
@@ -26,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from fairlead.bus.advertising import Advertised
 from fairlead.bus.handing_over import ErrorHook, HandingOver
 from fairlead.bus.handles import Advertisement, Detection, Subscription
-from fairlead.bus.questions import question_of
 from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.statistics import COUNTED, BusStatistics
@@ -42,9 +40,8 @@ from fairlead.model.order import BEGINNING, END, LatestIdentities, OrderKey
 if TYPE_CHECKING:
     from fairlead.audit import Event
     from fairlead.audit.recorder import Recorder
-    from fairlead.bus.questions import Asked
     from fairlead.correlation import fair
-    from fairlead.correlation.standing import Answer, Standing
+    from fairlead.correlation.standing import Answer, Asked, Standing
     from fairlead.filters.schema import Schema
 
 __all__ = ["Bus"]
@@ -332,7 +329,7 @@ class Bus:
         overflow: Overflow = "block",
         since: Instant | None = None,
         until: Instant | None = None,
-        choice: fair.Choice | None = None,
+        choice: fair.Choice | str | None = None,
     ) -> Detection:
         """Subscribe to the composite events of a pattern: text, a `Pattern`, or what Python calls have built.
 
@@ -346,10 +343,10 @@ class Bus:
 
         All else is as in `subscribe`.
         """
-        from fairlead.correlation.standing import Standing
+        from fairlead.correlation.standing import Question, Standing
 
         check_callable(callback)
-        question = question_of(pattern, choice, self._schema)
+        question = Question.of(pattern, choice, self._schema)
         in_time = self._is_ordered or question.is_pattern
         if not in_time and (since is not None or until is not None):
             raise SubscriptionRefused(

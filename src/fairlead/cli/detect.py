@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_text
 from fairlead.cli.terminal import Progress, complain, emit_json, note, paint, say, write_utf8
+from fairlead.configuration import suggestion
 from fairlead.errors import BadInput, FairleadError, ValueRefused
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ BATCH: Final = 1_000
 REJECTED_SHOWN: Final = 5
 ID_SHOWN: Final = 12
 """How long an id may be to be shown in full; longer ones are hashes."""
+MEMBERS: Final = frozenset(("id", "subscriber", "pattern", "fair", "choice", "from", "until"))
+"""What a row may have."""
 SHAPE: Final = (
     'a pattern looks like {"id": "p1", "subscriber": "ada", "pattern": "A followed by B within 1 hour"}'
 )
@@ -199,6 +202,11 @@ def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _As
         raise BadInput(f"{where}: {error}", hint=SHAPE) from None
     if not isinstance(given, dict):
         raise BadInput(f"{where}: a JSON object with a pattern in it was expected", hint=SHAPE)
+    for member in (
+        given.keys() - MEMBERS
+    ):  # others than these may say more about it, but for a slip of the pen
+        if close := suggestion(member, MEMBERS):
+            raise BadInput(f"{where}: no such member: {member!r}{close}", hint=SHAPE)
     question = _question(given, schema, where)
     id = number if given.get("id") is None else given["id"]
     if isinstance(id, bool) or not isinstance(id, str | int):
@@ -206,8 +214,10 @@ def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _As
     subscriber = given.get("subscriber") or ""
     if not isinstance(subscriber, str):
         raise BadInput(f"{where}: a subscriber is a string, not {subscriber!r}")
-    bounds = (_time(given.get(name), f"{where}: {name}") for name in ("from", "until"))
-    return _Asked(str(id), subscriber, question, *bounds)
+    since, until = (_time(given.get(name), f"{where}: {name}") for name in ("from", "until"))
+    if since is not None and until is not None and since >= until:
+        raise BadInput(f"{where}: it would end before it begins")
+    return _Asked(str(id), subscriber, question, since, until)
 
 
 def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Question:
@@ -223,7 +233,7 @@ def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Quest
             raise BadInput(f"{where}: a pattern says itself what it takes", hint='"choice" goes with "fair"')
         return Question(_read(pattern, schema, where))
     if not isinstance(fair, str):
-        raise BadInput(f"{where}: a JSON object with a pattern in it was expected", hint=SHAPE)
+        raise BadInput(f"{where}: a pattern, or a fair subscription, as text was expected", hint=SHAPE)
     choices = [each.value for each in Choice]
     if choice is not None and choice not in choices:
         raise BadInput(f"{where}: no choice of events: {choice!r}", hint=" or ".join(map(repr, choices)))
@@ -291,6 +301,7 @@ class _Tally:
     duplicates: int = 0
     late: int = 0
     failed: int = 0
+    given_up: int = 0
     first_rejected: list[str] = field(default_factory=list)
     rejections: TextIO | None = None
     """Where all that was rejected goes."""
@@ -332,6 +343,7 @@ def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | N
             progress.at(tally.events)
     queue.close()
     _tell(standing, standing.answers(queue.release(), queue.watermark), unnamed, tally, arguments)
+    tally.given_up = standing.given_up
     sys.stdout.flush()  # the answers first, then the summary
     progress.done()
     _summarise(tally, len(asked), progress.elapsed_s, arguments)
@@ -485,7 +497,8 @@ def _summarise(tally: _Tally, patterns: int, elapsed_s: float, arguments: argpar
     again = f"{tally.duplicates:,} duplicates dropped, " if tally.duplicates else ""
     late = f"{tally.late:,} too late, " if tally.late else ""
     failed = f"{tally.failed:,} failures of filters, " if tally.failed else ""
+    given_up = f"{tally.given_up:,} searches given up, " if tally.given_up else ""
     note(
         f"{tally.events:,} events, {patterns:,} patterns, {tally.composites:,} composites, "
-        f"{again}{late}{failed}{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
+        f"{again}{late}{failed}{given_up}{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
     )

@@ -53,12 +53,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " passes with newer ones, or with --clock",
     )
     parser.add_argument(
-        "--lateness",
-        metavar="D",
-        help="with --pattern: how late an older event may come, as 5s (default: 0s)",
+        "--fair",
+        metavar="TEXT",
+        help="the relations of a fair subscription, as in 'A.x < B.y'; in event time, too",
     )
     parser.add_argument(
-        "--clock", action="store_true", help="with --pattern: time passes by the clock where nothing comes"
+        "--lateness",
+        metavar="D",
+        help="with --pattern or --fair: how late an older event may come, as 5s (default: 0s)",
+    )
+    parser.add_argument(
+        "--clock",
+        action="store_true",
+        help="with --pattern or --fair: time passes by the clock where nothing comes",
     )
     parser.add_argument("--json", action="store_true", help="JSON lines, as `fairlead pub` reads them")
     parser.add_argument(
@@ -84,17 +91,30 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 APART: Final = {
-    "forget": ("durable", "since", "pattern", "policy", "most", "timeout", "lateness", "clock", "json"),
-    "pattern": ("filter", "wanted", "durable"),
+    "forget": (
+        "durable",
+        "since",
+        "pattern",
+        "fair",
+        "policy",
+        "most",
+        "timeout",
+        "lateness",
+        "clock",
+        "json",
+    ),
+    "pattern": ("filter", "wanted", "durable", "fair"),
+    "fair": ("filter", "wanted", "durable"),
     "durable": ("policy",),
 }
 """What does not go together."""
-WITH: Final = {"lateness": "pattern", "clock": "pattern"}
+WITH: Final = {"lateness": ("pattern", "fair"), "clock": ("pattern", "fair")}
 """What goes only with something else."""
 OPTIONS: Final = {"most": "-n", "wanted": "a filter", "filter": "a filter"}
 WHY: Final = {
     "forget": "it ends a durable subscriber, and nothing else is done",
     "pattern": "it says itself what it is about, and is not durable; --since goes with it",
+    "fair": "it says itself what it is about, and is not durable; --since goes with it",
     "durable": "what waits for it waits in the log, however slow it is",
 }
 
@@ -106,9 +126,9 @@ def _checked(arguments: argparse.Namespace) -> Filter | None:
         for other in others:
             if {name, other} <= given:
                 raise BadInput(f"{_option(name)} and {_option(other)} do not go together", hint=WHY[name])
-    for name, other in WITH.items():
-        if name in given and other not in given:
-            raise BadInput(f"{_option(name)} goes with {_option(other)} only")
+    for name, others in WITH.items():
+        if name in given and given.isdisjoint(others):
+            raise BadInput(f"{_option(name)} goes with {' or '.join(map(_option, others))} only")
     for name in ("durable", "forget"):
         if name in given and not getattr(arguments, name).strip():
             raise BadInput(f"--{name}: the name is empty", hint=f"--{name} desk")
@@ -130,21 +150,27 @@ def _option(name: str) -> str:
 
 def _asked(client: Client, filter: Filter | None, arguments: argparse.Namespace) -> Subscription | Detection:
     since = _since(arguments.since)
-    if arguments.pattern is not None:
-        from fairlead.correlation.patterns import parse
+    if arguments.pattern is not None or arguments.fair is not None:
+        from fairlead.correlation import fair, patterns
 
-        pattern = read_text(parse, arguments.pattern, None, "--pattern")
-        detection = client.detect(pattern, lateness=arguments.lateness or "0s", since=since)
-        note(f"detecting at {client.broker}: {pattern}")
+        asked: patterns.Pattern | fair.Subscription
+        if arguments.fair is not None:
+            asked = read_text(fair.parse, arguments.fair, None, "--fair")
+        else:
+            asked = read_text(patterns.parse, arguments.pattern, None, "--pattern")
+        detection = client.detect(asked, lateness=arguments.lateness or "0s", since=since)
+        note(f"detecting at {client.broker}: {asked}")
         return detection
     wanted = read_filter("true", None) if filter is None else filter
     subscription = client.subscribe(
         wanted, durable=arguments.durable or "", since=since, timeout=arguments.patience
     )
+    # Asked after that, it has heard of the subscription if it answers.
+    links = {} if subscription.is_installed else client.status()["links"]
     who = f", durable as {arguments.durable}" if arguments.durable else ""
     note(f"subscribed at {client.broker}: {wanted}{who}")
     if not subscription.is_installed:
-        away = [name for name, link in client.status()["links"].items() if not link["connected"]]
+        away = [name for name, link in links.items() if not link["connected"]]
         who = ", ".join(away) or "a broker behind the neighbours"
         complain(f"{who} cannot be reached, and will know of it when it is back")
     return subscription

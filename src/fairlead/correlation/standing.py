@@ -25,18 +25,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from fairlead.correlation import fair, patterns
 from fairlead.correlation.fair.relations import PRODUCER as FAIR
+from fairlead.correlation.patterns.building import Expression
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.spelling import UNNAMED
+from fairlead.errors import SubscriptionRefused
 from fairlead.filters import And, Attribute, Constraint, Filter, Op
+from fairlead.filters.schema import Schema
 from fairlead.model import Multi, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey
 
-__all__ = ["Answer", "Engine", "Failure", "Question", "Standing"]
+__all__ = ["Answer", "Asked", "Engine", "Failure", "Question", "Standing"]
+
+Asked: TypeAlias = str | patterns.Pattern | Expression | fair.Subscription
+"""What a question can be given as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,26 @@ class Question:
 
     about: patterns.Pattern | fair.Subscription
     choice: fair.Choice = fair.Choice.FIRST_RECEIVED
+
+    @classmethod
+    def of(
+        cls, given: Asked, choice: fair.Choice | str | None = None, schema: Schema | None = None
+    ) -> Question:
+        """A question in whatever form it is given: text, a value, or what Python calls have built."""
+        if isinstance(given, fair.Subscription):
+            return cls(given, _chosen(choice))
+        if choice is not None:
+            raise SubscriptionRefused(
+                "a pattern says itself what it takes", hint="`choice` goes with a fair subscription"
+            )
+        if isinstance(given, str):
+            return cls(patterns.parse(given, schema))
+        if not isinstance(given, patterns.Pattern | Expression):
+            raise SubscriptionRefused(
+                f"no pattern: {given!r}",
+                hint="text, a Pattern, event(…).then(…), or a fair subscription: fair.parse(…)",
+            )
+        return cls(given.pattern if isinstance(given, Expression) else given)
 
     def __str__(self) -> str:
         return str(self.about)
@@ -136,6 +162,11 @@ class Standing:
     def has_patterns(self) -> bool:
         """Whether it matters how time passes."""
         return self._patterns > 0
+
+    @property
+    def given_up(self) -> int:
+        """How often matches of a pattern were not all looked for (`Detector.given_up`)."""
+        return self._detector.given_up
 
     def add(self, id: str, question: Question, since: int = BEGINNING, until: int = END) -> None:
         """Answer a question for order times in [since, until); FilterError where patterns see themselves."""
@@ -299,6 +330,16 @@ def _composed(found: list[patterns.Found]) -> Answer:
     key = OrderKey(composite.end, PRODUCER, None, notification.id or "")
     ids = sorted({id for each in found for id in each.ids})
     return Answer(notification, key, tuple(ids), Question(composite.pattern).is_public)
+
+
+def _chosen(choice: fair.Choice | str | None) -> fair.Choice:
+    if choice is None:
+        return fair.Choice.FIRST_RECEIVED
+    try:
+        return fair.Choice(choice)
+    except ValueError:
+        there_are = " or ".join(repr(each.value) for each in fair.Choice)
+        raise SubscriptionRefused(f"no choice: {choice!r}", hint=f"it is {there_are}") from None
 
 
 def _equal(name: str, value: str) -> Filter:

@@ -122,7 +122,9 @@ def test_a_repetition_holds_what_its_window_holds() -> None:
 # -- what is found -----------------------------------------------------------------------------------------
 
 
-def test_a_search_that_leads_nowhere_is_given_up_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_leads_nowhere_is_given_up_and_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     pattern = "1 or more A as a followed by B, sum(a.x) = 7, count(a) = 3"
     events = stream("A" * 30 + "B", [2] * 31)
     detector = fed(pattern, events)
@@ -130,6 +132,7 @@ def test_a_search_that_leads_nowhere_is_given_up_and_counted(monkeypatch: pytest
     monkeypatch.setattr(searching, "FAILURES_MAX", 3)
     detector = fed(pattern, events)
     assert (detector.advance(END), detector.given_up) == ([], 1)
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
 
 
 _COMPARATORS = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE)

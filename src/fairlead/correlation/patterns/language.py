@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from fairlead.correlation.patterns.durations import Moment, scan_duration, scan_moment
 from fairlead.correlation.patterns.model import (
+    COUNT_MAX,
     Aggregate,
     Atom,
     Both,
@@ -141,7 +142,7 @@ class PatternReader(FilterReader):
         **dict.fromkeys(
             _COMPARATORS,
             "conditions stand behind a comma: A followed by B, B.x > A.x; "
-            "a fair subscription, A.x < B.x, is read by fair.parse",
+            "a fair subscription, A.x < B.x, is read by fair.parse, or given with --fair",
         ),
     }
     """What to write instead of a word that cannot stand behind a part."""
@@ -334,7 +335,7 @@ class PatternReader(FilterReader):
     def count(self) -> int:
         digits = self.texts[self.at]
         if self.kinds[self.at] != NUMBER or not digits.isdecimal() or len(digits) > 9:
-            raise self.unexpected(("a whole number",))
+            raise self.unexpected((f"a whole number up to {COUNT_MAX:,}",))
         self.at += 1
         return int(digits)
 

@@ -113,7 +113,8 @@ class Iterate:
     most: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.least <= COUNT_MAX or not (self.most is None or self.most <= COUNT_MAX):
+        counts = (self.least, 0 if self.most is None else self.most)
+        if not all(type(each) is int and 0 <= each <= COUNT_MAX for each in counts):
             raise FilterError(f"an iteration has from 0 to {COUNT_MAX:,} rounds")
         if self.most is not None and self.most < max(self.least, 1):
             raise FilterError(f"an iteration of at least {self.least} and at most {self.most} rounds")

@@ -16,6 +16,7 @@ NP-complete: somewhere there has to be a limit.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ from fairlead.correlation.patterns.judging import FREE, Bound, Judging, States, 
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 
 __all__ = ["FAILURES_MAX", "Search", "Seeker"]
+
+log: Final = logging.getLogger(__name__)
 
 FAILURES_MAX: Final = 100_000
 """How many beginnings may come to nothing, for one end and one pattern, before it is given up."""
@@ -117,6 +120,10 @@ class Search:
         if self._judging is not None and self.has_given_up and not self._is_counted:
             self._is_counted = True
             self._judging.given_up += 1
+            log.warning(
+                "a search for matches was given up after %d beginnings that came to nothing: some may be missing",
+                FAILURES_MAX,
+            )
 
     def _going_on(
         self, begun: _Beginning, taken: Path, nodes: list[Reached], last: bool

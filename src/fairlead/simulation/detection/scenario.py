@@ -94,7 +94,10 @@ class DetectionScenario:
         publishers = reading.several("publishers", given)
         subscriptions = reading.several("subscriptions", given)
         if not reading.problems and overlay is not None:
-            reading.check_brokers(overlay, detection["hosts"], [*publishers, *subscriptions])
+            reading.check_brokers("[detection] hosts", detection["hosts"], overlay)
+            for name, tables in (("publishers", publishers), ("subscriptions", subscriptions)):
+                for number, each in enumerate(tables, start=1):
+                    reading.check_brokers(f"[[{name}]] {number}: broker", [each["broker"]], overlay)
         if reading.problems or overlay is None:
             raise all_of(reading.problems, source, ScenarioError)
         return cls(
@@ -187,13 +190,11 @@ class _Reading(Reading):
             for number, each in enumerate(tables, start=1)
         ]
 
-    def check_brokers(
-        self, overlay: Topology, hosts: Iterable[str], tables: Iterable[Mapping[str, Any]]
-    ) -> None:
+    def check_brokers(self, place: str, named: Iterable[str], overlay: Topology) -> None:
         """Whoever is named has to be there."""
-        for broker in (*hosts, *(each["broker"] for each in tables)):
+        for broker in named:
             if broker not in overlay.brokers:
-                self.wrong("topology", "[topology]", f"there is no broker {broker!r}")
+                self.wrong("topology", place, f"there is no broker {broker!r}")
 
 
 def _names(*names: str) -> Callable[[Any], tuple[str, ...]]:

@@ -126,7 +126,13 @@ class FairScenario:
 
 def is_fair(path: str | Path) -> bool:
     """Whether a file is about fair correlation, rather than about routing."""
-    return "kind" in read_toml(path, ScenarioError, hint=TOML_HINT)
+    kind = read_toml(path, ScenarioError, hint=TOML_HINT).get("kind")
+    if kind not in (None, "fair", "detection"):
+        raise ScenarioError(
+            f"{path}: kind: no such kind: {kind!r}",
+            hint='"fair" or "detection"; a file about routing says none',
+        )
+    return kind == "fair"
 
 
 def _rising(least: int, most: int) -> Callable[[Any], tuple[int, ...]]:
