@@ -67,7 +67,7 @@ class Running:
             await self.server.stop()
 
     def tell_to_stop(self) -> None:
-        if self._thread.is_alive():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has stopped already
             self.loop.call_soon_threadsafe(self._over.set)
 
     def stop(self) -> None:

@@ -82,6 +82,44 @@ def test_an_id_of_what_has_left_the_log_is_told_as_a_gap(
         assert read(events, 1)[0] == [1]
 
 
+def test_who_was_away_from_a_broker_with_neighbours_is_told_that_something_may_be_missing(
+    started: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.console.feeds.INSTALL_S", 0.01)
+    running = started(neighbours=("far",))
+    node = running.server.node
+    with running.events("true") as events, running.events("true", durable="kept") as kept:
+        publish(running, "holes", 1)
+        last = read(events, 1)[1]
+        assert read(kept, 1)[1] == last
+    publish(running, "holes", 2)
+    with (
+        running.events("true", after=last) as events,
+        running.events("true", after=last, durable="kept") as kept,
+    ):
+        assert "meanwhile" in json.loads(events.next()["data"])["reason"]
+        assert read(events, 1)[0] == read(kept, 1)[0] == [2]
+    running.do(lambda: node.neighbourhood.forget("far", 0))  # it was there when the client was away
+    publish(running, "holes", 3)
+    with running.events("true", after=last) as events:
+        assert events.next()["event"] == "gap"
+        last = read(events, 2)[1]
+    with running.events("true", after=last) as events:
+        publish(running, "holes", 4)
+        assert read(events, 1)[0] == [4]
+
+
+def test_a_durable_subscriber_is_told_what_was_before_it_was_one(broker: Any) -> None:
+    with broker.events('topic = "before"') as events:
+        publish(broker, "before", 1)
+        last = read(events, 1)[1]
+    publish(broker, "before", 2)
+    with broker.events('topic = "before"', after=last, durable="before") as events:
+        publish(broker, "before", 3)
+        assert "is a durable subscriber since the place" in events.next()["data"]
+        assert read(events, 1)[0] == [3]
+
+
 def test_since_begins_in_the_past(broker: Any) -> None:
     publish(broker, "past", 1, 2)
     for since in ("0", "2020-01-01T00:00:00Z"):

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 from fairlead import connect
-from fairlead.errors import BrokerRefused, ConnectionEnded, FilterError, NetworkError, ValueRefused
+from fairlead.errors import BrokerRefused, ConnectionEnded, FilterError, LogFull, NetworkError, ValueRefused
 from fairlead.model import Instant
 from fairlead.network import channel, durability, server, sync, wire
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.client import Client, Subscription
+from fairlead.network.clientele import Clientele
+from fairlead.network.contexts import Refusals
 from fairlead.network.server import Server
+from fairlead.network.sessions import ClientSession
 from fairlead.network.settings import BrokerSettings, Limits, read_settings
 from fairlead.testing.brokers import PATIENCE_S, on_a_loop
 
@@ -207,6 +210,84 @@ async def test_after_a_lost_connection_publications_wait_until_what_was_advertis
         assert await taken(xs, 5) == [0, 1, 2, 3, 4]
 
 
+class Forgetful:
+    """A broker that ends the connection at the first question after each welcome but the last, as if killed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
+        self.asked: list[str] = []
+        self._after, self._said = after, Clientele.said
+        # A method would not be told which of the clienteles it is.
+        monkeypatch.setattr(Clientele, "said", lambda *given: self.said(*given))  # noqa: PLW0108
+
+    def said(self, clientele: Clientele, session: ClientSession, message: wire.Control, now: int) -> None:
+        kind = type(message).__name__
+        is_first = kind not in (*self.asked, "Bye")
+        self.asked.append(kind)
+        if self._after or not is_first:
+            self._said(clientele, session, message, now)
+        if is_first:
+            session.take_out()
+            clientele._node.lost(session)
+
+
+Asking = Callable[[Client], Coroutine[Any, Any, Any]]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it is done", "after it was done"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.status(),
+        lambda client: client.tables(),
+        lambda client: client.advertise("exists x"),
+        lambda client: client.unadvertise("known"),
+        lambda client: client.anyone_listens("exists x"),
+        lambda client: client.forget("desk"),
+        lambda client: client.unlink("127.0.0.1:1"),
+    ],
+    ids=["status", "tables", "advertise", "unadvertise", "anyone_listens", "forget", "unlink"],
+)
+@on_a_loop
+async def test_what_was_asked_when_the_connection_broke_is_asked_again(
+    ask: Asking, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker(tmp_path) as b:
+        await leave_behind(b.url, "exists x")
+        b.node.neighbourhood.call("fairlead://127.0.0.1:1")
+        async with connect(b.url) as client:
+            await client.advertise("exists y", id="known")
+            forgetful = Forgetful(monkeypatch, after=after)
+            await ask(client)
+            assert len(forgetful.asked) >= 2
+            assert (await client.status())["broker"] == "b"
+
+
+@on_a_loop
+async def test_what_is_not_there_is_refused_though_it_was_asked_twice_for_another_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker(tmp_path) as b, connect(b.url) as client:
+        with pytest.raises(BrokerRefused, match="there is no durable subscriber 'desk'"):
+            await client.forget("desk")
+        Forgetful(monkeypatch, after=False)
+
+        def full(*_: object) -> None:
+            raise LogFull("no room")
+
+        monkeypatch.setattr(b.node.durability, "unsubscribe", full)
+        with pytest.raises(BrokerRefused, match="no room"):
+            await client.forget("desk")
+
+
+@on_a_loop
+async def test_who_asks_again_does_so_as_long_as_its_patience_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with broker(None) as b, connect(b.url, patience=0.2) as client:
+        Forgetful(monkeypatch, after=False)
+        b._listening.close()  # type: ignore[union-attr]
+        with pytest.raises(ConnectionEnded, match="cannot be reached"):
+            await client.status()
+
+
 # -- brokers that say nothing --------------------------------------------------------------------------------
 
 
@@ -367,16 +448,23 @@ async def test_who_calls_with_tls_where_it_is_not_spoken_is_told_at_once(certifi
 
 
 @on_a_loop
-async def test_who_has_no_certificate_where_one_is_demanded_is_told_at_once(certificate: Tls) -> None:
+async def test_who_has_no_certificate_where_one_is_demanded_is_told_at_once(
+    certificate: Tls, caplog: pytest.LogCaptureFixture
+) -> None:
     async with broker(None, **secure(certificate, mutual=True)) as b:
         async with connect(b.url, tls=certificate) as client:
             await client.publish({"x": 1})
         with pytest.raises(ConnectionEnded, match="may want a certificate"):
             await connect(b.url, tls=Tls(authority=certificate.authority)).open()
+    assert [record.message for record in caplog.records] == [
+        "a connection is refused: it shows no certificate"
+    ]
 
 
 @on_a_loop
-async def test_where_names_count_a_broker_is_who_its_certificate_says_whoever_calls(certificate: Tls) -> None:
+async def test_where_names_count_a_broker_is_who_its_certificate_says_whoever_calls(
+    certificate: Tls, caplog: pytest.LogCaptureFixture
+) -> None:
     strict = secure(certificate, mutual=True, names=True)
     lenient = secure(certificate, mutual=True)
     async with (
@@ -390,12 +478,23 @@ async def test_where_names_count_a_broker_is_who_its_certificate_says_whoever_ca
         refused = "a broker 'west' with a certificate for east, hub, localhost is not taken in"
         with pytest.raises(BrokerRefused, match=refused):
             await client.link(west.url)
+        caplog.clear()
         with pytest.raises(BrokerRefused, match=refused):
             await other.link(hub.url)
+        assert f"a connection is refused: {refused} (from " in caplog.text
         assert not (await client.status())["waiting"]
         async with broker(None, "plain") as plain:
             with pytest.raises(BrokerRefused, match="a broker 'plain' with a certificate for nobody"):
                 await client.link(plain.url)
+
+
+def test_a_refused_certificate_is_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = Refusals(iter([0.0, 59.0, 60.0, 61.0, 61.0]).__next__)
+    for told in (1, 1, 2, 2):
+        refusals.tell("it shows no certificate")
+        assert len(caplog.records) == told
+    refusals.tell("its certificate is not trusted: it has expired")
+    assert len(caplog.records) == 3
 
 
 def test_names_count_only_where_certificates_are_shown(certificate: Tls, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from fairlead.broker import Broker, Settings
 from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
+from fairlead.filters.language import parse
 from fairlead.log import Disk, MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack
@@ -322,6 +323,48 @@ async def test_a_filter_that_does_not_parse_is_refused_with_the_place(tmp_path: 
         assert "column 8: the filter ends too early" in refused.reason
         writer.close()
         await serves(broker)
+
+
+@pytest.mark.parametrize("filter", ["x > 1e400", "x in {1e400, 7}", "x = -1e400"])
+def test_a_number_that_no_float_can_hold_is_one_like_any_other(filter: str) -> None:
+    node = node_with_a_log()
+    peer, session = joined(node, "client", "c")
+    matching = parse(filter).matches(Notification.of({"x": 10**400}))
+    sent = [
+        wire.control(wire.Subscribe(1, "s", filter)),
+        wire.publish(2, pack(Notification.of({"x": 10**400, "producer": "p", "id": "1"}))),
+    ]
+    node.receive(session, wire.Frames().feed(b"".join(sent)), 0)
+    work(node)
+    assert wire.Done(1) in peer.messages()
+    assert [kind for kind, _ in peer.frames()].count(wire.DELIVER) == matching
+
+
+def test_what_a_broker_fails_to_do_is_refused_and_the_connection_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = node_with_a_log()
+    peer, session = joined(node, "client", "c")
+
+    def fails(*_: object) -> None:
+        raise OverflowError("too much")
+
+    last = wire.publish(2, pack(Notification.of({"x": 1, "producer": "p", "id": "1"})))
+    with monkeypatch.context() as patch:
+        patch.setattr(node.ways, "look_at", fails)
+        patch.setattr(node.broker, "route", fails)
+        sent = wire.control(wire.Subscribe(1, "s", "x = 1")) + last
+        node.receive(session, wire.Frames().feed(sent), 0)
+        work(node)
+    refused = [each for each in peer.messages() if isinstance(each, wire.Refused)]
+    assert [each.number for each in refused] == [1, 2]
+    assert {each.reason for each in refused} == {"the broker has failed to do this: OverflowError: too much"}
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
+    node.receive(session, wire.Frames().feed(last), 0)  # it was not published before
+    work(node)
+    assert (wire.STORED, struct.pack("<Q", 2)) in peer.frames()
+    assert wire.Repeated(2) not in peer.messages()
+    assert not session.ended
 
 
 @runs

@@ -51,7 +51,7 @@ def test_a_state_is_what_its_changes_make_again(given: list[Change]) -> None:
         again.apply(change)
     assert again.durables == {name: held for name, held in state.durables.items() if held}
     assert (again.neighbours, again.parting) == (state.neighbours, state.parting)
-    assert again.wanted == state.wanted
+    assert (again.wanted, again.had_others) == (state.wanted, state.had_others)
     assert len(state) == len(list(state.changes()))
 
 
@@ -116,6 +116,39 @@ def test_gathering_lets_the_log_forget_what_came_before(monkeypatch: pytest.Monk
     again = Ledger("d", disk)
     assert again.state.durables == {"d": {"s": ("x = 59", 0)}}
     assert not again.is_scattered
+    again.close()
+
+
+def test_the_state_keeps_no_file_that_would_go_and_is_not_gathered_for_its_own_sake() -> None:
+    ledger = Ledger("d", MemoryDisk(), segment_bytes=5_000)
+    for number in range(40):
+        ledger.note(Subscribed("d", f"s{number}", f"x = {number:0300}", 0), 0)
+        ledger.publications_of([b"x" * 1_000], 0)
+        ledger.log.sync()
+    written = ledger.content
+    assert ledger.retain(0, max_bytes=10**9) == 0
+    assert ledger.content == written
+    assert ledger.retain(0, max_bytes=10_000) >= written - 10
+    gathered = ledger.content
+    for _ in range(3):  # the state is in more files than one
+        ledger.retain(0, max_bytes=1)
+    assert ledger.content == gathered
+    ledger.close()
+
+
+def test_where_the_log_may_have_holes_is_known_after_gathering_and_opening_it_again() -> None:
+    disk = MemoryDisk()
+    ledger = Ledger("d", disk)
+    ledger.publications_of([b"one"], 0)
+    assert ledger.parted == 0
+    ledger.note(Linked("n", ""), 0)
+    parted = ledger.note(Unlinked("n"), 0) + 1
+    ledger.publications_of([b"two"], 0)
+    assert ledger.parted == parted
+    ledger.gather(0)
+    ledger.close()
+    again = Ledger("d", disk)
+    assert parted <= again.parted <= ledger.content
     again.close()
 
 

@@ -12,14 +12,16 @@ from itertools import pairwise
 
 import pytest
 
-from fairlead.errors import NetworkError, ProtocolError
+from fairlead.errors import NetworkError, ProtocolError, ValueRefused
 from fairlead.log import MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
 from fairlead.network.addresses import Address
 from fairlead.network.node import Node
-from fairlead.testing.chaos import LIMITS, End, Host, Plan, SimClient, World
+from fairlead.network.sessions import LinkSession
+from fairlead.network.settings import BrokerSettings
+from fairlead.testing.chaos import LIMITS, End, Plan, SimClient, World
 
 
 class Hand(SimClient):
@@ -97,11 +99,14 @@ def node(world: World, name: str) -> Node:
     return found
 
 
-def narrow(host: Host, frame_bytes: int) -> None:
-    host.kill()
-    host.limits = replace(LIMITS, frame_bytes=frame_bytes)
-    host.start()
-    host.world.settle()
+def narrow(world: World, frame_bytes: int) -> None:
+    """Start all brokers again, with shorter frames."""
+    for host in world.hosts.values():
+        host.kill()
+        host.limits = replace(LIMITS, frame_bytes=frame_bytes)
+    for host in world.hosts.values():
+        host.start()
+    world.settle()
 
 
 def reconnect(world: World) -> None:
@@ -125,8 +130,7 @@ def is_up(world: World, *names: str) -> bool:
 @pytest.mark.parametrize("lengths", [[700] * 9, [20] * 300, [900]])
 def test_a_routing_table_that_is_longer_than_a_frame_travels_in_several(lengths: list[int]) -> None:
     world = world_of(3)
-    for name in world.hosts:
-        narrow(world.hosts[name], 1_024)
+    narrow(world, 1_024)
     client = Hand(world, "d", "b0")
     for number, length in enumerate(lengths):
         assert client.subscribe(f's = "{number:03}{"S" * length}"')
@@ -140,8 +144,7 @@ def test_a_routing_table_that_is_longer_than_a_frame_travels_in_several(lengths:
 
 def test_what_a_neighbour_unlinked_takes_back_may_be_longer_than_a_frame() -> None:
     world = world_of(3)
-    for name in world.hosts:
-        narrow(world.hosts[name], 1_024)
+    narrow(world, 1_024)
     client = Hand(world, "d", "b0")
     for number in range(9):
         assert client.subscribe(f's = "{number}{"S" * 700}"')
@@ -151,14 +154,15 @@ def test_what_a_neighbour_unlinked_takes_back_may_be_longer_than_a_frame() -> No
     assert is_up(world, "b1", "b2")
 
 
-def test_a_filter_that_fits_into_no_frame_of_a_neighbour_gets_there_all_the_same() -> None:
+def test_a_filter_from_a_time_of_longer_frames_gets_to_a_neighbour_all_the_same() -> None:
     world = world_of(2)
-    narrow(world.hosts["b1"], 1_024)
     client = Hand(world, "d", "b0")
     assert client.subscribe(f'x >= 0 and not s = "{"S" * 5_000}"')
-    reconnect(world)
+    client.leave()
+    narrow(world, 1_024)
+    assert is_up(world, "b0", "b1")
     Hand(world, "p", "b1").publish(1)
-    assert client.seen == [1]
+    assert node(world, "b0").counters.received == 1
 
 
 def test_a_table_of_more_than_a_record_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,44 +178,46 @@ def test_a_table_of_more_than_a_record_is_remembered(monkeypatch: pytest.MonkeyP
     assert len(node(world, "b1").broker.subscriptions) == 20
 
 
+LONG = "p" * 500
+"""A broker puts the name of a client that says no producer into its notifications, and makes them longer."""
+
+
 def test_a_notification_too_large_for_a_neighbour_is_refused_where_it_is_published() -> None:
     world = world_of(2)
-    narrow(world.hosts["b0"], 1_024)
-    client, publisher = Hand(world, "d", "b0"), Hand(world, "p", "b1")
+    narrow(world, 1_024)
+    client, publisher = Hand(world, "d", "b0"), Hand(world, LONG, "b1")
     assert client.subscribe("x >= 0")
-    publisher.publish(1, blob="z" * 2_000)
+    publisher.publish(1, blob="z" * 700, producer="")
     assert len(publisher.refusals) == 1
     assert "b0 takes at most 1,015" in publisher.refusals[0]
-    publisher.publish(2)
+    publisher.publish(2, producer="q")
     assert client.seen == [2]
     assert is_up(world, "b0", "b1")
-    publisher.publish(1, blob="z")  # what was refused is no duplicate
+    publisher.publish(1, blob="z", producer="")  # what was refused is no duplicate
     assert client.seen == [2, 1]
 
 
 def test_a_large_notification_that_nobody_far_wants_is_published() -> None:
     world = world_of(2)
-    narrow(world.hosts["b0"], 1_024)
-    near, publisher = Hand(world, "d", "b1"), Hand(world, "p", "b1")
+    narrow(world, 1_024)
+    near, publisher = Hand(world, "d", "b1"), Hand(world, LONG, "b1")
     assert near.subscribe("x >= 0")
-    publisher.publish(1, blob="z" * 2_000)
+    publisher.publish(1, blob="z" * 700, producer="")
     assert near.seen == [1]
 
 
-@pytest.mark.parametrize("away", [False, True])
-def test_one_too_large_for_a_link_farther_on_is_skipped_there_and_holds_up_nothing(
-    away: bool, caplog: pytest.LogCaptureFixture
+def test_one_from_a_time_of_longer_frames_is_skipped_and_holds_up_nothing(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = world_of(3)
-    narrow(world.hosts["b0"], 1_024)
     client, between = Hand(world, "d", "b0"), Hand(world, "e", "b1")
     assert client.subscribe("x >= 0")
     assert between.subscribe("x >= 0")
     publisher = Hand(world, "p", "b2")
-    if away:
-        world.hosts["b0"].kill()
+    world.hosts["b0"].kill()
     publisher.publish(1, blob="z" * 2_000)
     publisher.publish(2)
+    narrow(world, 1_024)
     world.heal()
     world.settle()
     assert (client.seen, between.seen, publisher.stored) == ([2], [1, 2], 2)
@@ -220,11 +226,19 @@ def test_one_too_large_for_a_link_farther_on_is_skipped_there_and_holds_up_nothi
     assert not world.restless()
 
 
-def test_whoever_takes_no_frames_is_no_neighbour() -> None:
+@pytest.mark.parametrize("frame_max", [64, 4_096, wire.FRAME_MAX + 1])
+def test_whoever_takes_frames_of_another_length_is_no_neighbour(
+    frame_max: int, caplog: pytest.LogCaptureFixture
+) -> None:
     world = world_of(1)
-    hello = wire.Hello(wire.VERSION, "broker", "n", life="1", frame_max=64)
-    with pytest.raises(ProtocolError, match="cannot be spoken to"):
-        node(world, "b0").greet(End(world.hosts["b0"]), hello)
+    hello = wire.Hello(wire.VERSION, "broker", "n", life="1", frame_max=frame_max)
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match=f"of up to 1,048,576 bytes, but n of up to {frame_max:,}: "):
+            node(world, "b0").greet(End(world.hosts["b0"]), hello)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    welcome = wire.Welcome(wire.VERSION, "n", "b0", life="1", frame_max=frame_max)
+    with pytest.raises(ProtocolError, match="frame_bytes is the same in all of a network"):
+        node(world, "b0").welcomed(End(world.hosts["b0"]), "fairlead://n:7400", welcome)
 
 
 # -- circles -------------------------------------------------------------------------------------------------
@@ -616,3 +630,70 @@ def test_links_that_a_network_does_not_have_are_not_waited_for_any_longer() -> N
     world.settle()
     assert not node(world, "g0").state.wanted
     assert not node(world, "g0").calls
+
+
+# -- who answers ---------------------------------------------------------------------------------------------
+
+AT = "fairlead://host:7400"
+
+
+class Deaf:
+    """The other end of a connection, which keeps nothing."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def buffered(self) -> int:
+        return 0
+
+    def close(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+def answered(caller: Node, name: str) -> LinkSession:
+    session = caller.welcomed(Deaf(), AT, wire.Welcome(wire.VERSION, name, caller.name))
+    caller.synced(0)
+    return session
+
+
+def test_where_a_network_has_a_broker_nobody_else_is_linked_with() -> None:
+    caller = Node(BrokerSettings("c").broker(), None, life="1")
+    caller.keep_links(["b"], 0)
+    caller.neighbourhood.call(AT, "b")
+    with pytest.raises(ProtocolError, match="'stranger' is not 'b', whom 'c' is linked with at this address"):
+        answered(caller, "stranger")
+    caller.neighbourhood.calling.answers(AT, "stranger")
+    assert (caller.calls, caller.links.keys()) == ({AT: "b"}, {"b"})
+    assert not caller.neighbourhood.is_connected("stranger")
+    answered(caller, "b")
+    assert caller.neighbourhood.is_connected("b")
+
+
+def test_who_takes_the_address_of_a_neighbour_is_linked_with_when_that_was_unlinked_and_it_is_asked_for() -> (
+    None
+):
+    caller = Node(BrokerSettings("c").broker(), None, life="1")
+    caller.neighbourhood.call(AT)
+    caller.lost(answered(caller, "d"))
+    with pytest.raises(ProtocolError, match="if 'd' will not be back there, unlink it first"):
+        answered(caller, "e")
+    caller.neighbourhood.unlink("d", 0)
+    with pytest.raises(ProtocolError, match="'e' is not 'd'"):  # which is called to be told
+        answered(caller, "e")
+    caller.neighbourhood.call(AT)
+    answered(caller, "e")
+    assert caller.links.keys() == {"e"}
+
+
+def test_who_unlinks_a_neighbour_by_its_address_is_told_its_name() -> None:
+    caller = Node(BrokerSettings("c").broker(), None, life="1")
+    caller.neighbourhood.call(AT)
+    caller.lost(answered(caller, "d"))
+    with pytest.raises(
+        ValueRefused, match="there is no link to 'host'\n  hint: unlink 'd', which is there, by"
+    ):
+        caller.neighbourhood.unlink("host", 0)
+    with pytest.raises(ValueRefused, match=r"there is no link to 'other:7400'$"):
+        caller.neighbourhood.unlink("other:7400", 0)

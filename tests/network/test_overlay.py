@@ -44,6 +44,12 @@ def test_every_broker_calls_the_one_that_is_nearer_to_the_first() -> None:
         "west": ("fairlead://127.0.0.1:7400",),
         "far": ("fairlead://127.0.0.1:7402",),
     }
+    assert {name: each.expects for name, each in brokers.items()} == {
+        "hub": "",
+        "east": "hub",
+        "west": "hub",
+        "far": "west",
+    }
     assert {name: each.neighbours for name, each in brokers.items()} == {
         "hub": ("east", "west"),
         "east": ("hub",),

@@ -72,6 +72,14 @@ def test_what_is_not_a_number_is_not_below_any() -> None:
     assert routes.of([{"a": value} for value in values], lambda place: place) == [0, 1, 1, 3, 4]
 
 
+def test_numbers_that_no_float_can_hold_are_told_apart() -> None:
+    for filter in ("a > 1e400", "a < -1e400", "a in {1, 1e400}", "a in [1, 1e400]"):
+        routes = Routes[int]()
+        routes.forget(cells_of(filter))
+        values = (1, 2, 1e308, 10**400, 10**400 + 1, float("inf"))
+        assert routes.of([{"a": value} for value in values], lambda place: place) == [*range(6)], filter
+
+
 def test_a_route_is_looked_for_once_until_the_tables_change() -> None:
     asked: list[int] = []
 

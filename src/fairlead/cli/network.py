@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -68,7 +69,9 @@ def _check(arguments: argparse.Namespace) -> int:
         if each.tls is not None:
             server_context(each.tls)
     if arguments.name is not None:
-        show_settings(overlay.settings(arguments.name), as_json=arguments.json)
+        settings = overlay.settings(arguments.name)
+        linked = overlay.topology.neighbours(settings.name)
+        show_settings(replace(settings, links=linked), as_json=arguments.json)
         return 0
     listen = {each.name: each.listen for each in overlay.brokers}
     if arguments.json:

@@ -2,8 +2,9 @@
 
 A stream follows the broker's log unless it asks otherwise, so every event has a place there, and whoever comes
 back with the last place it saw goes on after it; a reader that is slow reads on from its place, and nothing is
-dropped. With a `policy` it is best effort instead: what waits is bounded, and the policy says what happens beyond
-that.
+dropped. Only what somebody asks for comes from other brokers: so whoever was away from a broker with neighbours,
+and is no durable subscriber, is told that something may be missing. With a `policy` it is best effort instead:
+what waits is bounded, and the policy says what happens beyond that.
 
 A place is only one in its own log, so it goes out with the log's name: `17-5f0c9a41`.
 """
@@ -26,6 +27,7 @@ from fairlead.model import Instant
 from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.server import Server
+from fairlead.network.sessions import Durable
 from fairlead.network.settings import POLICIES
 
 __all__ = ["CHUNK_BYTES", "Event", "Feed", "Told", "Wanted", "place_in"]
@@ -161,13 +163,24 @@ class Feed:
             if place is None:
                 self._tell_gap("that is no place in this broker's log")
             else:
-                if place < log.first:
-                    self._tell_gap(f"the log begins with the place {log.first + 1} now")
+                self._look_for_gap(place, outbox)
                 # What has been accepted comes again if the client says that it has not seen it.
                 outbox.fall_behind(min(max(place, log.first), log.end))
                 return
         if not wanted.durable and (wanted.since is None or wanted.after):
             outbox.fall_behind(log.end)
+
+    def _look_for_gap(self, place: int, outbox: Durable) -> None:
+        """Tell what may be missing between this place and now."""
+        node, ledger = self._node, self._ledger
+        assert ledger is not None
+        since = min((since for _, since in outbox.subscriptions.values()), default=0)
+        if place < ledger.log.first:
+            self._tell_gap(f"the log begins with the place {ledger.log.first + 1} now")
+        elif self.is_durable and place < since:
+            self._tell_gap(f"{outbox.name} is a durable subscriber since the place {since + 1}")
+        elif not self.is_durable and (node.links or place < ledger.parted):
+            self._tell_gap("what other brokers had meanwhile came here only for those who were subscribed")
 
     def _tell_gap(self, reason: str) -> None:
         self._gap = Told("gap", {"after": self._wanted.after, "reason": reason})

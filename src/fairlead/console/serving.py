@@ -7,8 +7,10 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairlead.console.gateway import Gateway, HttpLimits
 from fairlead.console.websockets import WebSocketProtocol
@@ -18,6 +20,11 @@ from fairlead.network.server import Server
 from fairlead.network.settings import Address, http_url
 
 __all__ = ["Serving", "serve"]
+
+REFUSAL: Final = (
+    "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: text/plain\r\n"
+    "content-length: {length}\r\n\r\n{reason}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
     gateway = Gateway(server, limits)
     config = uvicorn.Config(
         gateway.app,
-        http="h11",
+        http=_protocol_of(server),
         ws=WebSocketProtocol,
         lifespan="off",
         log_config=None,
@@ -54,10 +61,11 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
             raise NetworkError(
                 f"HTTP at {http_url(address)} is to be secure", hint="give the broker a certificate: [tls]"
             )
-        config.ssl = server_context(server.settings.tls)
+        config.ssl = server_context(server.settings.tls, server.refusals)
     listening = _listen(address)
     port = listening.getsockname()[1]
     http = _Uvicorn(config)
+    server.beside = lambda: len(http.server_state.connections)
     serving = asyncio.create_task(http.serve(sockets=[listening]))
     try:
         await http.begun.wait()
@@ -68,6 +76,21 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
         gateway.close()
         http.should_exit = True
         await serving
+        server.beside = lambda: 0
+
+
+def _protocol_of(server: Server) -> type[H11Protocol]:
+    """HTTP for a broker whose last open files are for its log, whoever connects, and by which protocol."""
+
+    class Protocol(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if reason := server.why_crowded():
+                # Before anything is asked: who says nothing takes a file, too.
+                transport.write(REFUSAL.format(length=len(reason), reason=reason).encode())
+                transport.close()
+
+    return Protocol
 
 
 class _Uvicorn(uvicorn.Server):

@@ -210,24 +210,35 @@ class Log:
         for ever.
         """
         with self._syncing:
-            with self._lock:
-                self._check_open()
-                closed, total = list(self._closed), self.size
-            old = [number for number, each in enumerate(closed) if since is not None and each.latest < since]
-            for number, segment in enumerate(closed):
-                aged = bool(old) and number <= old[-1]
-                too_large = max_bytes is not None and total > max_bytes
-                needed = keep_from is not None and keep_from < segment.end
-                if needed or not (aged or too_large):
-                    break
+            for segment in self._outdated(since, max_bytes, keep_from):
                 self._disk.remove(f"{self._directory}/{name_of(segment.base)}")
                 # One by one: of two names removed at once, a crash could bring back the first alone.
                 self._sync_directory()
-                total -= segment.size
                 self.places.forget(segment.base)
                 with self._lock:
                     self._closed.pop(0)
             return self.first
+
+    def retained(
+        self, *, since: int | None = None, max_bytes: int | None = None, keep_from: int | None = None
+    ) -> int:
+        """The first offset that `retain` would leave."""
+        outdated = self._outdated(since, max_bytes, keep_from)
+        return outdated[-1].end if outdated else self.first
+
+    def _outdated(self, since: int | None, max_bytes: int | None, keep_from: int | None) -> list[Closed]:
+        with self._lock:
+            self._check_open()
+            closed, total = list(self._closed), self.size
+        old = [number for number, each in enumerate(closed) if since is not None and each.latest < since]
+        for number, segment in enumerate(closed):
+            aged = bool(old) and number <= old[-1]
+            too_large = max_bytes is not None and total > max_bytes
+            needed = keep_from is not None and keep_from < segment.end
+            if needed or not (aged or too_large):
+                return closed[:number]
+            total -= segment.size
+        return closed
 
     def close(self) -> None:
         """Sync, and let go of the log. A log that has failed is only let go of."""

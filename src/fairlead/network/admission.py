@@ -74,7 +74,11 @@ class Admission:
     ) -> None:
         """Plain publications, some of which wait for the log."""
         published = self._node.published
-        ways = self._node.ways.of_plain(relays, [fields for _, _, fields in parts], "")
+        try:
+            ways = self._node.ways.of_plain(relays, [fields for _, _, fields in parts], "")
+        except Exception:  # of one of them: which one that is, is seen one by one
+            self._take_any(session, publications, taken)
+            return
         for (number, packed), each, way in zip(publications, parts, ways, strict=True):
             is_new = published.take_identity if number else published.take_sent
             self._go_on(session, way if is_new(each[:2]) else None, packed, number, taken)
@@ -90,6 +94,10 @@ class Admission:
                 self._node.counters.refused += 1
                 if number:
                     session.tell(wire.Refused(number, str(error)))
+            except Exception as error:
+                if not number:
+                    raise  # nobody waits for an answer, and nobody sends it again
+                self._node.clientele.refuse(session, number, error)
             else:
                 self._go_on(session, way, packed, number, taken)
 
@@ -125,7 +133,12 @@ class Admission:
             if notification.id is not None and identity in identities:
                 return None, packed
             raise ValueRefused(admitted)
-        return node.ways.way(admitted, ""), packed if admitted is notification else pack(admitted)
+        try:
+            way = node.ways.way(admitted, "")
+        except Exception:
+            node.broker.forget(admitted)  # it is not here, and may come again
+            raise
+        return way, packed if admitted is notification else pack(admitted)
 
     def _is_too_large(self, session: ClientSession, way: Way | None, packed: bytes, number: int) -> bool:
         """Refuse a publication that is too large for a neighbour on its way."""

@@ -2,7 +2,8 @@
 
 Who asks for a link is answered once: that it is there, that it is refused, or that it waits, and for what. Who is
 away is called until it answers, over restarts, too. Who refuses is not called again, unless it was called before
-anybody asked: its reasons may pass.
+anybody asked: its reasons may pass. Who is not the neighbour that is known to be at an address is not linked with
+there: it would take what is meant for another.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.errors import NetworkError
+from fairlead.errors import NetworkError, ProtocolError
 from fairlead.model import Instant
 from fairlead.network import wire
 from fairlead.network.addresses import Address
@@ -68,13 +69,14 @@ class Calling:
 
     # -- who is called -----------------------------------------------------------------------------------------
 
-    def call(self, url: str) -> None:
-        """Call a broker, and stay linked with it; NetworkError, if that is no address."""
+    def call(self, url: str, expects: str = "") -> None:
+        """Call a broker, of this name if one is given, and stay linked with it; NetworkError: it is no address."""
         Address.parse(url)
         self.wanted.add(url)
         if url not in self._node.calls:
-            self._node.calls[url] = ""
-            self.absent(url, CALLED, self._node.now)
+            self._node.calls[url] = expects
+            if expects not in self._node.links:
+                self.absent(url, CALLED, self._node.now)
 
     def ask(self, session: ClientSession, number: int, url: str, now: int) -> None:
         """Call a broker because a client asks for it; it is answered when it is known what becomes of that."""
@@ -100,9 +102,7 @@ class Calling:
     def hang_up(self, given: str, now: int) -> bool:
         """Call no more who has this address or name, and is no neighbour; whether it was called."""
         node = self._node
-        urls = {given}
-        with contextlib.suppress(NetworkError):
-            urls.add(str(Address.parse(given)))
+        urls = _urls_of(given)
         found = [
             url
             for url, name in node.calls.items()
@@ -111,6 +111,11 @@ class Calling:
         for url in found:
             self._hang_up(url, now)
         return bool(found)
+
+    def neighbour_at(self, given: str) -> str:
+        """The neighbour that has this address, as far as is known; or nothing."""
+        urls, neighbourhood = _urls_of(given), self._node.neighbourhood
+        return next((name for name in self._node.links if neighbourhood.url_of(name) in urls), "")
 
     def keep_none(self, now: int) -> None:
         """Call nobody, whoever wanted it."""
@@ -125,6 +130,28 @@ class Calling:
         node.calls.pop(url, None)
         if url in node.state.wanted:
             node.note(Wanted(url, False), now)
+
+    # -- who answers -------------------------------------------------------------------------------------------
+
+    def check(self, url: str, name: str) -> None:
+        """ProtocolError, if somebody answers at the address of another."""
+        expected = self._expected(url)
+        if expected not in ("", name):
+            raise ProtocolError(
+                f"{name!r} is not {expected!r}, whom {self._node.name!r} is linked with at this address; if"
+                f" {expected!r} will not be back there, unlink it first"
+            )
+
+    def answers(self, url: str, name: str) -> None:
+        """Who is at an address does not take this broker: it need not be called as long as it has called."""
+        if url in self._node.calls and not self._expected(url):
+            self._node.calls[url] = name
+
+    def _expected(self, url: str) -> str:
+        """The neighbour at an address, or who was one and has to be told so, unless whoever is there is wanted."""
+        node, name = self._node, self._node.calls.get(url, "")
+        is_leaving = name in node.state.parting and url not in self.wanted
+        return name if name in node.links or is_leaving else ""
 
     # -- what becomes of it ------------------------------------------------------------------------------------
 
@@ -224,3 +251,10 @@ class Calling:
         absence = self._absences.get(url) or Absence(CALLED, self._node.now)
         unsure = self._node.neighbourhood.unsure().get(self._node.calls.get(url, ""))
         return absence if unsure is None else Absence(unsure.reason, absence.since)
+
+
+def _urls_of(given: str) -> set[str]:
+    """An address as it was given, and as it is written."""
+    with contextlib.suppress(NetworkError):
+        return {given, str(Address.parse(given))}
+    return {given}

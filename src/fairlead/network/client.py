@@ -55,8 +55,8 @@ from fairlead.network.publications import Publications, fail
 from fairlead.network.subscriptions import Closed, Delivery, Subscription
 
 if TYPE_CHECKING:
-    from fairlead.correlation import fair, patterns
-    from fairlead.correlation.patterns.building import Expression
+    from fairlead.correlation import fair
+    from fairlead.correlation.standing import Asked
     from fairlead.network.detection import Detection
 
 __all__ = ["Client", "Delivery", "Linking", "Subscription", "connect"]
@@ -74,6 +74,8 @@ QUEUE: Final = 10_000
 TURN_BYTES: Final = 1 << 14
 """After so many bytes that nobody has to wait for, others have their turn."""
 HINT: Final = "is a broker running there? `fairlead broker run` starts one"
+NOT_THERE: Final = ("there is no", "has no subscription")
+"""How a broker refuses to end what it does not have."""
 WORDLESS_MAX: Final = 3
 """So many calls in a row that end without a word after the handshake of TLS are an answer."""
 
@@ -264,11 +266,11 @@ class Client:
 
     def detect(
         self,
-        pattern: str | patterns.Pattern | Expression | fair.Subscription,
+        pattern: Asked,
         *,
         lateness: int | str = 0,
         since: Since | None = None,
-        choice: fair.Choice | None = None,
+        choice: fair.Choice | str | None = None,
         publish: bool = False,
     ) -> Detection:
         """Subscribe to the composite events of a pattern, or to the relations of a fair subscription.
@@ -277,9 +279,10 @@ class Client:
         "5s") ahead, and looked at in the one total order: what is found is what an ordered bus finds. With
         `publish`, composites are published, too, before they are handed out.
         """
-        from fairlead.network.detection import Detection, question_of
+        from fairlead.correlation.standing import Question
+        from fairlead.network.detection import Detection
 
-        return Detection(self, question_of(pattern, choice), lateness, since, publish=publish)
+        return Detection(self, Question.of(pattern, choice), lateness, since, publish=publish)
 
     async def forget(self, durable: str, filter: str | Filter | None = None) -> None:
         """End a durable subscriber: what it has not taken is not kept for it any longer.
@@ -294,7 +297,7 @@ class Client:
                 self._let_go(subscription, Closed("the durable subscription has been ended"), forgotten=True)
         if not self._intake.of(durable):
             self._intake.forget(durable)
-        await self._ask(lambda number: wire.Unsubscribe(number, id, durable))
+        await self._take_back(lambda number: wire.Unsubscribe(number, id, durable))
 
     async def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Say what will be published; the id is for `unadvertise`."""
@@ -306,8 +309,10 @@ class Client:
 
     async def unadvertise(self, id: str) -> None:
         """Take an advertisement back."""
-        self._advertised.pop(id, None)
-        await self._ask(lambda number: wire.Unadvertise(number, id))
+        is_known = self._advertised.pop(id, None) is not None
+        self._check_open()
+        if self._connected.is_set() or not is_known:  # otherwise it has ended with the connection
+            await self._take_back(lambda number: wire.Unadvertise(number, id))
 
     async def listening(self, filter: str | Filter, tell: Callable[[bool], object]) -> str:
         """Have `tell` called with whether anyone listens to what a filter matches: now, and when it changes."""
@@ -352,7 +357,7 @@ class Client:
 
     async def unlink(self, neighbour: str) -> None:
         """Have the broker end a link: to the neighbour of that name, or to the address that it waits for."""
-        await self._ask(lambda number: wire.Unlink(number, neighbour))
+        await self._take_back(lambda number: wire.Unlink(number, neighbour))
 
     # -- connection --------------------------------------------------------------------------------------------
 
@@ -559,26 +564,48 @@ class Client:
         if frames and self._wire is not None:
             self._wire.write(b"".join(frames))
 
-    async def _ask(self, make: Callable[[int], wire.Control]) -> Any:
-        await self._until(self._connected)
-        self._numbers += 1
-        number = self._numbers
-        frame = wire.control(make(number))
-        self._check_size(len(frame) - 4)
-        asked = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._send(frame)
-        if self._paused:
-            self._regulate()
-        assert self._wire is not None
-        lost = self._wire.closed
-        try:
-            await asyncio.wait([asked, lost], return_when=asyncio.FIRST_COMPLETED)
-            if not asked.done():
-                self._check()
+    async def _ask(self, make: Callable[[int], wire.Control], *, again: bool = True) -> Any:
+        """The broker's answer; if the connection is lost before it comes, the next one is asked `again`."""
+        while True:
+            await self._until(self._connected)
+            channel = self._wire
+            if channel is None:
+                continue  # lost again since
+            self._numbers += 1
+            number = self._numbers
+            frame = wire.control(make(number))
+            self._check_size(len(frame) - 4)
+            asked = self._asked[number] = asyncio.get_running_loop().create_future()
+            self._send(frame)
+            if self._paused:
+                self._regulate()
+            try:
+                await asyncio.wait([asked, channel.closed], return_when=asyncio.FIRST_COMPLETED)
+                if asked.done():
+                    return asked.result()
+            finally:
+                self._asked.pop(number, None)
+            self._check()
+            if not again:
                 raise ConnectionEnded("the connection was lost before the broker answered")
-            return asked.result()
-        finally:
-            self._asked.pop(number, None)
+            if self._wire is channel:  # nobody else has noticed yet
+                self._connected.clear()
+                self._flowing.clear()
+
+    async def _take_back(self, make: Callable[[int], wire.Control]) -> None:
+        """Ask for an end. If the answer was lost with a connection, it may have been done, and that is as good."""
+        times = 0
+
+        def counted(number: int) -> wire.Control:
+            nonlocal times
+            times += 1
+            return make(number)
+
+        try:
+            await self._ask(counted)
+        except BrokerRefused as refused:
+            if times == 1 or not any(words in str(refused) for words in NOT_THERE):
+                raise
 
     def _resolve(self, number: int, answer: Any) -> None:
         if self._advertised_again(number):
@@ -651,7 +678,8 @@ class Client:
             await self._ask(
                 lambda number: (
                     wire.Release(number, name) if name else wire.Unsubscribe(number, subscription.id)
-                )
+                ),
+                again=False,
             )
 
     async def _release(self) -> None:
@@ -659,7 +687,7 @@ class Client:
         installed = [each for each in self._intake.subscriptions.values() if each._installed is not None]
         for name in sorted({each.durable for each in installed if each.durable}):
             with contextlib.suppress(FairleadError):
-                await self._ask(lambda number, name=name: wire.Release(number, name))  # type: ignore[misc]
+                await self._ask(lambda number, name=name: wire.Release(number, name), again=False)  # type: ignore[misc]
 
     def _regulate(self) -> None:
         """Stop reading when too much waits here; but not while an answer is awaited, which comes behind that."""

@@ -120,10 +120,19 @@ class Clientele:
                     raise ProtocolError(f"clients do not say {type(message).__name__}")
         except ProtocolError:
             raise
-        except FairleadError as error:
-            node.counters.refused += 1
-            log.info("%s is refused: %s", session, error)
-            session.tell(wire.Refused(number, str(error)))
+        except Exception as error:
+            self.refuse(session, number, error)
+
+    def refuse(self, session: ClientSession, number: int, error: Exception) -> None:
+        """Tell a client why not. Where that is our fault, too: else it would come back and ask for it again."""
+        self._node.counters.refused += 1
+        if isinstance(error, FairleadError):
+            reason = str(error)
+            log.info("%s is refused: %s", session, reason)
+        else:
+            reason = f"the broker has failed to do this: {type(error).__name__}: {error}"
+            log.error("%s asks for something, and %s", session, reason, exc_info=error)
+        session.tell(wire.Refused(number, reason))
 
     def _subscribe(self, session: ClientSession, message: wire.Subscribe, now: int) -> None:
         node = self._node

@@ -1,21 +1,48 @@
-"""TLS: who shows which certificate, and whose are believed."""
+"""TLS: who shows which certificate, and whose are believed. Who is refused for it is named in the log."""
 
 from __future__ import annotations
 
+import logging
 import ssl
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from fairlead.errors import NetworkError
 from fairlead.network.addresses import Tls
 
-__all__ = ["client_context", "names_in", "server_context"]
+__all__ = ["Refusals", "client_context", "names_in", "server_context"]
+
+log: Final = logging.getLogger(__name__)
+
+AGAIN_S: Final = 60.0
+REASONS_MAX: Final = 1_000
+NO_CERTIFICATE: Final = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 
 
-def server_context(tls: Tls) -> ssl.SSLContext:
-    """How a broker shows who it is."""
+class Refusals:
+    """Warns of refused certificates, for each reason once a minute: who is refused calls again and again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._told: dict[str, float] = {}
+
+    def tell(self, reason: str) -> None:
+        """A connection is refused for this reason."""
+        now = self._clock()
+        if now >= self._told.get(reason, now):
+            if len(self._told) >= REASONS_MAX:
+                self._told.clear()
+            self._told[reason] = now + AGAIN_S
+            log.warning("a connection is refused: %s", reason)
+
+
+def server_context(tls: Tls, refusals: Refusals | None = None) -> ssl.SSLContext:
+    """How a broker shows who it is; whose certificate it does not believe is told to `refusals`."""
     context = _trusting(ssl.Purpose.CLIENT_AUTH, tls.authority)
     _load(context, tls)
+    if refusals is not None:
+        context.sslobject_class = _watched(refusals)
     if tls.mutual:
         if tls.authority is None:
             raise NetworkError("mutual TLS without an authority: nobody's certificate would be believed")
@@ -36,6 +63,24 @@ def names_in(certificate: Mapping[str, Any] | None) -> set[str]:
     shown = certificate or {}
     subject = {name for pairs in shown.get("subject", ()) for key, name in pairs if key == "commonName"}
     return subject | {name for kind, name in shown.get("subjectAltName", ()) if kind == "DNS"}
+
+
+def _watched(refusals: Refusals) -> type[ssl.SSLObject]:
+    """Event loops end a connection whose handshake fails, and say nothing: so it is said here."""
+
+    class Watched(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except ssl.SSLCertVerificationError as error:
+                refusals.tell(f"its certificate is not trusted: {error.verify_message}")
+                raise
+            except ssl.SSLError as error:
+                if error.reason == NO_CERTIFICATE:
+                    refusals.tell("it shows no certificate")
+                raise
+
+    return Watched
 
 
 def _trusting(purpose: ssl.Purpose, authority: str | None) -> ssl.SSLContext:

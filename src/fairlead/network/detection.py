@@ -28,43 +28,22 @@ from types import TracebackType
 from typing import Final, Self
 
 from fairlead.correlation import fair, patterns
-from fairlead.correlation.patterns.building import Expression
 from fairlead.correlation.patterns.durations import duration_of
 from fairlead.correlation.standing import Question, Standing
 from fairlead.delivery import Arrival, OrderedQueue
-from fairlead.errors import SubscriptionEnded, SubscriptionRefused
+from fairlead.errors import SubscriptionEnded
 from fairlead.filters.filter import Or
 from fairlead.matching import engine_named
 from fairlead.model import Instant, Notification
 from fairlead.network.client import Client, Since
 from fairlead.network.subscriptions import Closed
 
-__all__ = ["Detection", "question_of"]
+__all__ = ["Detection"]
 
 log: Final = logging.getLogger(__name__)
 
 TICK_S: Final = 0.25
 """How often the clock is looked at while nothing comes."""
-
-
-def question_of(
-    given: str | patterns.Pattern | Expression | fair.Subscription, choice: fair.Choice | None = None
-) -> Question:
-    """What is asked: a pattern, as text or built, or a fair subscription with a choice."""
-    if isinstance(given, fair.Subscription):
-        return Question(given, choice or fair.Choice.FIRST_RECEIVED)
-    if choice is not None:
-        raise SubscriptionRefused(
-            "a pattern says itself what it takes", hint="`choice` goes with a fair subscription"
-        )
-    if isinstance(given, str):
-        return Question(patterns.parse(given))
-    if not isinstance(given, patterns.Pattern | Expression):
-        raise SubscriptionRefused(
-            f"no pattern: {given!r}",
-            hint="text, a Pattern, event(…).then(…), or a fair subscription: fair.parse(…)",
-        )
-    return Question(given.pattern if isinstance(given, Expression) else given)
 
 
 class Detection:
@@ -105,7 +84,7 @@ class Detection:
 
     @property
     def dropped(self) -> int:
-        """How many events the broker has left out, because this client was slow."""
+        """How many events were left out, because this client or a link on the way to it was slow, at most."""
         return self._subscription.dropped
 
     async def __aenter__(self) -> Self:

@@ -244,7 +244,9 @@ class Dispatch:
         missed, outbox.looked = first - outbox.looked, first
         outbox.close()
         self._counters.dropped += missed
-        if isinstance(outbox, Durable):
+        if isinstance(outbox, Link):
+            outbox.lost += missed
+        else:
             session.tell(wire.Dropped(missed))
 
     # -- no room -----------------------------------------------------------------------------------------------

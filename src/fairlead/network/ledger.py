@@ -155,6 +155,8 @@ class State:
     """Those that are no neighbours any longer and do not know, and where they can be told."""
     wanted: dict[str, None] = field(default_factory=dict)
     """Where those are that somebody wants to be neighbours, and that have not answered."""
+    had_others: bool = False
+    """Whether a link has ever been ended."""
 
     def apply(self, change: Change) -> None:
         """Take one change in."""
@@ -182,9 +184,11 @@ class State:
             case Parting(name, url):
                 self.neighbours.pop(name, None)
                 self.parting[name] = url
+                self.had_others = True
             case Unlinked(name):
                 self.neighbours.pop(name, None)
                 self.parting.pop(name, None)
+                self.had_others = True
             case Wanted(url, True):
                 self.wanted[url] = None
             case Wanted(url, False):
@@ -204,6 +208,8 @@ class State:
             yield Parting(name, url)
         for url in self.wanted:
             yield Wanted(url, True)
+        if self.had_others:
+            yield Unlinked("")
 
     def __len__(self) -> int:
         return sum(1 for _ in self.changes())
@@ -223,6 +229,11 @@ class Ledger:
         """The end of what has been appended; beyond it there are at most changes of cursors."""
         self._changes = 0
         """How many have been noted since they were gathered."""
+        self._gathered = 0
+        """The end of what was written when they were."""
+        self.parted = 0
+        """The end of the log when a link was ended last, or shortly after: what is in the log before that may
+        have holes where nobody here asked for what the neighbour had."""
         self._unsafe: deque[tuple[int, Change]] = deque()
         """Those that are not known to be safe."""
         try:
@@ -250,7 +261,7 @@ class Ledger:
     def note(self, change: Change, now: int) -> int:
         """Append a change, and let it take effect."""
         offset = self._append([(STATE, _encoder.encode(change))], now).start
-        self.state.apply(change)
+        self._apply(change, offset)
         self._changes += 1
         self._unsafe.append((offset, change))
         return offset
@@ -274,6 +285,11 @@ class Ledger:
         self._unsafe = deque(zip(offsets, again, strict=True))
         return end
 
+    def _apply(self, change: Change, offset: int) -> None:
+        self.state.apply(change)
+        if isinstance(change, Parting | Unlinked):
+            self.parted = offset + 1
+
     def _append(self, records: list[tuple[int, bytes]], now: int) -> range:
         offsets = self.log.append_many(records, now)
         self.content = offsets.stop
@@ -290,12 +306,18 @@ class Ledger:
         offsets = self._append([(STATE, _encoder.encode(each)) for each in whole], now)
         self.log.sync()  # the cursor must not be safe before what it points at
         self.log.cursors[STATE_CURSOR] = offsets.start
-        self._changes = 0
+        self._changes, self._gathered = 0, offsets.stop
 
     def retain(self, now: int, *, seconds: float | None = None, max_bytes: int | None = None) -> int:
-        """Let go of what is old or too much and needed by nobody; the first offset that is still there."""
+        """Let go of what is old or too much and needed by nobody; the first offset that is still there.
+
+        The state is gathered where it alone would keep a file; but not to take the place of itself alone.
+        """
+        since = None if seconds is None else now - round(seconds * 1e6)
         others = [offset for name, offset in self.log.cursors.items() if name != STATE_CURSOR]
-        if self.log.cursors[STATE_CURSOR] < min(others, default=self.log.end) - GATHERED_MIN:
+        needed = min(others, default=self.log.end)
+        left = self.log.retained(since=since, max_bytes=max_bytes, keep_from=needed)
+        if left > max(self._gathered, self.log.cursors[STATE_CURSOR]):
             with contextlib.suppress(LogFull):
                 self.gather(now)
         needed = min(self.log.cursors.values())
@@ -305,7 +327,6 @@ class Ledger:
             needed = min(needed, self._needed)
         else:
             self._needed = needed
-        since = None if seconds is None else now - round(seconds * 1e6)
         return self.log.retain(since=since, max_bytes=max_bytes, keep_from=needed)
 
     def reader(self, offset: int, *kinds: int, synced: bool = True) -> Reader:
@@ -350,10 +371,10 @@ class Ledger:
                         case Sealed():
                             if pending is not None:
                                 self.state = pending
-                            pending, self._changes = None, 0
+                            pending, self._changes, self._gathered = None, 0, record.offset + 1
                         case _:
                             # To both: if it never comes to `Sealed`, what is noted after it counts all the same.
-                            self.state.apply(change)
+                            self._apply(change, record.offset)
                             if pending is not None:
                                 pending.apply(change)
 

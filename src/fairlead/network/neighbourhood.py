@@ -81,9 +81,9 @@ class Neighbourhood:
 
     # -- connections -------------------------------------------------------------------------------------------
 
-    def call(self, url: str) -> None:
-        """Call a broker, and stay linked with it; NetworkError, if that is no address."""
-        self.calling.call(url)
+    def call(self, url: str, expects: str = "") -> None:
+        """Call a broker, of this name if one is given, and stay linked with it; NetworkError: it is no address."""
+        self.calling.call(url, expects)
 
     def unsure(self) -> dict[str, Absence]:
         """The new links of which it is not known whether they close a circle, by whom they are with."""
@@ -165,6 +165,7 @@ class Neighbourhood:
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int) -> LinkSession:
         """A broker that was called has answered."""
         node, name = self._node, welcome.broker
+        self.calling.check(url, name)
         self._check(name, welcome, opened=True)
         session = LinkSession(node, peer, name, welcome.life, welcome.frame_max, opened=True)
         node.calls[url] = name
@@ -192,8 +193,14 @@ class Neighbourhood:
         node = self._node
         if name == node.name or not name:
             raise ProtocolError(f"a broker cannot be linked to {name!r}: that is its own name")
-        if said.frame_max < wire.FRAME_MIN:
-            raise ProtocolError(f"whoever takes no frames of {wire.FRAME_MIN:,} bytes cannot be spoken to")
+        if said.frame_max != node.limits.frame_bytes:
+            # What one takes and the other does not would be acknowledged, and lost between them.
+            reason = (
+                f"{node.name} takes frames of up to {node.limits.frame_bytes:,} bytes, but {name} of up to"
+                f" {said.frame_max:,}: frame_bytes is the same in all of a network"
+            )
+            self._warn_once(name, f"{said.frame_max}", reason)
+            raise ProtocolError(reason)
         if said.routing and said.routing != self._routing:
             reason = f"{node.name} routes by {self._routing}, but {name} by {said.routing}"
             self._warn_once(name, said.routing, reason)
@@ -402,6 +409,9 @@ class Neighbourhood:
                 self._probed(session, message, now)
             case wire.Fenced(origin, number):
                 self._node.fences.answered((origin, number), session.name)
+            case wire.Dropped(count) if 0 <= count <= wire.DROPPED_MAX:
+                if self._is_open(session):
+                    self._missed(session.name, count)
             case wire.Table() | wire.Tell() | wire.Received() | wire.Fence():
                 newcomer = self._newcomers.get(session.name)
                 if newcomer is not None and isinstance(message, wire.Table) and not session.opened:
@@ -412,6 +422,23 @@ class Neighbourhood:
                 pass
             case _:
                 raise ProtocolError(f"brokers do not say {type(message).__name__}")
+
+    def _missed(self, source: str, count: int) -> None:
+        """So many did not come from a neighbour. For whom is not known: all who have subscribed here are told."""
+        node = self._node
+        for session in list(node.clients.values()):
+            if node.broker.clients[session.client].subscriptions.by_id or any(
+                durable.ends for durable in session.durables.values()
+            ):
+                session.missed(count)
+        for name, link in node.links.items():
+            if name != source and node.broker.subscriptions.of(name):
+                link.lost += count
+
+    def tick(self) -> None:
+        """From time to time: tell neighbours what they have missed."""
+        for link in self._node.links.values():
+            link.tell_lost()
 
     def _asked(
         self,
@@ -520,7 +547,11 @@ class Neighbourhood:
         newcomer = self._newcomers.get(name)
         if newcomer is None and name not in node.links:
             if not self.calling.hang_up(name, now):
-                raise ValueRefused(f"there is no link to {name!r}")
+                at = self.calling.neighbour_at(name)
+                raise ValueRefused(
+                    f"there is no link to {name!r}",
+                    hint=f"unlink {at!r}, which is there, by its name" if at else None,
+                )
             node.on_calls()
             return
         if newcomer is not None:

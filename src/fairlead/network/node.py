@@ -452,6 +452,7 @@ class Node:
         self._now = now
         self.ways.tick()
         self.neighbourhood.calling.tick(now)
+        self.neighbourhood.tick()
         self.clientele.tick()
         self.durability.tick(now)
 

@@ -116,6 +116,7 @@ class Overlay:
             settings,
             listen=chosen[name],
             links=() if called is None else (str(chosen[called]),),
+            expects=called or "",
             neighbours=self.topology.neighbours(name),
         )
 

@@ -139,11 +139,14 @@ class _Attribute:
         """A float is the shortest decimal that rounds to it, so cuts may be rounded, too: whatever is below the
         rounded one is below the other; only one float is equal to it, and no integer lies between the two."""
         assert self.numbers is not None
+        if not -EXACT_MAX <= value <= EXACT_MAX:  # some of these are too large for a float at all
+            self.numbers = None
+            return
         cut: float = float(value)
         at = bisect_left(self.numbers, cut)
         if at == len(self.numbers) or self.numbers[at] != cut:
             self.numbers.insert(at, cut)
-        if not -EXACT_MAX <= value <= EXACT_MAX or len(self.numbers) > CUTS_MAX:
+        if len(self.numbers) > CUTS_MAX:
             self.numbers = None
 
     def cells(self) -> Callable[[Iterable[Any]], list[Any]]:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
 from fairlead.network import wire
-from fairlead.network.contexts import client_context, names_in, server_context
+from fairlead.network.contexts import Refusals, client_context, names_in, server_context
 from fairlead.network.files import room_for_connections
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
@@ -155,8 +155,8 @@ class Connection(asyncio.Protocol):
                 return node.welcomed(self, self.url, welcome, micros())
             case wire.Bye(reason, broker):
                 self.reason, self.is_refused = reason, True
-                if broker and self.url in node.calls:
-                    node.calls[self.url] = broker  # it need not be called as long as it has called
+                if broker:
+                    node.neighbourhood.calling.answers(self.url, broker)
                 self.close()
                 return None
             case _:
@@ -170,7 +170,11 @@ class Connection(asyncio.Protocol):
         shown = names_in(self._transport.get_extra_info("peercert"))
         if name not in shown:
             whom = f"for {', '.join(sorted(shown))}" if shown else "for nobody"
-            raise ProtocolError(f"a broker {name!r} with a certificate {whom} is not taken in")
+            reason = f"a broker {name!r} with a certificate {whom} is not taken in"
+            if not self.url:  # whom this side has called is named there
+                host = self._transport.get_extra_info("peername")[0]
+                self.server.refusals.tell(f"{reason} (from {host})")
+            raise ProtocolError(reason)
 
     def _seen_from_here(self, url: str) -> str:
         """Where a broker that called can be called: one that listens everywhere does so where it called from."""
@@ -216,6 +220,9 @@ class Server:
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self.connections: set[Connection] = set()
+        self.refusals = Refusals()
+        self.beside: Callable[[], int] = lambda: 0
+        """How many connections others have on this loop: each is an open file, too."""
         self.node: Node
         self.loop: asyncio.AbstractEventLoop
         self.failure: asyncio.Future[FairleadError]
@@ -250,7 +257,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.failure = self.loop.create_future()
         settings = self.settings
-        context = None if settings.tls is None else server_context(settings.tls)
+        context = None if settings.tls is None else server_context(settings.tls, self.refusals)
         ledger = None if settings.data is None else Ledger(settings.data)
         try:
             self.node = Node(settings.broker(), ledger, settings.limits, life=uuid.uuid4().hex, now=micros())
@@ -271,7 +278,7 @@ class Server:
         if settings.neighbours is not None:
             self.node.keep_links(settings.neighbours, micros())
         for url in settings.links:
-            self.node.neighbourhood.call(url)
+            self.node.neighbourhood.call(url, settings.expects)
         self.node.on_calls = self._dial_all
         self._dial_all()
         self._begin(self._housekeeping())
@@ -298,9 +305,9 @@ class Server:
 
     def why_crowded(self) -> str:
         """Why no more connections are taken; nothing, while they are. It is logged once, until there is room."""
-        room = room_for_connections()
-        if len(self.connections) <= room:
-            self._told_crowded = self._told_crowded and len(self.connections) > room - room // 10
+        room, connections = room_for_connections(), len(self.connections) + self.beside()
+        if connections <= room:
+            self._told_crowded = self._told_crowded and connections > room - room // 10
             return ""
         reason = f"there are {room:,} connections already, as many as the system's limit of open files allows"
         if not self._told_crowded:

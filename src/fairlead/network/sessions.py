@@ -39,6 +39,8 @@ log: Final = logging.getLogger(__name__)
 NO_OFFSET: Final = -1
 """Of a notification that is in no log."""
 HEADS_MAX: Final = 256
+TOLD_MAX: Final = 2
+"""So many times what may be under way to a neighbour may wait for it before it is not told what it misses."""
 RELAYS_BYTES: Final = 1 << 16
 """How long a frame of several notifications becomes: what is read at once should hold a few."""
 
@@ -235,13 +237,23 @@ class ClientSession(Session):
     def drained(self) -> None:
         """There is room again."""
         while self.backlog and not self.is_full:
-            if self.dropped:
-                # What is missing is missing before what comes now.
-                self.tell(wire.Dropped(self.dropped))
-                self.dropped = 0
+            self._tell_dropped()
             self.send(self._next())
         if not self.backlog:
+            self._tell_dropped()
             self.node.unblock(self)
+
+    def missed(self, count: int) -> None:
+        """So many that may have been for it were lost on their way here."""
+        self.dropped += count
+        if not self.backlog and not self.is_full:
+            self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        """What is missing is missing before what comes now."""
+        if self.dropped:
+            self.tell(wire.Dropped(self.dropped))
+            self.dropped = 0
 
     def stored(self) -> None:
         if self.numbered > self.answered:
@@ -335,16 +347,20 @@ class Durable(Outbox):
     def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:
         """Deliver what is dispatched now."""
         session = self.session
-        if not self.live or session is None:
+        if session is None:
             return
         if offset == NO_OFFSET:
-            if session.is_full:
+            if not self.live or session.is_full:
                 self.node.counters.dropped += 1
+                if self.ends:
+                    session.missed(1)
                 return
+        elif not self.live:
+            return
+        elif not self.has_room or session.is_full:
+            self.fall_behind(offset)
+            return
         else:
-            if not self.has_room or session.is_full:
-                self.fall_behind(offset)
-                return
             self.unconfirmed[offset] = None
         self.node.counters.delivered += 1
         session.send(wire.deliver(offset + 1, stop.ids, packed))
@@ -393,7 +409,7 @@ class Stop:
 class Link(Outbox):
     """What a neighbour has to get. It is `ready` when it has said what it asks for on this connection."""
 
-    __slots__ = ("introduced", "largest", "name", "node", "ready", "session", "told")
+    __slots__ = ("introduced", "largest", "lost", "name", "node", "ready", "session", "told")
 
     def __init__(self, node: Node, name: str, cursor: int) -> None:
         super().__init__(cursor, node.limits.link_window)
@@ -403,18 +419,20 @@ class Link(Outbox):
         self.largest = wire.relay_room(node.limits.frame_bytes)
         """The size of the largest notification that the neighbour takes, as far as is known."""
         self.told = False
+        self.lost = 0
+        """How many it did not get, and will not, and has still to be told of."""
 
     def relay(self, offset: int, packed: bytes) -> None:
         """Relay what is dispatched now. What is in no log is lost if it cannot go now."""
         session = self.session
         is_logged = offset != NO_OFFSET
         if session is None or not self.ready or not self.live:
-            self.node.counters.dropped += not is_logged
+            self._lose(not is_logged)
         elif session.is_full or (is_logged and not self.has_room):
             if is_logged:
                 self.fall_behind(offset)
             else:
-                self.node.counters.dropped += 1
+                self._lose(1)
         else:
             size = len(packed)
             if size > self.largest:
@@ -432,7 +450,7 @@ class Link(Outbox):
         """Relay several that are in no log."""
         session = self.session
         if session is None or not self.ready or not self.live or session.is_full:
-            self.node.counters.dropped += relays.count
+            self._lose(relays.count)
         elif relays.count > 1 and relays.size > session.room:
             for half in relays.halves():
                 self.relay_all(half)
@@ -442,9 +460,26 @@ class Link(Outbox):
             self.node.counters.relayed += relays.count
             session.relay(relays.body, relays.count)
 
+    def _lose(self, count: int) -> None:
+        self.node.counters.dropped += count
+        self.lost += count
+
+    def tell_lost(self) -> None:
+        """Tell the neighbour how many it has missed: whoever is behind it, and might have got them, has to know.
+
+        Also where the connection is full, which is when things are lost; but not without bound.
+        """
+        session = self.session
+        if session is None or not self.ready or not self.lost:
+            return
+        if session.waiting <= TOLD_MAX * self.node.limits.buffer_bytes:
+            count = min(self.lost, wire.DROPPED_MAX)
+            session.tell(wire.Dropped(count))
+            self.lost -= count
+
     def skip(self, size: int) -> None:
         """The neighbour does not take what is as large as this, and would end the connection, for ever."""
-        self.node.counters.dropped += 1
+        self._lose(1)
         if not self.told:
             self.told = True
             log.error(

@@ -26,7 +26,7 @@ from fairlead.correlation.patterns.durations import duration_of
 from fairlead.errors import FairleadError, NetworkError
 from fairlead.network.addresses import PORT, Address, Tls
 from fairlead.network.outbox import WINDOW
-from fairlead.network.wire import FRAME_MAX
+from fairlead.network.wire import FRAME_MAX, FRAME_MIN
 from fairlead.routing import STRATEGIES
 
 __all__ = [
@@ -79,6 +79,8 @@ class BrokerSettings:
     data: str | None = "fairlead-data"
     """The directory of its log; None: it keeps none."""
     links: tuple[str, ...] = ()
+    expects: str = ""
+    """Who is at the address of `links`, where it is one and that is known: nobody else is linked with there."""
     neighbours: tuple[str, ...] | None = None
     """Whom it is linked to, where all links are known: others it was linked to before are forgotten."""
     algorithm: str = "covering"
@@ -168,7 +170,7 @@ BROKER_FILE: Final[Format] = {
     },
     "limits": {
         "clients": Key(count(1, 1_000_000), "how many clients may be connected", 20_000),
-        "frame_bytes": Key(count(1 << 10, 1 << 24), "the longest frame that is taken", FRAME_MAX),
+        "frame_bytes": Key(count(FRAME_MIN, 1 << 24), "the longest frame that is taken", FRAME_MAX),
         "buffer_bytes": Key(
             count(1 << 12, 1 << 30),
             "how much may be under way to one connection before it counts as slow",

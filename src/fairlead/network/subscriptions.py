@@ -59,7 +59,7 @@ class Subscription:
         self._client = client
         self.id, self.filter, self.durable, self.since = id, filter, durable, since
         self.dropped = 0
-        """How many deliveries the broker has left out, because this client was slow."""
+        """How many deliveries were left out, because this client or a link on the way to it was slow, at most."""
         self._queue: deque[Delivery] = deque()
         self._arrived = asyncio.Event()
         self._last: Delivery | None = None

@@ -161,7 +161,7 @@ class Client:
         *,
         lateness: int | str = 0,
         since: Since | None = None,
-        choice: fair.Choice | None = None,
+        choice: fair.Choice | str | None = None,
         publish: bool = False,
     ) -> Detection:
         """Subscribe to what a pattern, or a fair subscription, finds, as the asynchronous client does."""
@@ -331,7 +331,7 @@ class Subscription(_Reading):
 
     @property
     def dropped(self) -> int:
-        """How many deliveries the broker has left out, because this client was slow."""
+        """How many deliveries were left out, because this client or a link on the way to it was slow, at most."""
         return self._subscription.dropped
 
     @property
@@ -409,7 +409,7 @@ class Detection(_Reading):
 
     @property
     def dropped(self) -> int:
-        """How many events the broker has left out, because this client was slow."""
+        """How many events were left out, because this client or a link on the way to it was slow, at most."""
         return self._detection.dropped
 
     def get(self, timeout: float | None = None) -> Notification:

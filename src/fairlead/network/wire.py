@@ -39,6 +39,7 @@ from fairlead.errors import ProtocolError
 __all__ = [
     "CONTROL",
     "DELIVER",
+    "DROPPED_MAX",
     "FRAME_MAX",
     "FRAME_MIN",
     "PART",
@@ -104,6 +105,8 @@ FRAME_MIN: Final = 1 << 10
 """Whoever takes no frames of this length cannot be spoken to."""
 MESSAGE_MAX: Final = 1 << 28
 """The longest message that is put together of parts: the table of millions of filters."""
+DROPPED_MAX: Final = 1 << 40
+"""More than this have not been left out at once."""
 
 CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS = range(7)
 KINDS: Final = 7
@@ -301,7 +304,9 @@ class Told(_Message, frozen=True):
 
 
 class Dropped(_Message, frozen=True):
-    """So many deliveries have been left out, because this client was slow."""
+    """So many notifications have been left out: because this client was slow, or a link on the way was.
+
+    Between brokers: so many did not come over this link, and the receiver tells those they may have been for."""
 
     count: int
 

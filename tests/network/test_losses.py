@@ -1,0 +1,235 @@
+"""What is lost on a link is counted, and whoever might have got it is told how many there were.
+
+Nodes without sockets: a link is full when the test says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.model import Notification
+from fairlead.model.packed import pack, unpack
+from fairlead.network import wire
+from fairlead.network.node import Node
+from fairlead.network.sessions import TOLD_MAX, Session
+from fairlead.network.settings import BrokerSettings, Limits
+
+LIMITS = Limits(buffer_bytes=1_000)
+
+
+class End:
+    """One end of a connection to a node; while it is `stuck`, nothing that the node has written goes out."""
+
+    session: Session
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.written, self.stuck, self.closed = node, b"", 0, False
+        self.said: list[tuple[int, bytes]] = []
+        self._frames, self._heard = wire.Frames(), wire.Frames()
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+        self.said += self._frames.feed(data)
+
+    def take(self) -> bytes:
+        if self.stuck:
+            return b""
+        written, self.written = self.written, b""
+        return written
+
+    def buffered(self) -> int:
+        return self.stuck
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def hear(self, chunk: bytes) -> None:
+        self.node.receive(self.session, self._heard.feed(chunk), 0)
+
+    def let_go(self) -> None:
+        self.stuck = 0
+        self.node.drained(self.session)
+
+    def told(self) -> list[wire.Control]:
+        return [wire.parse_control(payload) for kind, payload in self.said if kind == wire.CONTROL]
+
+    @property
+    def dropped(self) -> int:
+        return sum(each.count for each in self.told() if isinstance(each, wire.Dropped))
+
+    @property
+    def delivered(self) -> list[int]:
+        return [
+            unpack(wire.parse_deliver(payload)[2]).get("x")
+            for kind, payload in self.said
+            if kind == wire.DELIVER
+        ]
+
+
+class Line:
+    """Brokers without logs in a line: what is published at the first goes to the last."""
+
+    def __init__(self, brokers: int = 3, algorithm: str = "covering") -> None:
+        self.nodes = [
+            Node(BrokerSettings(f"b{at}", algorithm=algorithm).broker(), None, LIMITS, life=f"{at}")
+            for at in range(brokers)
+        ]
+        self.links = [self._linked(*pair) for pair in pairwise(self.nodes)]
+        self.publisher = self.client(0, "p")
+        self._published = 0
+        self.settle()
+
+    def _linked(self, left: Node, right: Node) -> tuple[End, End]:
+        ends, url = (End(left), End(right)), f"fairlead://{left.name}:7400"
+        right.neighbourhood.call(url)
+        ends[0].session = left.greet(ends[0], right.hello(""))
+        left.flush()
+        [(_, welcome)] = wire.Frames().feed(ends[0].take())
+        said = wire.parse_control(welcome)
+        assert isinstance(said, wire.Welcome)
+        ends[1].session = right.welcomed(ends[1], url, said)
+        return ends
+
+    def client(self, at: int, name: str, *filters: str) -> End:
+        end = End(self.nodes[at])
+        end.session = end.node.greet(end, wire.Hello(wire.VERSION, "client", name))
+        for number, text in enumerate(filters, 1):
+            end.hear(wire.control(wire.Subscribe(number, f"s{number}", text)))
+        self.settle()
+        return end
+
+    def settle(self) -> None:
+        moved = True
+        while moved:
+            for node in self.nodes:
+                node.flush()
+            moved = False
+            for one, other in (*self.links, *((other, one) for one, other in self.links)):
+                if written := one.take():
+                    other.hear(written)
+                    moved = True
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self._published += 1
+            sent = Notification.of({"x": self._published, "producer": "p", "id": f"{self._published}"})
+            self.publisher.hear(wire.publish(0, pack(sent)))
+        self.settle()
+
+    def pass_time(self) -> None:
+        for node in self.nodes:
+            node.tick(0)
+            self.settle()
+
+
+FULL = LIMITS.buffer_bytes + 1
+
+
+@pytest.mark.parametrize("algorithm", ["covering", "flooding"])
+def test_what_does_not_get_over_a_full_link_is_told_to_all_behind_it_who_have_subscribed(
+    algorithm: str,
+) -> None:
+    line = Line(3, algorithm)
+    near, middle, far = (line.client(at, f"c{at}", "x > 0") for at in range(3))
+    silent = line.client(2, "silent")
+    line.send(1)
+    link, _ = line.links[0]
+    link.stuck = FULL
+    link.session.waiting = FULL
+    line.send(5)
+    link.let_go()
+    line.pass_time()
+    line.send(1)
+    assert near.delivered == list(range(1, 8))
+    assert middle.delivered == far.delivered == [1, 7]
+    assert (near.dropped, middle.dropped, far.dropped, silent.dropped) == (0, 5, 5, 0)
+    line.pass_time()
+    assert far.dropped == 5
+    assert [node.counters.dropped for node in line.nodes] == [5, 0, 0]
+
+
+def test_what_is_lost_while_a_neighbour_is_away_it_is_told_when_it_is_back() -> None:
+    line = Line(2)
+    far = line.client(1, "c", "x > 0")
+    for end in line.links[0]:
+        end.node.lost(end.session)
+    line.send(3)
+    line.pass_time()
+    assert far.dropped == 0
+    line.links = [line._linked(*line.nodes)]
+    line.settle()
+    line.pass_time()
+    line.send(1)
+    assert (far.delivered, far.dropped) == ([4], 3)
+
+
+def test_a_neighbour_that_reads_nothing_is_told_nothing_without_end() -> None:
+    line = Line(2)
+    line.client(1, "c", "x > 0")
+    link, _ = line.links[0]
+    link.stuck = link.session.waiting = TOLD_MAX * FULL
+    for _ in range(3):
+        line.send(1)
+        line.pass_time()
+    assert not link.dropped
+    assert line.nodes[0].links["b1"].lost == 3
+
+
+def test_a_client_that_is_full_is_told_when_there_is_room() -> None:
+    line = Line(2)
+    far = line.client(1, "c", "x > 0")
+    link, _ = line.links[0]
+    link.stuck = link.session.waiting = FULL
+    line.send(2)
+    link.let_go()
+    far.stuck = far.session.waiting = FULL
+    line.pass_time()
+    assert far.dropped == 0
+    far.let_go()
+    line.settle()
+    assert far.dropped == 2
+
+
+@given(steps=st.lists(st.sampled_from(["send", "full", "free", "time"]), max_size=30))
+def test_what_is_delivered_and_what_is_told_to_be_lost_is_all_that_was_sent(steps: list[str]) -> None:
+    line = Line(2)
+    far = line.client(1, "c", "x > 0")
+    link, _ = line.links[0]
+
+    def run() -> Iterator[int]:
+        for step in steps:
+            match step:
+                case "send":
+                    line.send(1)
+                    yield 1
+                case "full":
+                    link.stuck = link.session.waiting = FULL
+                case "free":
+                    link.let_go()
+                case _:
+                    line.pass_time()
+            line.settle()
+
+    sent = sum(run())
+    link.let_go()
+    line.pass_time()
+    assert len(far.delivered) + far.dropped == sent
+
+
+@pytest.mark.parametrize("count", [-1, wire.DROPPED_MAX + 1])
+def test_a_count_that_cannot_be_ends_the_connection_only(count: int) -> None:
+    line = Line(2)
+    far = line.client(1, "c", "x > 0")
+    _, end = line.links[0]
+    end.hear(wire.control(wire.Dropped(count)))
+    assert end.closed
+    assert (far.dropped, far.closed) == (0, False)
