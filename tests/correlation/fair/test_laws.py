@@ -291,6 +291,17 @@ def test_snapshot_and_restore_at_any_point_change_nothing(
     assert first.snapshot() == state, "a snapshot is a value of its own"
 
 
+def test_in_which_order_filters_came_does_not_matter() -> None:
+    """The filter of the second place, which another has asked before, is found before that of the first."""
+    later = parse("A[1].x != 1 and A[1].x != A[2].y")
+    stream = [event("A", x=2), event("A", x=3, y=5)]
+    correlator: Correlator[str] = Correlator()
+    correlator.add("other", parse("A and B"))
+    correlator.add("later", later)
+    found = [(id, relation.events) for each in stream for id, relation in correlator.feed(each)]
+    assert found == [("later", tuple(stream))]
+
+
 @given(st.lists(subscriptions("AB"), min_size=2, max_size=4), st.data(), events("AB", max_size=20), CHOICES)
 def test_a_correlator_gives_each_subscription_what_a_matcher_of_its_own_would_give(
     some: list[Subscription], data: st.DataObject, given_events: list[Notification], choice: Choice

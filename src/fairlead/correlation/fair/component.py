@@ -185,7 +185,7 @@ class Component(ABC):
         type = self._types[places[0]]
         lookup = notification.attributes.lookup
         keys = [key_of(lookup(name)) for name in self._names[type]]
-        fitting = [place for place in (self._places[at] for at in places) if place.admits(keys)]
+        fitting = [place for place in (self._places[at] for at in sorted(places)) if place.admits(keys)]
         if not fitting:
             return None
         self._number += 1
