@@ -54,7 +54,7 @@ class Simple(Strategy):
     ) -> Outcome:
         others = table.hearers_but(source)
         for interest in subscriptions:
-            table.add(interest, source)
+            table.append(interest, source)
         outcome = Outcome((others, tuple(subscriptions)) if subscriptions else None)
         if not unsubscriptions:
             return outcome

@@ -49,7 +49,9 @@ class RoutingTable:
         """Per destination the interests that this broker made by merging, each with those it was made of."""
         self.ended: dict[Interest, None] = {}
         """Where filters travel on several ways: interests that are known to have ended."""
-        self._of: dict[str, dict[Interest, None]] = {}
+        self._by_destination: dict[str, dict[Interest, None]] = {}
+        self._appended: dict[str, list[Interest]] = {}
+        """What has come in since somebody looked."""
         self._by_number: dict[int, dict[str, list[Interest]]] = {}
         self._indexed: dict[str, int] = {}
         """How many of the interests with a destination are indexed: the first so many."""
@@ -66,13 +68,29 @@ class RoutingTable:
         interest, destination = entry
         return interest in self._of.get(destination, _NONE)
 
+    @property
+    def _of(self) -> dict[str, dict[Interest, None]]:
+        if self._appended:
+            for destination, interests in self._appended.items():
+                self._by_destination.setdefault(destination, {}).update(dict.fromkeys(interests))
+                self._unindexed[destination] = None
+            self._appended.clear()
+        return self._by_destination
+
     # -- changes -------------------------------------------------------------------------------------------
+
+    def append(self, interest: Interest, destination: str) -> None:
+        """T ∪ {(F, D)}, where nobody asks whether it was new: in its place when somebody looks. With millions of
+        entries that is a third of the time, since a list grows at its end, and a dictionary all over."""
+        appended = self._appended.get(destination)
+        if appended is None:
+            self._appended[destination] = [interest]
+        else:
+            appended.append(interest)
 
     def add(self, interest: Interest, destination: str) -> bool:
         """T ∪ {(F, D)}; whether it was new."""
-        of = self._of.get(destination)
-        if of is None:
-            of = self._of[destination] = {}
+        of = self._of.setdefault(destination, {})
         size = len(of)
         of[interest] = None
         if len(of) == size:
@@ -85,14 +103,14 @@ class RoutingTable:
         """The entries by the numbers of their filters, then by destination. Some algorithms never ask while
         filters come in, and what has come in is then indexed at once. When that is must not matter: in which
         order the destinations of a number are found is not the order of anything else."""
-        if self._unindexed:
+        if self._appended or self._unindexed:
             self._index()
         return self._by_number
 
     def _index(self) -> None:
-        hold, by_number = self.catalogue.hold, self._by_number
+        hold, by_number, held = self.catalogue.hold, self._by_number, self._of
         for destination in self._unindexed:
-            of = self._of[destination]
+            of = held[destination]
             new = list(islice(reversed(of), len(of) - self._indexed.get(destination, 0)))
             for interest in reversed(new):
                 number = hold(interest)
