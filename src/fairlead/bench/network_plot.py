@@ -31,7 +31,7 @@ def draw(report: Report, path: Path) -> None:
     figure, axes = drawing.subplots(
         1,
         max(1, len(parts)),
-        figsize=(2.2 + 1.15 * sum(widths), 4.6),
+        figsize=(3.0 + 1.45 * sum(widths), 4.8),
         squeeze=False,
         gridspec_kw={"width_ratios": widths},
     )
@@ -89,5 +89,5 @@ def _label(setting: tuple[str, int, int, int]) -> str:
         return f"{who}\n+ {sized(others)} others" if others else who
     if part == "durable":
         return "fsync"
-    who = f"{subscribers} subscriber{'s' * (subscribers > 1)}"
+    who = f"{subscribers}\nsubscriber{'s' * (subscribers > 1)}"
     return f"{who}\n+ {sized(others)} others" if others else who
