@@ -133,7 +133,7 @@ def test_one_problem_stands_beside_the_file_and_several_below_it() -> None:
     ("file", "problem"),
     [
         ({"nmae": "x"}, "nmae: no such key; did you mean 'name'?"),
-        ({"ordr": {}}, "ordr: no such key; did you mean 'order'?"),
+        ({"ordr": {}}, "[ordr]: no such table; did you mean 'order'?"),
         ({"order": {"Final": True}}, "[order] Final: no such key; did you mean 'final'?"),
         ({"latenes": 1}, "latenes: no such key; 'lateness' belongs in [order]"),
         ({"path": "x"}, "path: no such key; it belongs in [order] or [audit]"),
