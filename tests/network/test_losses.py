@@ -16,63 +16,19 @@ from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
 from fairlead.network.node import Node
-from fairlead.network.sessions import TOLD_MAX, Session
+from fairlead.network.sessions import TOLD_MAX
 from fairlead.network.settings import BrokerSettings, Limits
+from fairlead.testing.nodes import End, linked
 
 LIMITS = Limits(buffer_bytes=1_000)
 
 
-class End:
-    """One end of a connection to a node; while it is `stuck`, nothing that the node has written goes out."""
-
-    session: Session
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.written, self.stuck, self.closed = node, b"", 0, False
-        self.said: list[tuple[int, bytes]] = []
-        self._frames, self._heard = wire.Frames(), wire.Frames()
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-        self.said += self._frames.feed(data)
-
-    def take(self) -> bytes:
-        if self.stuck:
-            return b""
-        written, self.written = self.written, b""
-        return written
-
-    def buffered(self) -> int:
-        return self.stuck
-
-    def close(self) -> None:
-        self.closed = True
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-    def hear(self, chunk: bytes) -> None:
-        self.node.receive(self.session, self._heard.feed(chunk), 0)
-
-    def let_go(self) -> None:
-        self.stuck = 0
-        self.node.drained(self.session)
-
-    def told(self) -> list[wire.Control]:
-        return [wire.parse_control(payload) for kind, payload in self.said if kind == wire.CONTROL]
-
-    @property
-    def dropped(self) -> int:
-        return sum(each.count for each in self.told() if isinstance(each, wire.Dropped))
+class Heard(End):
+    """The end of a client, and what it was told."""
 
     @property
     def delivered(self) -> list[int]:
-        return [
-            unpack(wire.parse_deliver(payload)[2]).get("x")
-            for kind, payload in self.said
-            if kind == wire.DELIVER
-        ]
+        return [unpack(wire.parse_deliver(payload)[2]).get("x") for payload in self.frames(wire.DELIVER)]
 
 
 class Line:
@@ -83,24 +39,13 @@ class Line:
             Node(BrokerSettings(f"b{at}", algorithm=algorithm).broker(), None, LIMITS, life=f"{at}")
             for at in range(brokers)
         ]
-        self.links = [self._linked(*pair) for pair in pairwise(self.nodes)]
+        self.links = [linked(*pair) for pair in pairwise(self.nodes)]
         self.publisher = self.client(0, "p")
         self._published = 0
         self.settle()
 
-    def _linked(self, left: Node, right: Node) -> tuple[End, End]:
-        ends, url = (End(left), End(right)), f"fairlead://{left.name}:7400"
-        right.neighbourhood.call(url)
-        ends[0].session = left.greet(ends[0], right.hello(""))
-        left.flush()
-        [(_, welcome)] = wire.Frames().feed(ends[0].take())
-        said = wire.parse_control(welcome)
-        assert isinstance(said, wire.Welcome)
-        ends[1].session = right.welcomed(ends[1], url, said)
-        return ends
-
-    def client(self, at: int, name: str, *filters: str) -> End:
-        end = End(self.nodes[at])
+    def client(self, at: int, name: str, *filters: str) -> Heard:
+        end = Heard(self.nodes[at])
         end.session = end.node.greet(end, wire.Hello(wire.VERSION, "client", name))
         for number, text in enumerate(filters, 1):
             end.hear(wire.control(wire.Subscribe(number, f"s{number}", text)))
@@ -165,7 +110,7 @@ def test_what_is_lost_while_a_neighbour_is_away_it_is_told_when_it_is_back() -> 
     line.send(3)
     line.pass_time()
     assert far.dropped == 0
-    line.links = [line._linked(*line.nodes)]
+    line.links = [linked(*line.nodes)]
     line.settle()
     line.pass_time()
     line.send(1)

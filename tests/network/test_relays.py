@@ -22,45 +22,9 @@ from fairlead.network import wire
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.relays import Relays
-from fairlead.network.sessions import RELAYS_BYTES, Session
+from fairlead.network.sessions import RELAYS_BYTES
 from fairlead.network.settings import BrokerSettings, Limits
-
-
-class End:
-    """One end of a connection to a node: what the node has written, and how the node calls the other end."""
-
-    session: Session
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.written, self.closed = node, b"", False
-        self.said = b""
-        """All that it has ever written."""
-        self._frames = wire.Frames()
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-        self.said += data
-
-    def take(self) -> bytes:
-        written, self.written = self.written, b""
-        return written
-
-    def buffered(self) -> int:
-        return 0
-
-    def close(self) -> None:
-        self.closed = True
-
-    def pause(self) -> None:
-        raise AssertionError("nobody is slow here")
-
-    resume = pause
-
-    def hear(self, chunk: bytes) -> None:
-        self.node.receive(self.session, self._frames.feed(chunk), 0)
-
-    def frames(self, *kinds: int) -> list[bytes]:
-        return [payload for kind, payload in wire.Frames().feed(self.said) if kind in kinds]
+from fairlead.testing.nodes import End, linked
 
 
 class Line:
@@ -77,19 +41,8 @@ class Line:
             )
             for at, each in enumerate(limits)
         ]
-        self.links = [self._linked(*pair) for pair in pairwise(self.nodes)]
+        self.links = [linked(*pair) for pair in pairwise(self.nodes)]
         self.settle()
-
-    def _linked(self, left: Node, right: Node) -> tuple[End, End]:
-        ends, url = (End(left), End(right)), f"fairlead://{left.name}:7400"
-        right.neighbourhood.call(url)
-        ends[0].session = left.greet(ends[0], right.hello(""))
-        left.flush()
-        [(_, welcome)] = wire.Frames().feed(ends[0].take())
-        said = wire.parse_control(welcome)
-        assert isinstance(said, wire.Welcome)
-        ends[1].session = right.welcomed(ends[1], url, said)
-        return ends
 
     def client(self, at: int, name: str) -> End:
         end = End(self.nodes[at])

@@ -1,0 +1,86 @@
+"""Nodes without sockets: what one has written, whoever drives the test carries on to the other.
+
+End(node)               one end of a connection to a node, with all that the node has said there
+linked(left, right)     the two ends of a new link
+"""
+
+from __future__ import annotations
+
+from fairlead.network import wire
+from fairlead.network.node import Node
+from fairlead.network.sessions import Session
+
+__all__ = ["End", "linked"]
+
+
+class End:
+    """One end of a connection to a node; while it is `stuck`, nothing that the node has written goes out."""
+
+    session: Session
+    """How the node calls the other end."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.written, self.closed = node, b"", False
+        self.stuck = 0
+        """How much seems to wait in the connection's own buffer."""
+        self.said: list[tuple[int, bytes]] = []
+        """All frames that it has ever written."""
+        self._frames, self._heard = wire.Frames(), wire.Frames()
+
+    def write(self, data: bytes) -> None:
+        """What the node has to say."""
+        self.written += data
+        self.said += self._frames.feed(data)
+
+    def take(self) -> bytes:
+        """What goes out now."""
+        if self.stuck:
+            return b""
+        written, self.written = self.written, b""
+        return written
+
+    def buffered(self) -> int:
+        """How much waits."""
+        return self.stuck
+
+    def close(self) -> None:
+        """The node ends the connection."""
+        self.closed = True
+
+    def pause(self) -> None:
+        """The node does not want to hear more for a while."""
+
+    def resume(self) -> None:
+        """The node wants to hear more."""
+
+    def hear(self, chunk: bytes) -> None:
+        """What comes in for the node."""
+        self.node.receive(self.session, self._heard.feed(chunk), 0)
+
+    def let_go(self) -> None:
+        """Be stuck no more."""
+        self.stuck = 0
+        self.node.drained(self.session)
+
+    def frames(self, *kinds: int) -> list[bytes]:
+        """The payloads of some kinds."""
+        return [payload for kind, payload in self.said if kind in kinds]
+
+    @property
+    def dropped(self) -> int:
+        """How many the node has said it left out."""
+        told = map(wire.parse_control, self.frames(wire.CONTROL))
+        return sum(each.count for each in told if isinstance(each, wire.Dropped))
+
+
+def linked(left: Node, right: Node) -> tuple[End, End]:
+    """Link two nodes: the right one calls the left one."""
+    ends, url = (End(left), End(right)), f"fairlead://{left.name}:7400"
+    right.neighbourhood.call(url)
+    ends[0].session = left.greet(ends[0], right.hello(""))
+    left.flush()
+    [(_, welcome)] = wire.Frames().feed(ends[0].take())
+    said = wire.parse_control(welcome)
+    assert isinstance(said, wire.Welcome)
+    ends[1].session = right.welcomed(ends[1], url, said)
+    return ends
