@@ -634,7 +634,7 @@ def test_links_that_a_network_does_not_have_are_not_waited_for_any_longer() -> N
 
 # -- who answers ---------------------------------------------------------------------------------------------
 
-AT = "fairlead://host:7400"
+AT, OTHER = "fairlead://host:7400", "fairlead://host:7401"
 
 
 class Deaf:
@@ -652,8 +652,8 @@ class Deaf:
     def resume(self) -> None: ...
 
 
-def answered(caller: Node, name: str) -> LinkSession:
-    session = caller.welcomed(Deaf(), AT, wire.Welcome(wire.VERSION, name, caller.name))
+def answered(caller: Node, name: str, at: str = AT) -> LinkSession:
+    session = caller.welcomed(Deaf(), at, wire.Welcome(wire.VERSION, name, caller.name))
     caller.synced(0)
     return session
 
@@ -685,6 +685,29 @@ def test_who_takes_the_address_of_a_neighbour_is_linked_with_when_that_was_unlin
     caller.neighbourhood.call(AT)
     answered(caller, "e")
     assert caller.links.keys() == {"e"}
+
+
+def test_neighbours_that_have_changed_places_are_found() -> None:
+    caller = Node(BrokerSettings("c").broker(), None, life="1")
+    caller.keep_links(["d", "e"], 0)
+    for url in (AT, OTHER):
+        caller.neighbourhood.call(url)
+    for session in (answered(caller, "d"), answered(caller, "e", OTHER)):
+        caller.lost(session)
+    answered(caller, "e")
+    assert caller.calls == {AT: "e", OTHER: ""}  # whoever is there is called
+    answered(caller, "d", OTHER)
+    assert caller.calls == {AT: "e", OTHER: "d"}
+    assert all(caller.neighbourhood.is_connected(each) for each in "de")
+
+
+def test_a_neighbour_that_is_up_may_have_several_addresses() -> None:
+    caller = Node(BrokerSettings("c").broker(), None, life="1")
+    for url in (AT, OTHER):
+        caller.neighbourhood.call(url)
+    answered(caller, "d")
+    answered(caller, "d", OTHER)
+    assert caller.calls == {AT: "d", OTHER: "d"}
 
 
 def test_who_unlinks_a_neighbour_by_its_address_is_told_its_name() -> None:

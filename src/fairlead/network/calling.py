@@ -134,13 +134,28 @@ class Calling:
     # -- who answers -------------------------------------------------------------------------------------------
 
     def check(self, url: str, name: str) -> None:
-        """ProtocolError, if somebody answers at the address of another."""
+        """ProtocolError, if a stranger answers at the address of a neighbour; another neighbour may have moved."""
         expected = self._expected(url)
-        if expected not in ("", name):
+        if expected not in ("", name) and name not in self._node.links:
             raise ProtocolError(
                 f"{name!r} is not {expected!r}, whom {self._node.name!r} is linked with at this address; if"
                 f" {expected!r} will not be back there, unlink it first"
             )
+
+    def found(self, url: str, name: str, *, was_up: bool) -> None:
+        """A neighbour is at an address. If it was away, it may have left those at which it was before: whoever is
+        there now is called. (One that is up may have several.)"""
+        node = self._node
+        node.calls[url] = name
+        others = [] if was_up else [each for each in self._urls(name) if each != url]
+        for other in others:
+            if other in self.wanted:
+                node.calls[other] = ""
+                self.absent(other, CALLED, node.now)
+            else:
+                del node.calls[other]
+        if others:
+            node.on_calls()
 
     def answers(self, url: str, name: str) -> None:
         """Who is at an address does not take this broker: it need not be called as long as it has called."""

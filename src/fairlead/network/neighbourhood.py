@@ -165,10 +165,11 @@ class Neighbourhood:
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int) -> LinkSession:
         """A broker that was called has answered."""
         node, name = self._node, welcome.broker
+        was_up = name in self._sessions
         self.calling.check(url, name)
         self._check(name, welcome, opened=True)
         session = LinkSession(node, peer, name, welcome.life, welcome.frame_max, opened=True)
-        node.calls[url] = name
+        self.calling.found(url, name, was_up=was_up)
         self._take_in(session, Linked(name, url, welcome.log), welcome, now)
         return session
 
