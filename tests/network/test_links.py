@@ -189,7 +189,7 @@ def test_a_notification_too_large_for_a_neighbour_is_refused_where_it_is_publish
     assert client.subscribe("x >= 0")
     publisher.publish(1, blob="z" * 700, producer="")
     assert len(publisher.refusals) == 1
-    assert "b0 takes at most 1,015" in publisher.refusals[0]
+    assert "neighbours take at most 1,015" in publisher.refusals[0]
     publisher.publish(2, producer="q")
     assert client.seen == [2]
     assert is_up(world, "b0", "b1")

@@ -107,7 +107,7 @@ class Admission:
         node = self._node
         if (
             number
-            and len(packed) > node.neighbourhood.narrowest
+            and len(packed) > node.neighbourhood.room
             and self._is_too_large(session, way, packed, number)
         ):
             return

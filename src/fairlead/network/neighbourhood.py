@@ -60,8 +60,8 @@ class Neighbourhood:
         self._doubles: set[tuple[str, str]] = set()
         """Names and logs of brokers that have been refused because there is another one of that name."""
         self._routing = agreed(node.broker.settings)
-        self.narrowest = wire.relay_room(node.limits.frame_bytes)
-        """The size of the largest notification that all neighbours take, as far as is known."""
+        self.room = wire.relay_room(node.limits.frame_bytes)
+        """The size of the largest notification that neighbours take: all take frames of one length."""
 
     def recall(self, now: int) -> None:
         """Know the neighbours and what they ask for, as before, and who has still to be told that it is none."""
@@ -349,8 +349,6 @@ class Neighbourhood:
         self._newcomers.pop(name, None)
         node.fences.new.pop(name, None)
         link.session, link.ready = session, False
-        link.largest = wire.relay_room(session.frame_max)
-        self._measure()
         if said.received and said.others_log and said.others_log == node.log_name:
             link.confirm_through(min(said.received, node.dispatched) - 1)
         subscriptions, advertisements, others = node.broker.introduction(name)
@@ -381,15 +379,10 @@ class Neighbourhood:
 
     # -- what neighbours take ----------------------------------------------------------------------------------
 
-    def _measure(self) -> None:
-        room = wire.relay_room(self._node.limits.frame_bytes)
-        self.narrowest = min((link.largest for link in self._node.links.values()), default=room)
-
     def too_large(self, way: Way, packed: bytes) -> str:
         """Why a notification that goes this way cannot get everywhere; empty if it can, as far as is known."""
-        for link in way.links:
-            if len(packed) > link.largest:
-                return f"a notification of {len(packed):,} bytes; {link.name} takes at most {link.largest:,}"
+        if way.links and len(packed) > self.room:
+            return f"a notification of {len(packed):,} bytes; neighbours take at most {self.room:,}"
         return ""
 
     # -- what neighbours say -----------------------------------------------------------------------------------
@@ -612,7 +605,6 @@ class Neighbourhood:
         self.carry(effects)
         node.unplace(cursor_of_link(name))
         node.fences.gone(name)
-        self._measure()
 
     def keep(self, names: Iterable[str], now: int) -> None:
         """Have links to these neighbours only, and call nobody before it is said where they are now."""

@@ -417,7 +417,7 @@ class Link(Outbox):
         self.session: LinkSession | None = None
         self.ready = self.introduced = False
         self.largest = wire.relay_room(node.limits.frame_bytes)
-        """The size of the largest notification that the neighbour takes, as far as is known."""
+        """The size of the largest notification that the neighbour takes."""
         self.told = False
         self.lost = 0
         """How many it did not get, and will not, and has still to be told of."""

@@ -27,21 +27,7 @@ from fairlead.correlation.fair.relations import PRODUCER as FAIR
 from fairlead.correlation.fair.relations import TYPE as RELATION
 from fairlead.correlation.patterns import Composite, Detector, Found, Occurrence
 from fairlead.correlation.patterns.composites import PRODUCER
-from fairlead.correlation.patterns.model import (
-    Atom,
-    Both,
-    Concat,
-    Either,
-    Iterate,
-    Part,
-    Timing,
-    Within,
-    atoms,
-    can_be_empty,
-)
-from fairlead.correlation.patterns.model import (
-    Sequence as Strongly,
-)
+from fairlead.correlation.patterns.model import Part, Within, atoms, beginnings
 from fairlead.correlation.patterns.occurrences import Rank
 from fairlead.correlation.standing import Question
 from fairlead.filters import Filter
@@ -188,7 +174,7 @@ class PatternGroup(Group):
 
     def beginnings(self) -> set[Filter]:
         """What the first steps take."""
-        firsts = (atom for automaton in self._automata for atom in _firsts(automaton.pattern.body))
+        firsts = (atom for automaton in self._automata for atom in beginnings(automaton.pattern.body))
         return {atom.filter for atom in firsts if atom.filter is not None}
 
     def _detector(self, *, remembers: bool) -> Detector:
@@ -238,22 +224,6 @@ class PatternGroup(Group):
             composite = several[0].composite
             if asked := self.asked((int(id) for each in several for id in each.ids), composite.end):
                 yield _composed(composite, rank[-1], asked, payload)
-
-
-def _firsts(part: Part) -> Iterator[Atom]:
-    """The steps that a match may begin with."""
-    match part:
-        case Atom():
-            yield part
-        case Concat(first, second) | Strongly(first, second) | Timing(first, second, _, _):
-            yield from _firsts(first)
-            if can_be_empty(first):
-                yield from _firsts(second)
-        case Either(parts) | Both(parts):
-            for each in parts:
-                yield from _firsts(each)
-        case Iterate(inner, _, _) | Within(inner, _):
-            yield from _firsts(inner)
 
 
 def _window(part: Part) -> int:

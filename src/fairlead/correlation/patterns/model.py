@@ -48,6 +48,7 @@ __all__ = [
     "Timing",
     "Within",
     "atoms",
+    "beginnings",
     "can_be_empty",
     "can_be_skipped",
 ]
@@ -366,6 +367,22 @@ def atoms(part: Part) -> Iterator[Atom]:
                 yield from atoms(each)
         case Iterate(inner, _, _) | Within(inner, _):
             yield from atoms(inner)
+
+
+def beginnings(part: Part) -> Iterator[Atom]:
+    """The steps that a match of a part may begin with."""
+    match part:
+        case Atom():
+            yield part
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            yield from beginnings(first)
+            if can_be_empty(first):
+                yield from beginnings(second)
+        case Either(parts) | Both(parts):
+            for each in parts:
+                yield from beginnings(each)
+        case Iterate(inner, _, _) | Within(inner, _):
+            yield from beginnings(inner)
 
 
 def can_be_empty(part: Part) -> bool:
