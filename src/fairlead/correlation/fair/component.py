@@ -197,10 +197,15 @@ class Component(ABC):
     def _taken(self, event: Event, type: int, fitting: list[Place]) -> Sequence[Event] | None:
         """The match that an event completes in one of these places, by places; without one, it is held."""
 
-    def _discard(self, match: Sequence[Event]) -> None:
-        """Discard what a match has taken, and all of the same types that came before (prefix and infix)."""
+    def _discard(self, match: Sequence[Event]) -> list[tuple[int, Event]]:
+        """Discard what a match has taken, and all of the same types that came before (prefix and infix).
+
+        What was held of that is gone now, each with the number of its type.
+        """
+        gone = []
         for type, event in zip(self._types, match, strict=True):
             self._floors[type] = max(self._floors[type], event[0])
-        for queue, floor in zip(self._queues, self._floors, strict=True):
+        for type, (queue, floor) in enumerate(zip(self._queues, self._floors, strict=True)):
             while queue and queue[0][0] <= floor:
-                queue.popleft()
+                gone.append((type, queue.popleft()))
+        return gone

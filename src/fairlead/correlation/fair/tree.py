@@ -31,8 +31,9 @@ from fairlead.model import Key, Notification
 
 __all__ = ["Tree", "component_of"]
 
-_BEST: Final = {lt: min, le: min, gt: max, ge: max}
-"""Of what is offered and has to be less than something, the least is the best; and so on."""
+_BETTER: Final = {lt: lt, le: lt, gt: gt, ge: gt}
+"""Of what is offered and has to be less than something, what is less is better; and so on."""
+_NO_MARK: Final[Key] = (0,)
 
 
 def component_of(
@@ -54,42 +55,93 @@ def _pair(comparison: Comparison) -> frozenset[Any]:
 
 
 class _Offer:
-    """The events of a place that have support in all directions but that of the neighbour they are offered to."""
+    """The events of a place that have support in all directions but that of the neighbour they are offered to.
 
-    __slots__ = ("_best", "_buckets", "_comparisons", "_equal", "_exact", "_inequality", "_marks", "numbers")
+    Where the best one under a key is all that matters, those are kept that are better than all that came later:
+    when one is disposed of, with all before it, the next one is the best.
+    """
+
+    __slots__ = (
+        *(
+            "_buckets",
+            "_comparisons",
+            "_equal",
+            "_inequality",
+            "_is_better",
+            "_lasting",
+            "is_exact",
+            "numbers",
+        ),
+    )
 
     def __init__(self, comparisons: Sequence[tuple[int, Op, int]]) -> None:
         """A comparison: which key of what is offered, compared how, with which key of the neighbour's."""
         self._equal = [(own, other) for own, op, other in comparisons if op is Op.EQ]
         self._comparisons = [(own, COMPARE[op], other) for own, op, other in comparisons if op is not Op.EQ]
         self._inequality = next((each for each in self._comparisons if each[1] is not ne), None)
-        self._best = min if self._inequality is None else _BEST[self._inequality[1]]
-        self._exact = self._comparisons == ([] if self._inequality is None else [self._inequality])
+        self._is_better = None if self._inequality is None else _BETTER[self._inequality[1]]
+        self.is_exact = self._comparisons == ([] if self._inequality is None else [self._inequality])
         """Whether the best one under a key is all that matters."""
         self.clear()
 
     def clear(self) -> None:
+        self._lasting: dict[Any, list[tuple[int, Key]]] = {}
+        """Under a key the numbers and marks, in order, of those that are better than all later ones."""
         self._buckets: dict[Any, list[Event]] = {}
-        self._marks: dict[Any, Key] = {}
+        """Under a key all of them, where more than the best matters."""
         self.numbers: set[int] = set()
+
+    def _placed(self, event: Event) -> tuple[Any, Key]:
+        """The key under which an event is offered, and the mark that tells how good it is."""
+        keys = event[1]
+        key: Any = tuple([keys[own] for own, _ in self._equal])
+        if self._inequality is None:
+            return key, _NO_MARK
+        mark = keys[self._inequality[0]]
+        return (*key, mark[:1]), mark
 
     def add(self, event: Event) -> bool:
         """Offer one more event; whether that can be of use to anybody."""
-        self.numbers.add(event[0])
-        keys = event[1]
-        key: Any = tuple([keys[own] for own, _ in self._equal])
-        if self._inequality is not None:
-            mark = keys[self._inequality[0]]
-            key = (*key, mark[:1])
-            known = self._marks.get(key)
-            best = self._marks[key] = mark if known is None else self._best(known, mark)
-            is_better = best != known
-        else:
-            is_better = key not in self._buckets
-        if self._exact and key in self._buckets:
-            return is_better
-        self._buckets.setdefault(key, []).append(event)
-        return is_better or not self._exact
+        number = event[0]
+        self.numbers.add(number)
+        key, mark = self._placed(event)
+        if not self.is_exact:
+            self._buckets.setdefault(key, []).append(event)
+        lasting, is_better = self._lasting.setdefault(key, []), self._is_better
+        best = lasting[0][1] if lasting else None
+        at = len(lasting)
+        while at and lasting[at - 1][0] > number:
+            at -= 1
+        if at < len(lasting) and (is_better is None or not is_better(mark, lasting[at][1])):
+            return not self.is_exact  # a later one is as good
+        first = at
+        while first and (is_better is None or not is_better(lasting[first - 1][1], mark)):
+            first -= 1
+        lasting[first:at] = [(number, mark)]
+        return not self.is_exact or lasting[0][1] != best
+
+    def remove(self, event: Event) -> bool:
+        """One has been disposed of, as have all before it; whether that can be to anybody's disadvantage."""
+        if event[0] not in self.numbers:
+            return False
+        self.numbers.discard(event[0])
+        key, _ = self._placed(event)
+        if not self.is_exact:
+            self._buckets[key] = [each for each in self._buckets[key] if each[0] != event[0]]
+        lasting = self._lasting[key]
+        best, gone = lasting[0][1], 0
+        while gone < len(lasting) and lasting[gone][0] <= event[0]:
+            gone += 1
+        del lasting[:gone]
+        if not lasting:
+            del self._lasting[key]
+            return True
+        return not self.is_exact or lasting[0][1] != best
+
+    @property
+    def best(self) -> dict[Any, Key]:
+        """The best mark under each key."""
+        return {key: lasting[0][1] for key, lasting in self._lasting.items()}
 
     def has_for(self, event: Event) -> bool:
         """Whether something goes with an event of the neighbour's."""
@@ -98,13 +150,12 @@ class _Offer:
         if self._inequality is not None:
             _, compare, other = self._inequality
             key = (*key, keys[other][:1])
-            mark = self._marks.get(key)
-            if mark is None or not compare(mark, keys[other]):
+            lasting = self._lasting.get(key)
+            if lasting is None or not compare(lasting[0][1], keys[other]):
                 return False
-        bucket = self._buckets.get(key)
-        if bucket is None:
+        elif key not in self._lasting:
             return False
-        return self._exact or any(self.goes_with(each, event) for each in bucket)
+        return self.is_exact or any(self.goes_with(each, event) for each in self._buckets[key])
 
     def goes_with(self, offered: Event, event: Event) -> bool:
         """Whether the two compare as asked."""
@@ -121,7 +172,7 @@ class _Offer:
     def fresh(self) -> _Offer:
         """The same comparisons, and nothing offered."""
         offer: _Offer = object.__new__(_Offer)
-        for name in ("_equal", "_comparisons", "_inequality", "_best", "_exact"):
+        for name in ("_equal", "_comparisons", "_inequality", "_is_better", "is_exact"):
             setattr(offer, name, getattr(self, name))
         offer.clear()
         return offer
@@ -162,8 +213,7 @@ class Tree(Component):
         lacking = [each for each in self._neighbours[type] if not self._offers[each, type].has_for(event)]
         if not lacking:
             match = self._first(event, type)
-            self._discard(match)
-            self._offer_again()
+            self._offer_less(self._discard(match))
             return match
         self._queues[type].append(event)
         if len(lacking) == 1:
@@ -195,30 +245,57 @@ class Tree(Component):
             self._offers[each, place].has_for(event) for each in self._neighbours[place] if each != but
         )
 
-    def _offer_again(self) -> None:
-        """Offer what is left, after a match has taken what it took."""
+    def _offer_less(self, gone: Iterable[tuple[int, Event]]) -> None:
+        """Offer what is left, after some have been disposed of: what had support by these only has none now."""
+        worse = set()
+        for place, event in gone:
+            for neighbour in self._neighbours[place]:
+                if self._offers[place, neighbour].remove(event):
+                    worse.add((place, neighbour))
         for place, neighbour in self._inwards:
+            if all((each, place) not in worse for each in self._neighbours[place] if each != neighbour):
+                continue
             offer = self._offers[place, neighbour]
+            best = offer.best
             offer.clear()
             for event in self._queues[place]:
                 if self._is_supported(event, place, neighbour):
                     offer.add(event)
+            if not offer.is_exact or offer.best != best:
+                worse.add((place, neighbour))
 
     def _first(self, event: Event, place: int) -> list[Event]:
-        """The match to take of those with an event: there is one."""
+        """The match to take of those with an event: there is one.
+
+        What stands at the end of a branch is looked for only when it is its turn. The first that goes with others
+        is taken, and those before it are disposed of with it: so nobody is passed over twice.
+        """
+        ends = {each for each, near in enumerate(self._neighbours) if len(near) == 1} - {place}
         candidates: list[list[Event]] = [[] for _ in self._names]
         candidates[place] = [event]
         towards = [(each, place) for each in self._neighbours[place]]
         for each, back in towards:  # grows as it goes outwards
-            known = self._offers[each, back].numbers
-            candidates[each] = [event for event in self._queues[each] if event[0] in known]
-            towards += ((further, each) for further in self._neighbours[each] if further != back)
+            if each not in ends:
+                known = self._offers[each, back].numbers
+                candidates[each] = [event for event in self._queues[each] if event[0] in known]
+                towards += ((further, each) for further in self._neighbours[each] if further != back)
         self._narrow(candidates, place, everywhere=True)
         for each in range(len(candidates)):
-            if len(candidates[each]) > 1:
+            if each in ends:
+                candidates[each] = [self._first_at(each, candidates[self._neighbours[each][0]])]
+                self._narrow(candidates, each)
+            elif len(candidates[each]) > 1:
                 candidates[each] = [candidates[each][-1 if self._newest_first else 0]]
                 self._narrow(candidates, each)
         return [events[0] for events in candidates]
+
+    def _first_at(self, end: int, candidates: Iterable[Event]) -> Event:
+        """The first event at the end of a branch that goes with one of its neighbour's candidates."""
+        offer = self._offers[self._neighbours[end][0], end].fresh()
+        for each in candidates:
+            offer.add(each)
+        queue = self._queues[end]
+        return next(filter(offer.has_for, reversed(queue) if self._newest_first else queue))
 
     def _narrow(self, candidates: list[list[Event]], place: int, *, everywhere: bool = False) -> None:
         """Leave out what goes with none of a place's candidates; then what went with that only, and so on.
@@ -227,6 +304,8 @@ class Tree(Component):
         """
         outwards = [(place, each) for each in self._neighbours[place]]
         for here, there in outwards:
+            if not candidates[there]:
+                continue  # the end of a branch, whose turn has not come
             offer = self._offers[here, there].fresh()
             for event in candidates[here]:
                 offer.add(event)
