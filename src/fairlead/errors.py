@@ -17,6 +17,7 @@
     ├── ProtocolError (ValueError)       bytes that are none of the network's frames
     ├── NetworkError (ValueError)        a broker or a network that cannot be run as it is configured
     ├── BrokerRefused (RuntimeError)     a broker said no, and why
+    │   └── NotThere                     what it was to end is not there
     ├── ConnectionEnded (ConnectionError) a broker cannot be reached, or has ended the connection
     ├── BusClosed (RuntimeError)         something was asked of a bus that is closed
     ├── NotAdvertised (ValueError)       a publication outside of what its producer advertised
@@ -192,6 +193,10 @@ class NetworkError(FairleadError, ValueError):
 
 class BrokerRefused(FairleadError, RuntimeError):
     """A broker did not do what it was asked; the message is its reason."""
+
+
+class NotThere(BrokerRefused):
+    """What a broker was to end is not there."""
 
 
 class ConnectionEnded(FairleadError, ConnectionError):

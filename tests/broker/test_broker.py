@@ -103,8 +103,8 @@ def test_an_id_that_is_taken_is_refused_and_a_repeated_call_is_nothing() -> None
     one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
     assert one.handle(Subscribe("ada", "s1", parse("x > 1")), 0) == []
     assert one.handle(Subscribe("ada", "s1", parse("x > 2")), 0) == [Refuse("ada", "the id 's1' is taken")]
-    assert one.handle(Unsubscribe("ada", "s9"), 0) == [Refuse("ada", "there is no subscription 's9'")]
-    assert one.handle(Unadvertise("ada", "a9"), 0) == [Refuse("ada", "there is no advertisement 'a9'")]
+    assert one.handle(Unsubscribe("ada", "s9"), 0) == [Refuse("ada", "there is no subscription 's9'", True)]
+    assert one.handle(Unadvertise("ada", "a9"), 0) == [Refuse("ada", "there is no advertisement 'a9'", True)]
 
 
 def test_a_notification_without_producer_or_id_gets_both_and_a_duplicate_is_refused() -> None:

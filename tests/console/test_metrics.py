@@ -90,6 +90,8 @@ def test_a_neighbour_may_be_called_anything() -> None:
                 return {
                     "counters": dict.fromkeys(COUNTERS, 0),
                     "clients": 0,
+                    "blocking": ["slow"],
+                    "held_up": 2,
                     "subscriptions": 0,
                     "routing_entries": 0,
                     "durables": {
@@ -102,6 +104,7 @@ def test_a_neighbour_may_be_called_anything() -> None:
 
     found = parsed(exposition(Server(), Requests()))  # type: ignore[arg-type]
     assert found["fairlead_link_behind_records"][1] == {(("neighbour", r"a \"b\"\\\n"),): 3}
+    assert found["fairlead_held_up_connections"][1][()] == 2
     assert found["fairlead_durable_behind_records_max"][1][()] == 9
     assert found["fairlead_durable_subscribers_connected"][1][()] == 1
     assert "fairlead_log_bytes" not in found

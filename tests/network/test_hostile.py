@@ -12,6 +12,7 @@ import errno
 import resource
 import struct
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
 from fairlead.filters.language import parse
 from fairlead.log import Disk, MemoryDisk
 from fairlead.model import Notification
-from fairlead.model.packed import pack
+from fairlead.model.packed import pack, unpack
 from fairlead.network import client as client_module
 from fairlead.network import connect, files, server, wire
 from fairlead.network.chaos.processes import BrokerProcess
@@ -191,6 +192,12 @@ async def running(directory: Path | None = None, **limits: int) -> AsyncIterator
         None if directory is None else str(directory / "hub"),
         limits=Limits(**limits),
     )
+    async with started(settings) as broker:
+        yield broker
+
+
+@contextlib.asynccontextmanager
+async def started(settings: BrokerSettings) -> AsyncIterator[Server]:
     broker = Server(settings)
     await broker.start()
     try:
@@ -468,6 +475,37 @@ async def test_who_never_reads_and_blocks_holds_up_publishers_until_it_reads_or_
             writer.transport.abort()
             await asyncio.wait_for(publishing, 20.0)
         assert broker.node.counters.dropped == 0
+
+
+@runs
+async def test_who_blocks_holds_up_those_who_send_at_other_brokers_and_gets_all_of_it() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(running(**SMALL_LIMITS))
+        beyond = replace(hub.settings, name="far", links=(hub.url,))
+        far = await stack.enter_async_context(started(beyond))
+        await until(lambda: "far" in hub.node.links and hub.node.links["far"].ready)
+        reader, writer = await deaf(far, "block")
+        await until(lambda: len(hub.node.broker.subscriptions) == 1)
+
+        async def send() -> None:
+            async with connect(hub.url, patience=None) as client:
+                for number in range(2_000):
+                    await client.send({"x": number, "pad": BIG})
+
+        sending = asyncio.create_task(send())
+        await until(lambda: hub.node.held_up == 1)
+        assert max(map(most_waiting, (hub, far))) < 2_000_000
+        assert not sending.done()
+        came: list[int] = []
+        frames = wire.Frames()
+        while len(came) < 2_000:
+            for kind, payload in frames.feed(await asyncio.wait_for(reader.read(1 << 20), 10.0)):
+                if kind == wire.DELIVER:
+                    came.append(unpack(wire.parse_deliver(payload)[2]).attributes["x"])
+        await asyncio.wait_for(sending, 10.0)
+        assert came == list(range(2_000))
+        assert not hub.node.counters.dropped + far.node.counters.dropped
+        writer.close()
 
 
 @runs

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from fairlead.errors import NetworkError, ProtocolError, ValueRefused
+from fairlead.errors import NetworkError, NotThere, ProtocolError
 from fairlead.log import MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
@@ -714,9 +714,7 @@ def test_who_unlinks_a_neighbour_by_its_address_is_told_its_name() -> None:
     caller = Node(BrokerSettings("c").broker(), None, life="1")
     caller.neighbourhood.call(AT)
     caller.lost(answered(caller, "d"))
-    with pytest.raises(
-        ValueRefused, match="there is no link to 'host'\n  hint: unlink 'd', which is there, by"
-    ):
+    with pytest.raises(NotThere, match="there is no link to 'host'\n  hint: unlink 'd', which is there, by"):
         caller.neighbourhood.unlink("host", 0)
-    with pytest.raises(ValueRefused, match=r"there is no link to 'other:7400'$"):
+    with pytest.raises(NotThere, match=r"there is no link to 'other:7400'$"):
         caller.neighbourhood.unlink("other:7400", 0)

@@ -1,11 +1,7 @@
-"""What is lost on a link is counted, and whoever might have got it is told how many there were.
-
-Nodes without sockets: a link is full when the test says so.
-"""
+"""What is lost while a neighbour is away is counted, and whoever might have got it is told how many there were."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -70,6 +66,17 @@ class Line:
             self.publisher.hear(wire.publish(0, pack(sent)))
         self.settle()
 
+    def part(self) -> None:
+        """The connection between the first two is lost."""
+        for end in self.links.pop(0):
+            end.node.lost(end.session)
+
+    def join(self) -> End:
+        """It is back: the end of the first."""
+        self.links.insert(0, linked(*self.nodes[:2]))
+        self.settle()
+        return self.links[0][0]
+
     def pass_time(self) -> None:
         for node in self.nodes:
             node.tick(0)
@@ -80,18 +87,18 @@ FULL = LIMITS.buffer_bytes + 1
 
 
 @pytest.mark.parametrize("algorithm", ["covering", "flooding"])
-def test_what_does_not_get_over_a_full_link_is_told_to_all_behind_it_who_have_subscribed(
+def test_what_is_lost_while_a_neighbour_is_away_is_told_to_all_behind_it_who_have_subscribed(
     algorithm: str,
 ) -> None:
     line = Line(3, algorithm)
     near, middle, far = (line.client(at, f"c{at}", "x > 0") for at in range(3))
     silent = line.client(2, "silent")
     line.send(1)
-    link, _ = line.links[0]
-    link.stuck = FULL
-    link.session.waiting = FULL
+    line.part()
     line.send(5)
-    link.let_go()
+    line.pass_time()
+    assert (middle.dropped, far.dropped) == (0, 0)
+    line.join()
     line.pass_time()
     line.send(1)
     assert near.delivered == list(range(1, 8))
@@ -102,29 +109,14 @@ def test_what_does_not_get_over_a_full_link_is_told_to_all_behind_it_who_have_su
     assert [node.counters.dropped for node in line.nodes] == [5, 0, 0]
 
 
-def test_what_is_lost_while_a_neighbour_is_away_it_is_told_when_it_is_back() -> None:
-    line = Line(2)
-    far = line.client(1, "c", "x > 0")
-    for end in line.links[0]:
-        end.node.lost(end.session)
-    line.send(3)
-    line.pass_time()
-    assert far.dropped == 0
-    line.links = [linked(*line.nodes)]
-    line.settle()
-    line.pass_time()
-    line.send(1)
-    assert (far.delivered, far.dropped) == ([4], 3)
-
-
 def test_a_neighbour_that_reads_nothing_is_told_nothing_without_end() -> None:
     line = Line(2)
     line.client(1, "c", "x > 0")
-    link, _ = line.links[0]
+    line.part()
+    line.send(3)
+    link = line.join()
     link.stuck = link.session.waiting = TOLD_MAX * FULL
-    for _ in range(3):
-        line.send(1)
-        line.pass_time()
+    line.pass_time()
     assert not link.dropped
     assert line.nodes[0].links["b1"].lost == 3
 
@@ -132,10 +124,9 @@ def test_a_neighbour_that_reads_nothing_is_told_nothing_without_end() -> None:
 def test_a_client_that_is_full_is_told_when_there_is_room() -> None:
     line = Line(2)
     far = line.client(1, "c", "x > 0")
-    link, _ = line.links[0]
-    link.stuck = link.session.waiting = FULL
+    line.part()
     line.send(2)
-    link.let_go()
+    line.join()
     far.stuck = far.session.waiting = FULL
     line.pass_time()
     assert far.dropped == 0
@@ -144,28 +135,35 @@ def test_a_client_that_is_full_is_told_when_there_is_room() -> None:
     assert far.dropped == 2
 
 
-@given(steps=st.lists(st.sampled_from(["send", "full", "free", "time"]), max_size=30))
+@given(steps=st.lists(st.sampled_from(["send", "part", "join", "full", "free", "time"]), max_size=30))
 def test_what_is_delivered_and_what_is_told_to_be_lost_is_all_that_was_sent(steps: list[str]) -> None:
     line = Line(2)
     far = line.client(1, "c", "x > 0")
-    link, _ = line.links[0]
-
-    def run() -> Iterator[int]:
-        for step in steps:
-            match step:
-                case "send":
-                    line.send(1)
-                    yield 1
-                case "full":
-                    link.stuck = link.session.waiting = FULL
-                case "free":
-                    link.let_go()
-                case _:
-                    line.pass_time()
-            line.settle()
-
-    sent = sum(run())
-    link.let_go()
+    sent = 0
+    for step in steps:
+        match step:
+            case "send":
+                line.send(1)
+                sent += 1
+            case "part" if line.links:
+                for end in line.links[0]:
+                    end.let_go()
+                line.settle()  # what was in the connection is not counted
+                line.part()
+            case "join" if not line.links:
+                line.join()
+            case "full" if line.links:
+                link, _ = line.links[0]
+                link.stuck = link.session.waiting = FULL
+            case "free" if line.links:
+                line.links[0][0].let_go()
+            case _:
+                line.pass_time()
+        line.settle()
+    if not line.links:
+        line.join()
+    line.links[0][0].let_go()
+    line.settle()
     line.pass_time()
     assert len(far.delivered) + far.dropped == sent
 

@@ -541,7 +541,7 @@ def test_whoever_does_not_read_the_answers_is_heard_no_further() -> None:
     assert not peer.paused
 
 
-# -- nobody may publish ----------------------------------------------------------------------------------------
+# -- somebody cannot keep up -----------------------------------------------------------------------------------
 
 
 def blocked() -> tuple[Place, Peer, ClientSession]:
@@ -558,16 +558,18 @@ def blocked() -> tuple[Place, Peer, ClientSession]:
     return place, peer, slow
 
 
-def test_whoever_connects_while_nobody_may_publish_is_not_heard_before() -> None:
+def test_whoever_connects_and_publishes_for_one_who_cannot_keep_up_waits() -> None:
     place, slow, session = blocked()
     waiting = len(session.backlog)
     neighbour, link = place.broker("n")
     peer, late = place.client("late")
     place.say(late, *(publication(number, producer="late") for number in range(100)))
     place.say(link, wire.Table([], []))
+    place.say(link, frame(wire.Ping()))
     place.step()
     assert peer.paused
-    assert neighbour.paused
+    assert not neighbour.paused
+    assert any(isinstance(each, wire.Pong) for each in neighbour.got())
     assert len(session.backlog) == waiting
     assert not [each for each in peer.got() if isinstance(each, int)]
     slow.full = 0

@@ -396,7 +396,7 @@ class Broker:
     def _unsubscribe(self, call: Unsubscribe, now: int) -> None:
         removed = self.clients.unsubscribe(call.source, call.id)
         if removed is None:
-            self._effects.append(Refuse(call.source, f"there is no subscription {call.id!r}"))
+            self._effects.append(Refuse(call.source, f"there is no subscription {call.id!r}", True))
             return
         filter, is_last = removed
         if is_last:
@@ -415,7 +415,7 @@ class Broker:
     def _unadvertise(self, call: Unadvertise, now: int) -> None:
         removed = self.clients.join(call.source).advertisements.remove(call.id)
         if removed is None:
-            self._effects.append(Refuse(call.source, f"there is no advertisement {call.id!r}"))
+            self._effects.append(Refuse(call.source, f"there is no advertisement {call.id!r}", True))
             return
         filter, is_last = removed
         if is_last:

@@ -278,6 +278,8 @@ class Refuse(Struct, frozen=True):
 
     client: str
     reason: str
+    is_missing: bool = False
+    """Whether something was to be ended that is not there."""
 
 
 class Wake(Struct, frozen=True):

@@ -211,7 +211,7 @@ class RendezvousBroker:
             case Unsubscribe(source=client, id=id) | Unadvertise(source=client, id=id):
                 known = self._filters.pop((isinstance(message, Unadvertise), client, id), None)
                 if known is None:
-                    effects.append(Refuse(client, f"there is nothing under the id {id!r}"))
+                    effects.append(Refuse(client, f"there is nothing under the id {id!r}", True))
                     return []
                 return [(each, message) for each in self._types_of(known)]
             case Leave(source=client):

@@ -106,15 +106,26 @@ def _queues(survey: Survey) -> list[Row]:
 
 
 def _remarks(survey: Survey) -> list[str]:
-    """Why links are not up, and since when."""
+    """Who holds up whom; why links are not up, and since when."""
+    told = [(name, seen.status) for name, seen in survey.brokers.items() if seen.status is not None]
+    slow = [
+        f"{name}: {status['held_up']:,} connections wait for {', '.join(waited_for)}"
+        for name, status in told
+        if status["held_up"] and (waited_for := _waited_for(status))
+    ]
     down = [
         f"{name}: the link to {to} is down since {link['since']}: {link['reason']}"
-        for name, seen in survey.brokers.items()
-        if seen.status is not None
-        for to, link in seen.status["links"].items()
+        for name, status in told
+        for to, link in status["links"].items()
         if link.get("reason")
     ]
-    return [*down, *(f"{each.broker}: the link to {each.other} {each}" for each in survey.waits)]
+    return [*slow, *down, *(f"{each.broker}: the link to {each.other} {each}" for each in survey.waits)]
+
+
+def _waited_for(status: dict[str, Any]) -> list[str]:
+    """Who cannot keep up and is to miss nothing."""
+    links = [f"the link to {name}" for name, link in status["links"].items() if link["full"]]
+    return [*links, *status["blocking"]]
 
 
 def _state(queue: dict[str, Any]) -> str:

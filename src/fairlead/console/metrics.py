@@ -63,6 +63,12 @@ def _families(status: dict[str, Any], requests: Requests) -> Iterator[Family]:
     for name, help in COUNTERS.items():
         yield Family(f"fairlead_{name}_total", "counter", help, (((), status["counters"][name]),))
     yield _gauge("clients", "connected clients, those over HTTP included", _one(status["clients"]))
+    yield _gauge("blocking_clients", "clients for which publishers wait", _one(len(status["blocking"])))
+    yield _gauge(
+        "held_up_connections",
+        "connections that wait for a client or a neighbour that cannot keep up",
+        _one(status["held_up"]),
+    )
     yield _gauge("subscriptions", "subscriptions of this broker's clients", _one(status["subscriptions"]))
     yield _gauge("routing_entries", "entries of the routing table", _one(status["routing_entries"]))
     durables = status["durables"].values()

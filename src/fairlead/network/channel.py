@@ -106,6 +106,8 @@ class Channel(asyncio.Protocol):
     def _tick(self) -> None:
         self._ticking = self._loop.call_later(self._tick_s, self._tick)
         self._ticks = self._ticks + 1 if self._reading else 0
+        if not self._reading and self.may_write.is_set():
+            self.write(wire.control(wire.Pong()))  # others may have to wait for this client: it is there
         if self._ticks >= DEAD_TICKS:
             self.is_silent = True
             self.abort()

@@ -39,6 +39,7 @@ from fairlead.errors import (
     ConnectionEnded,
     FairleadError,
     NetworkError,
+    NotThere,
     ProtocolError,
     ValueRefused,
 )
@@ -74,8 +75,6 @@ QUEUE: Final = 10_000
 TURN_BYTES: Final = 1 << 14
 """After so many bytes that nobody has to wait for, others have their turn."""
 HINT: Final = "is a broker running there? `fairlead broker run` starts one"
-NOT_THERE: Final = ("there is no", "has no subscription")
-"""How a broker refuses to end what it does not have."""
 WORDLESS_MAX: Final = 3
 """So many calls in a row that end without a word after the handshake of TLS are an answer."""
 
@@ -148,6 +147,8 @@ class Client:
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._published = 0
         self._named = 0
+        self._sent = False
+        """Whether something has been sent that the broker need not have heard."""
         self._publications = Publications()
         self._intake = Intake(self.name, self._tell, self._schedule, self._regulate)
         self._installing: dict[int, Subscription] = {}
@@ -183,11 +184,12 @@ class Client:
             raise
 
     async def close(self) -> None:
-        """Wait until all that was published is safe, and go."""
+        """Wait until all that was published is safe, and all that was sent has been heard, and go."""
         if self._closing:
             return
         if self._failure is None:
             await self._publications.settled()
+            await self._heard()
         self._closing = True
         for subscription in list(self._intake.subscriptions.values()):
             subscription._end(Closed("the client is closed"))
@@ -230,6 +232,7 @@ class Client:
         await self._until(self._flowing)
         self._check_size(len(packed) + 9)
         self._send(wire.publish(0, packed))
+        self._sent = True
         if self._out_bytes >= TURN_BYTES:
             self._flush()
             await asyncio.sleep(0)
@@ -431,8 +434,8 @@ class Client:
                 self._resolve(number, None)
             case wire.Told(number, answer):
                 self._resolve(number, answer)
-            case wire.Refused(number, reason, durable):
-                self._refused(number, reason, durable)
+            case wire.Refused(number, reason, durable, is_missing):
+                self._refused(number, (NotThere if is_missing else BrokerRefused)(reason), durable)
             case wire.Repeated(number):
                 self._publications.repeated(number)
             case wire.Dropped(count):
@@ -443,10 +446,10 @@ class Client:
                 self._tell_listener(id, anyone)
             case wire.Ping():
                 self._tell(wire.Pong())
-            case wire.Bye(reason):
+            case wire.Bye(reason, _, is_final):
                 wired.reason = reason
                 # One that was welcome before is so again some time, unless it has to go for good.
-                if not self.broker or "taken over" in reason or "too slow" in reason:
+                if not self.broker or is_final:
                     self._fail_for_good(BrokerRefused(reason))
                 wired.abort()
             case _:
@@ -482,7 +485,7 @@ class Client:
         self._flowing.set()
         for number, packed in self._publications.again():
             if len(packed) + 9 > self._frame_max:
-                self._refused(number, str(self._too_long(len(packed) + 9)))
+                self._refused(number, BrokerRefused(str(self._too_long(len(packed) + 9))))
             else:
                 self._send_publication(number, packed)
 
@@ -603,8 +606,8 @@ class Client:
 
         try:
             await self._ask(counted)
-        except BrokerRefused as refused:
-            if times == 1 or not any(words in str(refused) for words in NOT_THERE):
+        except NotThere:
+            if times == 1:
                 raise
 
     def _resolve(self, number: int, answer: Any) -> None:
@@ -619,8 +622,7 @@ class Client:
         if asked is not None and not asked.done():
             asked.set_result(answer)
 
-    def _refused(self, number: int, reason: str, durable: str = "") -> None:
-        error = BrokerRefused(reason)
+    def _refused(self, number: int, error: BrokerRefused, durable: str = "") -> None:
         subscription = self._installing.pop(number, None)
         if durable:
             for each in self._intake.of(durable):
@@ -631,7 +633,7 @@ class Client:
         elif number in self._asked:
             fail(self._asked.pop(number), error)
         elif not self._publications.refuse(number, error) and not self._advertised_again(number):
-            log.warning("%s", reason)
+            log.warning("%s", error)
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
@@ -681,6 +683,13 @@ class Client:
                 ),
                 again=False,
             )
+
+    async def _heard(self) -> None:
+        """Wait until the broker has heard what was sent: while somebody slow is to get it, that takes a while."""
+        if self._sent and self._connected.is_set():
+            with contextlib.suppress(FairleadError, TimeoutError):
+                async with asyncio.timeout(self._patience_s):
+                    await self._ask(wire.Ping, again=False)
 
     async def _release(self) -> None:
         """Let go of all durable subscribers: the broker answers when it is safe what they have accepted."""

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.broker import messages as calls
-from fairlead.errors import FairleadError, ProtocolError, ValueRefused
+from fairlead.errors import FairleadError, NotThere, ProtocolError, ValueRefused
 from fairlead.network import wire
 from fairlead.network.sessions import ClientSession, Peer
 from fairlead.network.settings import POLICIES
@@ -55,7 +55,7 @@ class Clientele:
             self._named += 1
             name = f"{node.name}-{node.life[:8]}-{self._named}"
         if name in node.clients:
-            node.clients[name].end(f"another connection has taken over the name {name!r}")
+            node.clients[name].end(f"another connection has taken over the name {name!r}", is_final=True)
         session = ClientSession(node, peer, name, hello.policy)
         node.clients[name] = node.ways.targets[session.client] = session
         node.broker.handle(calls.Join(session.client), 0)
@@ -110,8 +110,8 @@ class Clientele:
                 case wire.Unlink(number, neighbour):
                     node.neighbourhood.unlink(neighbour, now)
                     node.dispatch.after_sync(lambda: session.tell(wire.Done(number)))
-                case wire.Ping():
-                    session.tell(wire.Pong())
+                case wire.Ping(number):
+                    session.tell(wire.Done(number) if number else wire.Pong())
                 case wire.Pong():
                     pass
                 case wire.Bye():
@@ -132,7 +132,7 @@ class Clientele:
         else:
             reason = f"the broker has failed to do this: {type(error).__name__}: {error}"
             log.error("%s asks for something, and %s", session, reason, exc_info=error)
-        session.tell(wire.Refused(number, reason))
+        session.tell(wire.Refused(number, reason, is_missing=isinstance(error, NotThere)))
 
     def _subscribe(self, session: ClientSession, message: wire.Subscribe, now: int) -> None:
         node = self._node

@@ -183,21 +183,19 @@ class Dispatch:
         if session is None or outbox.live or not outbox.ready:
             return
         if self._ledger is None or outbox.looked >= self.reached:
-            outbox.live = True
-            outbox.close()
-        elif outbox.has_room:
+            outbox.catch_up()
+        elif outbox.room > 0 and not session.is_full:
             session.wait_for_turn()
 
     def turn(self, outbox: Durable | Link, at_most: int) -> int:
         """Read on, as far as there is room; how many records were looked at, which are `at_most` so many."""
         session, looked = outbox.session, 0
         while session is not None and not outbox.live and looked < at_most and not session.ended:
-            if outbox.looked >= self.reached or not outbox.has_room or session.is_full:
+            if outbox.looked >= self.reached or outbox.room <= 0 or session.is_full:
                 break
             before = outbox.looked
-            room = min(at_most - looked, outbox.window - len(outbox.unconfirmed), self.reached - before)
             try:
-                self._read_some(outbox, session, room)
+                self._read_some(outbox, session, min(at_most - looked, outbox.room, self.reached - before))
             except Gone as gone:
                 self._pass_over(outbox, session, gone.first)
             looked += outbox.looked - before
@@ -209,23 +207,17 @@ class Dispatch:
         reader = self._reader(outbox)
         for record in reader.read_chunk(at_most):
             packed = notification_in(record)
-            frame: bytes | None = None
             if isinstance(outbox, Durable):
                 head = outbox.head_for(unpack(packed), record.offset)
                 if head is not None:
-                    frame = wire.deliver(record.offset + 1, head, packed)
+                    outbox.unconfirmed[record.offset] = None
+                    session.send(wire.deliver(record.offset + 1, head, packed))
                     self._counters.delivered += 1
             elif (
                 record.kind == PUBLICATION or parse_arrival(record).neighbour != outbox.name
             ) and outbox in self._ways.of(packed, "").links:
-                if len(packed) > outbox.largest:
-                    outbox.skip(len(packed))
-                    continue
-                frame = wire.relay(record.offset + 1, packed)
-                self._counters.relayed += 1
-            if frame is not None:
-                outbox.unconfirmed[record.offset] = None
-                session.send(frame)
+                outbox.send_kept(record.offset)
+                outbox.send(record.offset, packed)
         if reader.offset == outbox.looked:
             raise DamagedLog(f"the record {reader.offset} of the log was safe, and is not there any more")
         outbox.looked = reader.offset

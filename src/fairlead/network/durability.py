@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from fairlead.broker import messages as calls
-from fairlead.errors import ValueRefused
+from fairlead.errors import NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
@@ -111,9 +111,9 @@ class Durability:
         node = self._node
         durable = node.durables.get(name)
         if durable is None or durable.ends:
-            raise ValueRefused(f"there is no durable subscriber {name!r}")
+            raise NotThere(f"there is no durable subscriber {name!r}")
         if id and id not in durable.subscriptions:
-            raise ValueRefused(f"the durable subscriber {name!r} has no subscription {id!r}")
+            raise NotThere(f"the durable subscriber {name!r} has no subscription {id!r}")
         ends = not id or durable.subscriptions.keys() == {id}
         node.note(Unsubscribed(name, "" if ends else id), now)
         if ends and durable.session not in (None, asked_by):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.filters.language import render
-from fairlead.network.sessions import Counters
+from fairlead.network.sessions import ClientSession, Counters
 
 if TYPE_CHECKING:
     from fairlead.network.node import Node
 
 __all__ = ["status", "tables"]
+
+NAMED_MAX: Final = 100
+"""How many clients are named that hold up others."""
 
 
 def status(node: Node) -> dict[str, Any]:
@@ -24,7 +27,10 @@ def status(node: Node) -> dict[str, Any]:
         "url": node.url,
         "clients": len(node.clients),
         "queued": sum(len(session.backlog) for session in node.clients.values()),
-        "blocking": len(node.blocking),
+        "blocking": sorted(each.name for each in node.blocking if isinstance(each, ClientSession))[
+            :NAMED_MAX
+        ],
+        "held_up": node.held_up,
         "subscriptions": sum(
             len(node.broker.clients[each].subscriptions.by_id) for each in node.broker.clients
         ),
@@ -37,6 +43,7 @@ def status(node: Node) -> dict[str, Any]:
             name: {
                 "connected": link.session is not None,
                 "ready": link.ready,
+                "full": link in node.blocking,
                 "behind": max(0, reached - link.cursor(node.dispatched)),
                 "unconfirmed": len(link.unconfirmed),
                 "url": node.neighbourhood.url_of(name),

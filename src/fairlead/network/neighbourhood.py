@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fairlead.broker import messages as calls
-from fairlead.errors import FairleadError, ProtocolError, ValueRefused
+from fairlead.errors import FairleadError, NotThere, ProtocolError
 from fairlead.filters.language import render
 from fairlead.network import wire
 from fairlead.network.calling import Absence, Calling
@@ -533,7 +533,7 @@ class Neighbourhood:
     # -- the end of a link -------------------------------------------------------------------------------------
 
     def unlink(self, name: str, now: int) -> None:
-        """End a link, on both sides, when the other one can be told; ValueRefused says that there is none.
+        """End a link, on both sides, when the other one can be told; NotThere says that there is none.
 
         One that waits for a broker that has not answered is named by its address.
         """
@@ -542,7 +542,7 @@ class Neighbourhood:
         if newcomer is None and name not in node.links:
             if not self.calling.hang_up(name, now):
                 at = self.calling.neighbour_at(name)
-                raise ValueRefused(
+                raise NotThere(
                     f"there is no link to {name!r}",
                     hint=f"unlink {at!r}, which is there, by its name" if at else None,
                 )
@@ -601,6 +601,7 @@ class Neighbourhood:
         link = node.links.pop(name)
         link.session, link.ready = None, False
         link.close()
+        link.give_up()
         node.ways.forget(name)
         self.carry(effects)
         node.unplace(cursor_of_link(name))

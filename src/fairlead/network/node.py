@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
-from fairlead.errors import FairleadError, LogFull, ProtocolError, ValueRefused
+from fairlead.errors import FairleadError, LogFull, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.model.packed import unpack
@@ -50,6 +50,7 @@ from fairlead.network.sessions import (
     LinkSession,
     Peer,
     Session,
+    Stuck,
 )
 from fairlead.network.settings import Limits
 from fairlead.network.ways import Ways
@@ -89,8 +90,8 @@ class Node:
         """Called when that changes."""
         self.url = ""
         """Where this broker can be called."""
-        self.blocking: set[ClientSession] = set()
-        """The clients that cannot keep up and must miss nothing: while there is one, nobody may publish."""
+        self.blocking: set[ClientSession | Link] = set()
+        """Whoever cannot keep up and is to miss nothing: what is for them waits where it comes from."""
         self.ways = Ways(broker, self.links)
         self.dispatch = Dispatch(
             broker,
@@ -205,6 +206,7 @@ class Node:
             return
         session.ended = True
         session.held.clear()
+        session.held_up = False
         if session.out:
             session.peer.write(session.take_out())
         session.peer.close()
@@ -227,11 +229,16 @@ class Node:
         self._now = now
         if session.ended:
             return  # what comes behind the gap that ended it must not close the gap
+        session.has_spoken = True
         taken: list[Taken] = []
+        waiting: list[tuple[int, bytes]] = []
         try:
             if not self._may_speak(session):
                 session.held += frames
-            elif isinstance(session, ClientSession):
+                frames = ()
+            elif self.blocking:
+                frames = self._let_through(session, frames, waiting)
+            if isinstance(session, ClientSession):
                 self._from_client(session, frames, taken, now)
             elif isinstance(session, LinkSession):
                 self._from_broker(session, frames, taken, now)
@@ -243,6 +250,11 @@ class Node:
             self._end_failed(session, error)
         if self.ledger is None:
             self.dispatch.synced(0)
+        if waiting and not session.ended:
+            session.held_up = not session.held
+            session.held += waiting
+            if isinstance(session, LinkSession) and (link := self.links.get(session.name)) is not None:
+                self.dispatch.read_on(link)
         if isinstance(session, ClientSession) and self._has_too_many_answers(session):
             # It asks, and does not read the answers: nothing more is asked before it has.
             session.choked = session.starved = True
@@ -251,14 +263,47 @@ class Node:
 
     def _may_speak(self, session: Session) -> bool:
         """Whether what a connection says is heard now."""
-        return not (session.held or self.blocking or (isinstance(session, ClientSession) and session.choked))
+        return not (session.held or (isinstance(session, ClientSession) and session.choked))
 
     def _let_speak(self, session: Session) -> None:
         """Read from a connection, or do not; what came and waits goes first, when it is its turn."""
-        is_heard = not (self.blocking or (isinstance(session, ClientSession) and session.choked))
+        is_heard = not (session.held_up or (isinstance(session, ClientSession) and session.choked))
         if is_heard and session.held:
             session.wait_for_turn()
         session.read_from(is_heard and not session.held)
+
+    def _let_through(
+        self, session: Session, frames: Iterable[tuple[int, bytes]], waiting: list[tuple[int, bytes]]
+    ) -> Iterator[tuple[int, bytes]]:
+        """What comes before the first notification for somebody who cannot keep up; the rest is `waiting`."""
+        frames = iter(frames)
+        for frame in frames:
+            if self._is_held_up(session, *frame):
+                waiting.append(frame)
+                waiting += frames
+                return
+            yield frame
+
+    def _is_held_up(self, session: Session, kind: int, payload: bytes) -> bool:
+        """Whether a frame has to wait for one of its destinations. What is logged waits for no neighbour."""
+        source = session.name if isinstance(session, LinkSession) else ""
+        try:
+            if kind == wire.RELAYS:
+                found = [way for way, _ in self.ways.of_all(Relays.read(payload), source)]
+                number = 0
+            elif kind in (wire.PUBLISH, wire.RELAY):
+                number, packed = wire.parse_numbered(payload)
+                found = [self.ways.of(packed, source)]
+            else:
+                return False
+        except Exception:
+            return False  # it goes nowhere: whoever takes it says why
+        is_logged = number > 0 and self.ledger is not None
+        return any(
+            target in self.blocking
+            for way in found
+            for target in (*(() if is_logged else way.links), *(stop.target for stop in way.stops))
+        )
 
     def _has_too_many_answers(self, session: ClientSession) -> bool:
         return session.waiting > ANSWERS_MAX * self.limits.buffer_bytes
@@ -362,7 +407,7 @@ class Node:
     def _turn(self, session: Session, at_most: int) -> int:
         """Hear more of what a connection said, and let it read on; how many records (`at_most`) that is worth."""
         looked = 0
-        if session.held and not session.ended:
+        if session.held and not (session.held_up or session.ended):
             frames, session.held = session.held, []
             if self._may_speak(session):
                 self.receive(session, frames, self._now)
@@ -386,22 +431,29 @@ class Node:
                 self._let_speak(session)
             for durable in list(session.durables.values()):
                 self.dispatch.read_on(durable)
-        elif (link := self.links.get(session.name)) is not None:
+        elif (link := self.links.get(session.name)) is not None and link.session is session:
             self.dispatch.read_on(link)
+            link.drained()
 
-    def block(self, session: ClientSession) -> None:
-        """A client cannot keep up and nothing may be dropped: nobody may publish for now."""
-        self.blocking.add(session)
-        if len(self.blocking) == 1:
+    def block(self, target: ClientSession | Link) -> None:
+        """A destination cannot keep up, and nothing is to be left out: what is for it waits from now on."""
+        if target not in self.blocking:
+            self.blocking.add(target)
+            target.stuck = Stuck()
+
+    def unblock(self, target: ClientSession | Link) -> None:
+        """It has caught up, or is gone: whoever waits for it goes on."""
+        if target in self.blocking:
+            self.blocking.discard(target)
             for each in self._publishers():
-                self._let_speak(each)
+                if each.held_up:
+                    each.held_up = False
+                    self._let_speak(each)
 
-    def unblock(self, session: ClientSession) -> None:
-        """It has caught up, or is gone."""
-        if session in self.blocking:
-            self.blocking.discard(session)
-            for each in self._publishers() if not self.blocking else ():
-                self._let_speak(each)
+    @property
+    def held_up(self) -> int:
+        """How many connections wait for somebody who cannot keep up."""
+        return sum(each.held_up for each in self._publishers())
 
     def _publishers(self) -> list[Session]:
         return [*self.clients.values(), *self.neighbourhood.sessions]
@@ -433,11 +485,11 @@ class Node:
         return filter
 
     def call(self, call: calls.Call, now: int) -> None:
-        """Tell the broker what a client asks for, and the neighbours what follows; ValueRefused says why not."""
+        """Tell the broker what a client asks for, and the neighbours what follows; FairleadError says why not."""
         effects = self.broker.handle(call, now)
         for effect in effects:
             if isinstance(effect, calls.Refuse):
-                raise ValueRefused(effect.reason)
+                raise (NotThere if effect.is_missing else ValueRefused)(effect.reason)
         self.neighbourhood.carry(effects)
         self.ways.change()
 
@@ -450,6 +502,8 @@ class Node:
     def tick(self, now: int) -> None:
         """From time to time: tell producers whether anyone listens, and make ready what comes next."""
         self._now = now
+        for target in list(self.blocking):
+            target.look_after()
         self.ways.tick()
         self.neighbourhood.calling.tick(now)
         self.neighbourhood.tick()

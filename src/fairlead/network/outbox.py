@@ -32,15 +32,20 @@ class Outbox:
         self._reader: Reader | None = None
 
     @property
-    def has_room(self) -> bool:
-        """Whether one more may be sent."""
-        return len(self.unconfirmed) < self.window
+    def room(self) -> int:
+        """How many more may be sent."""
+        return self.window - len(self.unconfirmed)
 
     def cursor(self, dispatched: int) -> int:
         """From where it would go on if all were interrupted now; `dispatched` is the first offset that is not."""
         if self.unconfirmed:
             return next(iter(self.unconfirmed))
         return dispatched if self.live else self.looked
+
+    def catch_up(self) -> None:
+        """Nothing is left to be read: it is handed what is dispatched from now on."""
+        self.live = True
+        self.close()
 
     def fall_behind(self, offset: int) -> None:
         """It could not take the record at this offset, and will read on from there."""

@@ -41,6 +41,7 @@ SILENT_S: Final = 15.0
 UNREAD_S: Final = 1.0
 """How often one that is not read from is told that somebody is there."""
 HOUSEKEEPING_S: Final = 0.25
+"""How often a node is looked after (`sessions.STUCK_TICKS` counts on that)."""
 LINGER_S: Final = 5.0
 """How long a connection that has ended may take to send what was written."""
 ROOM_S: Final = 0.1

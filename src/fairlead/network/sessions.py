@@ -32,6 +32,7 @@ __all__ = [
     "Peer",
     "Session",
     "Stop",
+    "Stuck",
 ]
 
 log: Final = logging.getLogger(__name__)
@@ -41,6 +42,12 @@ NO_OFFSET: Final = -1
 HEADS_MAX: Final = 256
 TOLD_MAX: Final = 2
 """So many times what may be under way to a neighbour may wait for it before it is not told what it misses."""
+STUCK_TICKS: Final = 60
+"""For so many ticks, which are a quarter of a second each, others wait in vain for one who cannot keep up.
+
+Ticks and not seconds: a process that was itself stopped, or busy, for a while has had only one of them."""
+UNHEARD_WINDOWS: Final = 64
+"""So many windows are sent to a neighbour without an answer, while its answers wait with all else that it says."""
 RELAYS_BYTES: Final = 1 << 16
 """How long a frame of several notifications becomes: what is read at once should hold a few."""
 
@@ -78,6 +85,20 @@ class Counters:
     rejected: int = 0
 
 
+@dataclass(slots=True)
+class Stuck:
+    """For how many ticks somebody who holds up others has not moved."""
+
+    ticks: int = 0
+    place: object = None
+
+    def has_lasted(self, is_stuck: bool, place: object) -> bool:
+        """Whether others have waited long enough; asked with every tick, with where it is."""
+        self.ticks = self.ticks + 1 if is_stuck and place == self.place else 0
+        self.place = place
+        return self.ticks >= STUCK_TICKS
+
+
 # -- sessions ------------------------------------------------------------------------------------------------
 
 
@@ -98,7 +119,10 @@ class Session(ABC):
         """Whether it waits for its turn: to read on in the log, or to have more of what it said heard."""
         self.held: list[tuple[int, bytes]] = []
         """Frames that came and have not been handled; while there are any, nothing is read from it."""
+        self.held_up = False
+        """Whether the first of them waits for a destination that cannot keep up."""
         self.is_read = True
+        self.has_spoken = False
         self.ended = False
 
     @property
@@ -149,11 +173,11 @@ class Session(ABC):
     def stored(self) -> None:
         """All up to `numbered` is safe."""
 
-    def end(self, reason: str) -> None:
+    def end(self, reason: str, *, is_final: bool = False) -> None:
         """Say goodbye."""
         if not self.ended:
             log.info("%s has to go: %s", self, reason)
-            self.tell(wire.Bye(reason))
+            self.tell(wire.Bye(reason, is_final=is_final))
             self.node.lost(self)
 
 
@@ -175,6 +199,7 @@ class ClientSession(Session):
         self.choked = False
         """Whether it is not read from until it has read what it asked for."""
         self.dropped = 0
+        self.stuck = Stuck()
 
     def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:
         """Deliver to a subscription that is not durable."""
@@ -220,7 +245,7 @@ class ClientSession(Session):
         elif self.policy == DISCONNECT:
             waiting = len(self.backlog)
             self.backlog.clear()
-            self.end(f"too slow: {waiting:,} notifications were waiting")
+            self.end(f"too slow: {waiting:,} notifications were waiting", is_final=True)
         else:
             self.node.block(self)
 
@@ -242,6 +267,13 @@ class ClientSession(Session):
         if not self.backlog:
             self._tell_dropped()
             self.node.unblock(self)
+
+    def look_after(self) -> None:
+        """See to it that nobody waits for a client that is gone: one that is there and slow says so."""
+        is_silent = self.is_read and not self.has_spoken
+        self.has_spoken = False
+        if self.stuck.has_lasted(is_silent, (self.peer.buffered(), len(self.backlog))):
+            self.end("it holds up others, takes nothing, and does not say a word")
 
     def missed(self, count: int) -> None:
         """So many that may have been for it were lost on their way here."""
@@ -357,7 +389,7 @@ class Durable(Outbox):
                 return
         elif not self.live:
             return
-        elif not self.has_room or session.is_full:
+        elif self.room <= 0 or session.is_full:
             self.fall_behind(offset)
             return
         else:
@@ -407,58 +439,143 @@ class Stop:
 
 
 class Link(Outbox):
-    """What a neighbour has to get. It is `ready` when it has said what it asks for on this connection."""
+    """What a neighbour has to get. It is `ready` when it has said what it asks for on this connection.
 
-    __slots__ = ("introduced", "largest", "lost", "name", "node", "ready", "session", "told")
+    What is in no log goes at once, or is kept at its place between what is. From then on those who have more of
+    it wait: little is kept, therefore. Only while the neighbour is away, or has not caught up since it is back,
+    it is lost, and counted.
+    """
+
+    __slots__ = (
+        *("_kept", "_passed", "introduced", "is_met", "largest", "lost", "name", "node", "ready"),
+        *("session", "stuck", "told"),
+    )
 
     def __init__(self, node: Node, name: str, cursor: int) -> None:
         super().__init__(cursor, node.limits.link_window)
         self.node, self.name = node, name
         self.session: LinkSession | None = None
         self.ready = self.introduced = False
+        self.is_met = False
+        """Whether it has caught up on this connection."""
         self.largest = wire.relay_room(node.limits.frame_bytes)
         """The size of the largest notification that the neighbour takes."""
         self.told = False
         self.lost = 0
         """How many it did not get, and will not, and has still to be told of."""
+        self._kept: deque[tuple[int, bytes]] = deque()
+        """What is in no log and waits, each with the first offset that comes behind it."""
+        self._passed = 0
+        """The first offset behind what has been dispatched to it, while it is behind."""
+        self.stuck = Stuck()
+
+    @property
+    def room(self) -> int:
+        """How many more may be sent: more than usual, while what the neighbour says waits, and so its answers do.
+
+        Else two neighbours, to both of which this side is behind, could wait for each other.
+        """
+        session, window = self.session, self.window
+        if session is not None and session.held_up:
+            window *= UNHEARD_WINDOWS
+        return window - len(self.unconfirmed)
 
     def relay(self, offset: int, packed: bytes) -> None:
-        """Relay what is dispatched now. What is in no log is lost if it cannot go now."""
+        """Relay what is dispatched now."""
         session = self.session
         is_logged = offset != NO_OFFSET
         if session is None or not self.ready or not self.live:
-            self._lose(not is_logged)
-        elif session.is_full or (is_logged and not self.has_room):
             if is_logged:
-                self.fall_behind(offset)
+                self._passed = offset + 1
             else:
-                self._lose(1)
+                self._keep([packed])
+        elif is_logged and (session.is_full or self.room <= 0):
+            self.fall_behind(offset)
+            self._passed = offset + 1
+            self.node.block(self)
         else:
-            size = len(packed)
-            if size > self.largest:
-                self.skip(size)
-                return
-            if is_logged:
-                self.unconfirmed[offset] = None
-            self.node.counters.relayed += 1
-            if is_logged or packed[:1] == b"{":  # JSON text is in no array
-                session.send(wire.relay(offset + 1, packed))
-            else:
-                session.relay(packed)
+            if not is_logged and session.is_full:
+                self.node.block(self)
+            self.send(offset, packed)
+
+    def send(self, offset: int, packed: bytes) -> None:
+        """Send it over the connection that there is, whether or not there is room."""
+        session = self.session
+        assert session is not None
+        if len(packed) > self.largest:
+            self.skip(len(packed))
+            return
+        self.node.counters.relayed += 1
+        if offset != NO_OFFSET:
+            self.unconfirmed[offset] = None
+        if offset != NO_OFFSET or packed[:1] == b"{":  # JSON text is in no array
+            session.send(wire.relay(offset + 1, packed))
+        else:
+            session.relay(packed)
 
     def relay_all(self, relays: Relays) -> None:
         """Relay several that are in no log."""
         session = self.session
-        if session is None or not self.ready or not self.live or session.is_full:
-            self._lose(relays.count)
+        if session is None or not self.ready or not self.live:
+            self._keep(relays.each)
         elif relays.count > 1 and relays.size > session.room:
             for half in relays.halves():
                 self.relay_all(half)
         elif relays.size > self.largest:
             self.skip(relays.size)
         else:
+            if session.is_full:
+                self.node.block(self)
             self.node.counters.relayed += relays.count
             session.relay(relays.body, relays.count)
+
+    def _keep(self, each: list[bytes]) -> None:
+        """These cannot go now."""
+        if self.is_met:
+            self._kept.extend((self._passed, packed) for packed in each)
+        else:
+            self._lose(len(each))
+
+    def send_kept(self, offset: int | None = None) -> None:
+        """Send what was kept and comes before a record, by default all."""
+        while self._kept and (offset is None or self._kept[0][0] <= offset):
+            self.send(NO_OFFSET, self._kept.popleft()[1])
+
+    def catch_up(self) -> None:
+        super().catch_up()
+        self.is_met = True
+        self.send_kept()
+        self.drained()
+
+    def drained(self) -> None:
+        """There is room again."""
+        if self.live and self.session is not None and not self.session.is_full:
+            self.node.unblock(self)
+
+    def detach(self, dispatched: int) -> None:
+        super().detach(dispatched)
+        self.give_up()
+
+    def look_after(self) -> None:
+        """See to it that nobody waits for it for ever.
+
+        Links that are full wait for others further on, and those in the end for a client. But one that is far
+        behind waits for its neighbour's answers, which may stand behind what waits here for another such one.
+        """
+        session = self.session
+        is_deaf = session is not None and session.held_up and not self.live
+        if self.stuck.has_lasted(is_deaf, (self.looked, len(self.unconfirmed))):
+            log.warning(
+                "%s: nobody waits for %s any longer, which does not answer", self.node.name, self.name
+            )
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Nobody waits for it any longer, until it has caught up."""
+        self.is_met = False
+        self._lose(len(self._kept))
+        self._kept.clear()
+        self.node.unblock(self)
 
     def _lose(self, count: int) -> None:
         self.node.counters.dropped += count

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 BLOCK, DROP, DISCONNECT = POLICIES = ("block", "drop", "disconnect")
-"""What happens when a client is slow: nobody may publish, the oldest are left out and counted, it has to go."""
+"""What happens when a client is slow: publishers wait for it, the oldest are left out and counted, it must go."""
 HERE: Final = Address("127.0.0.1", PORT)
 
 

@@ -98,7 +98,7 @@ __all__ = [
     "stored",
 ]
 
-VERSION: Final = 3
+VERSION: Final = 4
 FRAME_MAX: Final = 1 << 20
 """The longest frame that is taken if nothing else is said."""
 FRAME_MIN: Final = 1 << 10
@@ -173,10 +173,14 @@ class Bye(_Message, frozen=True):
 
     reason: str
     broker: str = ""
+    is_final: bool = False
+    """Whether a client that was there need not come back."""
 
 
 class Ping(_Message, frozen=True):
-    """Are you there?"""
+    """Are you there? With a number of a client: it is `Done` when all that came before has been heard."""
+
+    number: int = 0
 
 
 class Pong(_Message, frozen=True):
@@ -288,6 +292,8 @@ class Refused(_Message, frozen=True):
     number: int
     reason: str
     durable: str = ""
+    is_missing: bool = False
+    """Whether it was to be ended, and is not there."""
 
 
 class Repeated(_Message, frozen=True):

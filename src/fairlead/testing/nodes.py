@@ -21,6 +21,8 @@ class End:
 
     def __init__(self, node: Node) -> None:
         self.node, self.written, self.closed = node, b"", False
+        self.paused = False
+        """Whether the node does not want to hear more."""
         self.stuck = 0
         """How much seems to wait in the connection's own buffer."""
         self.said: list[tuple[int, bytes]] = []
@@ -41,7 +43,7 @@ class End:
 
     def buffered(self) -> int:
         """How much waits."""
-        return self.stuck
+        return self.stuck + len(self.written)
 
     def close(self) -> None:
         """The node ends the connection."""
@@ -49,9 +51,11 @@ class End:
 
     def pause(self) -> None:
         """The node does not want to hear more for a while."""
+        self.paused = True
 
     def resume(self) -> None:
         """The node wants to hear more."""
+        self.paused = False
 
     def hear(self, chunk: bytes) -> None:
         """What comes in for the node."""

@@ -1,0 +1,367 @@
+"""Whoever is slow and asks to miss nothing holds up those who publish for it, wherever they are, and nobody else.
+
+Nodes without sockets, in a tree: what one has written waits until the other wants to hear it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.log import MemoryDisk
+from fairlead.model import Notification
+from fairlead.model.packed import pack, unpack
+from fairlead.network import sessions, wire
+from fairlead.network.ledger import Ledger
+from fairlead.network.node import Node
+from fairlead.network.sessions import STUCK_TICKS, ClientSession
+from fairlead.network.settings import BrokerSettings, Limits
+from fairlead.testing.nodes import End, linked
+
+LIMITS = Limits(buffer_bytes=300, queue=3, link_window=3)
+HEARD = 10
+"""How many publications are read from a connection at once."""
+
+
+class Reader(End):
+    """A client that takes what it is sent, or does not."""
+
+    reads = True
+
+    @property
+    def delivered(self) -> list[tuple[str, int]]:
+        found = [unpack(wire.parse_deliver(payload)[2]) for payload in self.frames(wire.DELIVER)]
+        return [(each.producer, each.get("x")) for each in found]
+
+
+class Publisher(End):
+    """A client that publishes when it is heard."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.outgoing: deque[bytes] = deque()
+
+    @property
+    def acknowledged(self) -> int:
+        return max([wire.parse_numbered(payload)[0] for payload in self.frames(wire.STORED)], default=0)
+
+
+class Tree:
+    """Brokers, each but the first linked with one that comes before it."""
+
+    def __init__(self, parents: list[int], *, logged: bool = False) -> None:
+        self.nodes = [self._node(f"b{at}", logged=logged) for at in range(len(parents) + 1)]
+        self.links = [
+            linked(self.nodes[parent], self.nodes[at]) for at, parent in enumerate(parents, start=1)
+        ]
+        self.readers: list[Reader] = []
+        self.publishers: list[Publisher] = []
+        self.published = 0
+        self.settle()
+
+    def _node(self, name: str, *, logged: bool) -> Node:
+        ledger = Ledger(f"/{name}", MemoryDisk()) if logged else None
+        return Node(BrokerSettings(name).broker(), ledger, LIMITS, life=name, now=1)
+
+    def reader(self, at: int, text: str, policy: str = "block") -> Reader:
+        end = Reader(self.nodes[at])
+        end.session = end.node.greet(
+            end, wire.Hello(wire.VERSION, "client", f"r{len(self.readers)}", policy), 1
+        )
+        self.readers.append(end)
+        end.hear(wire.control(wire.Subscribe(1, "s", text)))
+        self.settle()
+        return end
+
+    def publisher(self, at: int) -> Publisher:
+        end = Publisher(self.nodes[at])
+        end.session = end.node.greet(end, wire.Hello(wire.VERSION, "client", f"p{len(self.publishers)}"), 1)
+        self.publishers.append(end)
+        self.settle()
+        return end
+
+    def publish(self, by: Publisher, count: int = 1, *, acknowledged: bool = False, **fields: Any) -> None:
+        for _ in range(count):
+            self.published += 1
+            content = {"producer": by.session.name, "id": f"{self.published}", "x": self.published, **fields}
+            number = self.published if acknowledged else 0
+            by.outgoing.append(wire.publish(number, pack(Notification.of(content))))
+
+    def step(self) -> bool:
+        """Everybody has a turn; whether something has moved."""
+        moved = False
+        for node in self.nodes:
+            moved = moved or bool(node.dirty) or node.wants_sync
+            node.flush()
+            if node.wants_sync:
+                node.synced(0 if node.ledger is None else node.ledger.log.sync())
+            node.flush()
+        for one, other in (*self.links, *((other, one) for one, other in self.links)):
+            if one.written and not other.paused:
+                other.hear(one.take())
+                one.node.drained(one.session)
+                moved = True
+        for reader in self.readers:
+            if reader.written and reader.reads:
+                reader.take()
+                reader.node.drained(reader.session)
+                moved = True
+        for publisher in self.publishers:
+            if publisher.outgoing and not publisher.paused:
+                some = [publisher.outgoing.popleft() for _ in range(min(HEARD, len(publisher.outgoing)))]
+                publisher.hear(b"".join(some))
+                moved = True
+        return moved
+
+    def settle(self) -> None:
+        for _ in range(10_000):
+            if not self.step():
+                return
+        raise AssertionError("never quiet")
+
+    def pass_time(self) -> None:
+        for _ in range(STUCK_TICKS + 2):
+            for node in self.nodes:
+                node.tick(1)
+            self.settle()
+
+    @property
+    def dropped(self) -> int:
+        return sum(node.counters.dropped for node in self.nodes)
+
+    def check_bounds(self) -> None:
+        """What waits in brokers is little, however long somebody is slow."""
+        for reader in self.readers:
+            session = reader.session
+            assert isinstance(session, ClientSession)
+            assert len(session.backlog) <= LIMITS.queue + 3 * HEARD * len(self.nodes)
+        for node in self.nodes:
+            for link in node.links.values():
+                assert len(link._kept) <= 3 * HEARD * len(self.nodes)
+        for pair in self.links:
+            for end in pair:
+                assert len(end.written) <= LIMITS.buffer_bytes + 200 * HEARD
+
+
+def test_who_sends_waits_for_a_slow_consumer_however_far_it_is_and_nothing_is_lost() -> None:
+    tree = Tree([0, 1, 2])
+    slow = tree.reader(3, "x > 0")
+    publisher = tree.publisher(0)
+    slow.reads = False
+    tree.publish(publisher, 1_000)
+    tree.settle()
+    tree.check_bounds()
+    assert publisher.paused
+    assert len(publisher.outgoing) > 800
+    slow.reads = True
+    tree.settle()
+    assert [x for _, x in slow.delivered] == list(range(1, 1_001))
+    assert not tree.dropped
+    assert not slow.dropped
+    assert not publisher.paused
+
+
+def test_who_publishes_nothing_for_the_slow_one_does_not_wait() -> None:
+    tree = Tree([0, 1])
+    slow, quick = tree.reader(2, "k = 1"), tree.reader(2, "k = 2")
+    held, free = tree.publisher(0), tree.publisher(0)
+    slow.reads = False
+    tree.publish(held, 500, k=1)
+    tree.settle()
+    near = tree.reader(0, "k = 3")
+    tree.publish(free, 200, k=3)
+    tree.settle()
+    assert held.paused
+    assert not free.paused
+    assert len(near.delivered) == 200
+    slow.reads = True
+    tree.publish(free, 1, k=2)
+    tree.settle()
+    assert len(slow.delivered) == 500
+    assert len(quick.delivered) == 1
+    assert not tree.dropped
+
+
+def test_who_drops_the_oldest_holds_up_nobody() -> None:
+    tree = Tree([0])
+    slow, quick = tree.reader(1, "x > 0", "drop"), tree.reader(1, "x > 0")
+    publisher = tree.publisher(0)
+    slow.reads = False
+    tree.publish(publisher, 300)
+    tree.settle()
+    assert not publisher.outgoing
+    assert len(quick.delivered) == 300
+    slow.reads = True
+    tree.settle()
+    assert len(slow.delivered) + slow.dropped == 300
+
+
+def test_while_a_neighbour_is_away_nobody_waits_for_it() -> None:
+    tree = Tree([0])
+    slow = tree.reader(1, "x > 0")
+    publisher = tree.publisher(0)
+    slow.reads = False
+    tree.publish(publisher, 300)
+    tree.settle()
+    assert publisher.paused
+    for end in tree.links.pop():
+        end.node.lost(end.session)
+    tree.settle()
+    assert not publisher.outgoing
+    assert not publisher.paused
+    tree.links.append(linked(*tree.nodes))
+    slow.reads = True
+    tree.settle()
+    tree.pass_time()
+    came = [x for _, x in slow.delivered]
+    assert came == sorted(set(came))
+    # What was in the connection when it broke is not counted.
+    assert 300 - 100 <= len(came) + slow.dropped <= 300
+
+
+def test_for_a_client_that_takes_nothing_and_says_nothing_nobody_waits_long() -> None:
+    tree = Tree([])
+    gone, there = tree.reader(0, "k = 1"), tree.reader(0, "k = 2")
+    publisher, other = tree.publisher(0), tree.publisher(0)
+    gone.reads = there.reads = False
+    tree.publish(publisher, 300, k=1)
+    tree.publish(other, 300, k=2)
+    tree.settle()
+    assert publisher.paused
+    assert other.paused
+    for _ in range(2 * STUCK_TICKS):
+        there.hear(wire.control(wire.Pong()))
+        tree.nodes[0].tick(1)
+        tree.settle()
+    assert gone.closed
+    assert "holds up others" in str(wire.parse_control(gone.frames(wire.CONTROL)[-1]))
+    assert not publisher.outgoing
+    assert not there.closed
+    assert other.paused
+    there.reads = True
+    tree.settle()
+    assert len(there.delivered) == 300
+
+
+def test_what_is_acknowledged_waits_for_no_neighbour() -> None:
+    tree = Tree([0], logged=True)
+    slow = tree.reader(1, "k = 1")
+    publisher = tree.publisher(0)
+    slow.reads = False
+    tree.publish(publisher, 300, acknowledged=True, k=1)
+    tree.settle()
+    assert publisher.acknowledged == 300
+    tree.check_bounds()
+    slow.reads = True
+    tree.settle()
+    assert [x for _, x in slow.delivered] == list(range(1, 301))
+    assert not tree.dropped
+
+
+def test_what_is_sent_keeps_its_place_between_what_is_acknowledged() -> None:
+    tree = Tree([0, 1], logged=True)
+    slow = tree.reader(2, "x > 0")
+    publisher = tree.publisher(0)
+    for round in range(20):
+        slow.reads = round % 3 == 2
+        for number in range(60):
+            tree.publish(publisher, acknowledged=(round * number) % 4 == 1)
+        tree.settle()
+        tree.check_bounds()
+    slow.reads = True
+    tree.settle()
+    assert [x for _, x in slow.delivered] == list(range(1, tree.published + 1))
+    assert not tree.dropped
+
+
+def crossed() -> tuple[Tree, list[Reader], list[Publisher]]:
+    """Two brokers that have sent each other much, over a third one that is behind on both sides."""
+    tree = Tree([0, 0], logged=True)
+    readers = [tree.reader(at, f"k = {at}") for at in (1, 2)]
+    publishers = [tree.publisher(at) for at in (1, 2)]
+    for reader in readers:
+        reader.reads = False
+    random = Random(6)
+    for _ in range(300):
+        for publisher, k in zip(publishers, (2, 1), strict=True):
+            tree.publish(publisher, acknowledged=random.random() < 0.1, k=k)
+    tree.settle()
+    for reader in readers:
+        reader.reads = True
+    tree.settle()
+    return tree, readers, publishers
+
+
+def test_neighbours_whose_answers_are_not_heard_get_all_without() -> None:
+    tree, readers, _ = crossed()
+    assert [len(reader.delivered) for reader in readers] == [300, 300]
+    assert not tree.dropped
+
+
+def test_neighbours_that_wait_for_each_others_answers_do_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "UNHEARD_WINDOWS", 1)
+    tree, readers, publishers = crossed()
+    assert all(publisher.outgoing for publisher in publishers)
+    tree.pass_time()
+    assert not any(publisher.outgoing for publisher in publishers)
+    assert sum(len(reader.delivered) for reader in readers) == 600 - tree.dropped
+    assert 0 < tree.dropped < 300
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[int], list[int], list[int], list[tuple[str, int, int]]]:
+    parents = [draw(st.integers(0, at)) for at in range(draw(st.integers(0, 3)))]
+    places = st.lists(st.integers(0, len(parents)), min_size=1, max_size=3)
+    steps = st.tuples(
+        st.sampled_from(["send", "send", "publish", "both", "stop", "read", "settle"]),
+        st.integers(0, 2),
+        st.integers(0, 3),
+    )
+    return parents, draw(places), draw(places), draw(st.lists(steps, min_size=5, max_size=40))
+
+
+@given(runs(), st.booleans())
+def test_nothing_is_lost_doubled_or_out_of_order_whoever_is_slow_and_when(
+    run: tuple[list[int], list[int], list[int], list[tuple[str, int, int]]], logged: bool
+) -> None:
+    parents, reading, publishing, steps = run
+    tree = Tree(parents, logged=logged)
+    readers = [tree.reader(at, f"k <= {number}") for number, at in enumerate(reading)]
+    publishers = [tree.publisher(at) for at in publishing]
+    for reader in readers:
+        reader.reads = False
+    sent: list[tuple[str, int, int]] = []
+    for what, who, k in steps:
+        publisher, reader = publishers[who % len(publishers)], readers[who % len(readers)]
+        match what:
+            case "send" | "publish" | "both":
+                before = tree.published
+                for number in range(25):
+                    is_acknowledged = what == "publish" or (what == "both" and number % 5 == 0)
+                    tree.publish(publisher, acknowledged=is_acknowledged, k=k)
+                sent += ((publisher.session.name, x, k) for x in range(before + 1, tree.published + 1))
+                tree.step()
+            case "stop" | "read":
+                reader.reads = what == "read"
+            case _:
+                tree.settle()
+                tree.check_bounds()
+    for reader in readers:
+        reader.reads = True
+    tree.settle()
+    for number, reader in enumerate(readers):
+        wanted = [(name, x) for name, x, k in sent if k <= number]
+        for publisher in publishers:
+            name = publisher.session.name
+            came = [x for each, x in reader.delivered if each == name]
+            asked = [x for each, x in wanted if each == name]
+            assert came == asked
+    assert not any(publisher.outgoing for publisher in publishers)
+    assert not tree.dropped
