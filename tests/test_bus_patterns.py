@@ -526,6 +526,136 @@ def test_a_fair_subscription_sees_composites_that_are_published() -> None:
     assert len(joined) == 0
 
 
+@pytest.mark.parametrize("order", ["live", "ordered"])
+def test_a_fair_subscription_with_a_name_publishes_its_relations(order: Any) -> None:
+    bus = Bus(order=order)
+    asked = bus.detect(fair.parse("pair: A and B"))
+    everybody = bus.subscribe('type = "pair" and producer = "fair"', subscriber="eve")
+    pattern = bus.detect("pair followed by C")
+    related = bus.detect(fair.parse("pair and C"))
+    above = bus.detect(fair.parse("above: pair[2]"))
+    publish(bus, "A1", "B2", "C3", "A4", "B5", "D6")
+    assert taken(asked) == [["A1", "B2"], ["A4", "B5"]]
+    assert len(everybody) == 2
+    first, second = everybody.get(0), everybody.get(0)
+    assert asked.filter.matches(first)
+    assert not above.filter.matches(first)
+    assert taken(pattern) == [[first.id, "C3"]]
+    assert taken(related) == [["C3", first.id]]
+    assert taken(above) == [[first.id, second.id]]
+    assert bus.statistics().composites == 5
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.sampled_from(
+            (
+                "pair: A.x <= B.x",
+                "both: A.x <= B.x or C",
+                "A.x <= B.x",
+                "pair[2] or pair and C",
+                "above: pair and both",
+                "top: above.number = pair.number or both[2]",
+                "pair: C[2]",
+                "top and A or above",
+            )
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(st.sampled_from("ABC"), max_size=20),
+)
+def test_a_live_bus_takes_in_relations_right_behind_what_completes_them(
+    asked: list[str], given_types: list[str]
+) -> None:
+    """Against a few lines: everybody is fed, then what that completes takes its place, one after the other."""
+    matchers = [fair.Matcher(fair.parse(text)) for text in asked]
+    expected: list[str] = []
+
+    def enter(notification: Notification) -> None:
+        completed = {each.id: each for matcher in matchers for each in matcher.feed(notification)}
+        for relation in sorted(completed.values(), key=lambda each: each.rank):
+            expected.append(relation.id)
+            if relation.is_public:
+                enter(relation.notification())
+
+    bus, found = Bus(), dict.fromkeys(list[str]())
+    for text in asked:
+        bus.detect(fair.parse(text), lambda one: found.setdefault(one.id))
+    for number, type in enumerate(given_types):
+        published = bus.publish({"type": type, "id": f"{number}", "x": number % 3, "time": Instant(number)})
+        assert published is not None
+        enter(published)
+    assert list(found) == expected
+
+
+@pytest.mark.parametrize("order", ["live", "ordered"])
+def test_a_question_that_would_see_its_own_answers_is_refused_and_changes_nothing(order: Any) -> None:
+    bus = Bus(order=order)
+    bus.detect("wave: pair followed by C")
+    for text, circle in (("pair: wave and A", "pair ◀ wave"), ("self: self and A", "self")):
+        with pytest.raises(FilterError, match=f"see their own composites: {circle}"):
+            bus.detect(fair.parse(text), id="f")
+    assert len(bus.subscriptions) == 1
+    bus.detect(fair.parse("pair: A and B"), id="f")
+    with pytest.raises(FilterError, match="see their own composites: pair ◀ wave"):
+        bus.detect(fair.parse("pair: wave[2]"))
+    bus.unsubscribe("f")
+    bus.detect(fair.parse("above: wave and A"), id="f")
+
+
+def test_on_a_live_bus_a_relation_is_there_at_once_right_behind_what_completes_it() -> None:
+    bus, seen = Bus(), []
+    for filter in ('type in {"A", "B", "C"}', 'producer = "fair"'):
+        bus.subscribe(filter, lambda one: seen.append(one.get("type")))
+    bus.detect(fair.parse("pair: A and B"))
+    bus.detect(fair.parse("above: pair and A or pair and C"))
+    publish(bus, "A1", "B2")
+    assert seen == ["A", "B", "pair", "above"]
+    assert bus.statistics().held == 0, "nobody asks for patterns"
+    publish(bus, "C3")
+    assert seen == ["A", "B", "pair", "above", "C", "above"]
+
+
+def test_on_a_live_bus_a_relation_may_be_too_late_for_patterns_and_that_is_told() -> None:
+    late: list[Late] = []
+    bus = Bus(on_late=late.append)
+    found = bus.detect("pair followed by C")
+    bus.detect("spike: A")
+    bus.detect(fair.parse("pair: spike"))  # known when time has passed the instant of A
+    publish(bus, "A1", "C5", "C6")
+    assert [each.notification.get("type") for each in late] == ["pair"]
+    assert len(found) == 0
+    assert bus.statistics().late == 1
+
+
+def test_named_relations_are_in_a_trace_and_the_specification_holds() -> None:
+    for order in ("live", "ordered"):
+        events: list[Event] = []
+        bus = Bus(order=order, trace=events.append)  # type: ignore[arg-type]
+        bus.detect(fair.parse("pair: A and B"), subscriber="ada")
+        bus.detect(fair.parse("A and B"), subscriber="bob")
+        bus.detect(fair.parse("above: pair and C"), subscriber="ada")
+        bus.subscribe('type = "pair" or type = "C"', subscriber="eve")
+        publish(bus, "A1", "B2", "C3", "D4")
+        bus.close()
+        published = [each for each in events if isinstance(each, Published)]
+        assert [each.notification.get("type") for each in published].count("pair") == 1
+        assert [each.notification.get("type") for each in published].count("above") == 1
+        assert audit.audit(events).verdict is Verdict.HOLDS
+
+
+def test_a_fair_subscription_with_a_name_holds_from_an_instant_until_another() -> None:
+    bus, asked = Bus(order="ordered"), fair.parse("pair: A and B")
+    some = bus.detect(asked, since=Instant(2), until=Instant(6))
+    others = bus.detect("pair followed by C")
+    publish(bus, "A1", "B3", "A4", "A5", "B6", "C7", "D8")
+    assert [[each["id"] for each in one.get("constituents")] for one in [some.get(0)]] == [["A4", "B3"]]
+    assert len(some) == 0
+    assert len(others) == 1
+
+
 def test_a_fair_subscription_alone_holds_nothing_back() -> None:
     bus = Bus()
     bus.detect(fair.parse("A and B"))

@@ -206,7 +206,9 @@ def test_what_has_no_place_is_refused() -> None:
     ]
     one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
     assert one.handle(Subscribe("ada", "s1", parse("x > 2")), 0) == [Refuse("ada", "the id 's1' is taken")]
-    assert one.handle(Unsubscribe("ada", "s9"), 0) == [Refuse("ada", "there is nothing under the id 's9'", True)]
+    assert one.handle(Unsubscribe("ada", "s9"), 0) == [
+        Refuse("ada", "there is nothing under the id 's9'", True)
+    ]
     one.handle(Leave("ada"), 0)
     assert one.handle(Publish("p", Notification.of({"type": "q", "x": 2})), 0) == []
     with pytest.raises(ValueRefused, match="types"):

@@ -124,9 +124,23 @@ def test_relations_of_fair_subscriptions_stand_behind_what_completes_them(files:
     assert (code, lines) == (0, [])
 
 
+def test_a_fair_subscription_with_a_name_is_called_by_it_and_composed_with_patterns(files: Files) -> None:
+    given = files.write("some", events("A1", "B2", "C3", "C4", x=1))
+    arguments = ("--pattern", "late: pair followed by C", "--pattern", "pair", "--fair", "pair: A and B")
+    code, lines = files.run(*arguments, "--fair", "pair and C", "--events", given)
+    assert code == 0
+    told = [line.split("  ")[1:] for line in lines]
+    assert [each[0] for each in told] == ["2", "pair", "4", "late"]
+    assert told[1] == ["pair", "A[1]=A1 B[1]=B2"]
+    assert told[3][1].endswith("C=C3")
+    assert files.run("--pattern", "a: b", "--fair", "b: a", "--events", given) == (2, [])
+    assert "patterns see their own composites: a ◀ b" in files.err
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [
+        ({"fair": "composite: A"}, "line 1, column 1: composite is what is found for who has no name"),
         ({"fair": "A", "pattern": "A"}, "a row has a pattern or a fair subscription, not both"),
         ({"pattern": "A", "choice": "most recent"}, "a pattern says itself what it takes"),
         ({"fair": "A", "choice": "newest"}, "no choice of events: 'newest'"),

@@ -181,7 +181,7 @@ def test_composites_are_those_of_the_bus(
 
 
 @pytest.mark.parametrize("choice", fair.Choice)
-@pytest.mark.parametrize("text", ["A.x < B.y", "A.x < B.y and C", "A[1].x < A[2].x or B.y > 1"])
+@pytest.mark.parametrize("text", ["A.x < B.y", "A.x < B.y and C", "pair: A[1].x < A[2].x or B.y > 1"])
 def test_relations_of_fair_subscriptions_are_those_of_the_bus(
     brokers: Any, text: str, choice: fair.Choice
 ) -> None:

@@ -48,11 +48,26 @@ RICH = (
     "A then no B within 7 us, same k and y",
     'wave: [type = "spike"] as s followed by A within 9 us',
     '2 or more [type = "spike" or type = "wave"] as s followed by [x > 1] as b within 20 us, same k',
-    '[type in ["wave", "B"]] as w then no [type = "spike"] within 5 us',
+    '[type in {"wave", "B"}] as w then no [type = "spike"] within 5 us',
 )
 """Patterns that find something in most streams, and patterns over the composites of others."""
 FAIR = ("A.x <= B.x", "A[2].x != A[1].k or B and A.k = C.k", "spike and D", "C[2] and spike[1].size > B.x")
 """Fair subscriptions that find something in most streams, two of them in what patterns have found."""
+NAMED = (
+    "pair: A.x <= B.x",
+    "pair: A.x <= B.x or C",
+    "joint: A.x <= B.x",
+    "joint: pair and D or spike[2]",
+    "joint.number >= pair.number or wave",
+    "wave: joint[2] or pair and spike",
+)
+"""Fair subscriptions with names, over one another's relations and what patterns have found."""
+OVER = (
+    "wave: pair followed by C within 9 us",
+    '2 or more [type = "pair" or type = "joint"] as p followed by A within 20 us',
+    "spike: joint then no B within 3 us",
+)
+"""Patterns over relations."""
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pa.RecordBatch:
@@ -73,8 +88,8 @@ class Shuffling:
         left: list[Row] = []
         for number in range(len(patterns.levels)):
             level = Level(patterns, number, self.partitions)
-            published = (row for row in composites if row["producer"] == PRODUCER)
-            seen = stream + [{**row, "start": row["interval"]["start"]} for row in published]
+            published = (row for row in composites if row["producer"] == PRODUCER or row["is_public"])
+            seen = stream + [{**row, "start": row["place"]["start"]} for row in published]
             if self._rng.random() < 0.3:
                 found = list(self._at_once(Detecting(level, bound), seen))
                 composites += [row for row in found if row["automaton"] is None]
@@ -227,15 +242,20 @@ def test_cut_into_batches_and_partitions_the_composites_are_those_of_one_detecto
     assert not shuffling.state, "behind the end nothing is in progress"
 
 
-def asked_fairly(subscriptions: Sequence[Subscription], rng: Random) -> list[Asked]:
-    """Fair subscriptions, some of which ask alike, or for parts of the order."""
-    rows = []
-    for number in range(rng.randint(2, 6)):
+def asked_fairly(asked: Patterns, subscriptions: Sequence[Subscription], rng: Random) -> Patterns:
+    """Beside patterns fair subscriptions, some of which ask alike, or for parts of the order."""
+    for number in range(rng.randint(2, 8)):
         since, until = rng.choice((BEGINNING, BEGINNING, rng.randint(0, 12))), rng.choice((END, END, 20))
-        text = str(rng.choice((*subscriptions, *FAIR)))
+        text = str(rng.choice((*subscriptions, *FAIR, *NAMED, *NAMED)))
         choice = rng.choice([each.value for each in Choice])
-        rows.append(Asked(f"f{number}", f"u{number % 3}", text, since, until, choice))
-    return rows
+        row = Asked(f"f{number}", f"u{number % 3}", text, since, until, choice)
+        more = replace(asked, rows=(*asked.rows, row))
+        try:
+            more.levels  # noqa: B018
+            asked = more
+        except FilterError:
+            continue
+    return asked
 
 
 def by_standing(patterns: Patterns, stream: Sequence[tuple[OrderKey, Notification]]) -> list[Row]:
@@ -262,7 +282,13 @@ def _standing(row: Row) -> list[Any]:
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    subscriptions=st.lists(fair_made.subscriptions((*made.TYPES[:3], "spike")), min_size=1, max_size=3),
+    subscriptions=st.lists(
+        fair_made.subscriptions(
+            (*made.TYPES[:3], "spike", "pair"), st.sampled_from(("relation", "relation", "pair", "joint"))
+        ),
+        min_size=1,
+        max_size=3,
+    ),
     partitions=st.sampled_from((1, 2, 7)),
     seed=st.integers(0, 2**32),
 )
@@ -271,8 +297,8 @@ def test_relations_and_composites_are_those_of_one_order_each_where_it_stands(
 ) -> None:
     rng = Random(seed)
     stream = random_stream(rng, most=40)
-    asked = asked_for([*RICH[:2], *rng.sample(RICH, 2)] if rng.random() < 0.7 else (), rng)
-    asked = replace(asked, rows=(*asked.rows, *asked_fairly(subscriptions, rng)))
+    some = [*RICH[:2], *rng.sample(RICH, 2), *rng.sample(OVER, 2)] if rng.random() < 0.7 else []
+    asked = asked_fairly(asked_for(some, rng), subscriptions, rng)
     ordered = sorted(zip(order_keys(stream), stream, strict=True), key=lambda each: each[0].rank)
     expected = by_standing(asked, ordered)
 
@@ -447,6 +473,15 @@ def test_what_is_wrong_with_patterns_is_one_message_with_the_first_line(tmp_path
             [{"id": 1, "pattern": 'a: [type = "b"]'}, {"id": 2, "pattern": 'b: [type = "a"]'}],
             "patterns: patterns see their own composites: a ◀ b",
         ),
+        (
+            [{"id": 1, "pattern": "a: b followed by A"}, {"id": 2, "fair": "b: C or a and B"}],
+            "patterns: patterns see their own composites: a ◀ b",
+        ),
+        ([{"id": 1, "fair": "a: A or a[2]"}], "patterns: patterns see their own composites: a"),
+        (
+            [{"id": 1, "fair": "composite: A"}],
+            "patterns:1: column 1: composite is what is found for who has no name",
+        ),
     ],
 )
 def test_what_cannot_be_a_pattern_is_refused(rows: list[Row], problem: str) -> None:
@@ -479,6 +514,15 @@ def test_a_row_may_have_a_fair_subscription_in_place_of_a_pattern(tmp_path: Path
         [{"id": n, "fair": text} for n, text in enumerate(("A and C", "C and A or B", "B"))]
     )
     assert [len(each.asked) for level in alike.levels for each in level] == [2, 2]
+    named = Patterns.read(
+        [
+            {"id": n, "fair": text}
+            for n, text in enumerate(("A and C", "one: A and C", "two: C and A", "one[2]"))
+        ]
+    )
+    assert [[len(each.asked) for each in level] for level in named.levels] == [[3], [1]], (
+        "whatever their names"
+    )
     changed = read.changed([{"id": "p", "fair": "A.x < B.x", "choice": "most recent"}, {"id": "q"}], 5)
     assert changed.patterns.rows == (Asked("p", "p", "A.x < B.x", 5, choice="most recent"),)
 
@@ -492,6 +536,7 @@ def test_a_change_takes_effect_at_the_watermark_or_later_and_a_bad_one_changes_n
             {"id": "r", "until": 50},
             {"id": "circle", "pattern": 'C: [type = "a"] as it followed by [type = "D"] as d'},
             {"id": "nobody"},
+            {"id": "circle", "fair": "C: a and D"},
         ],
         watermark=20,
     )
@@ -501,7 +546,7 @@ def test_a_change_takes_effect_at_the_watermark_or_later_and_a_bad_one_changes_n
         Asked("p", "p", "a: C", 30),
         Asked("r", "r", "D", 20, 50),
     )
-    assert [each.line for each in changed.rejections] == [4, 5]
+    assert [each.line for each in changed.rejections] == [4, 5, 6]
     assert [row.id for row in changed.begun] == ["p", "r"]
     assert changed.cut == (Asked("p", "p", "a: A", BEGINNING, 30),)
     assert len(changed.patterns.changed([], watermark=45).patterns) == 2, "what has ended is forgotten"

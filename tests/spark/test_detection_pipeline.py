@@ -46,12 +46,24 @@ RICH = (
     "any order of A, B and C within 12 us, taking the first",
     "A then no B within 7 us, same k and y",
     'wave: [type = "spike"] as s followed by A within 30 us',
-    '[type in ["wave", "B"]] as w then no [type = "spike"] within 5 us',
+    '[type in {"wave", "B"}] as w then no [type = "spike"] within 5 us',
     "D then no A until 1970-01-01T00:01:00Z",
+    "crest: pair followed by C within 9 us",
+    '2 or more [type = "pair" or type = "joint"] as p followed by A within 20 us',
 )
 """Patterns that find something in every stream, over the composites of others, and behind the last event."""
 FAIR = ("A.x < B.x", "A[1].x != A[2].x and C or B.k = D.k", "spike and D or wave[2]", "C[2].k <= D.k and A")
 """Fair subscriptions that find something in every stream, also among composites."""
+NAMED = (
+    "pair: A.x < B.x",
+    "pair: A.x < B.x or C",
+    "joint: A.x < B.x",
+    "joint: pair and D or spike[2]",
+    "pair[2] or joint.number >= pair.number",
+    "top: crest and joint",
+    "pair: top and A",
+)
+"""Fair subscriptions with names, over one another's relations and composites; the last one would see its own."""
 
 
 def random_events(rng: Random) -> list[dict[str, Any]]:
@@ -91,7 +103,7 @@ def asked_for(rng: Random) -> list[dict[str, Any]]:
     ]
     asked += [
         {"fair": text} if rng.random() < 0.5 else {"fair": text, "choice": "most recent"}
-        for text in (*FAIR, *FAIR[:2], *drawn(fair_made.subscriptions(made.TYPES), 8, rng))
+        for text in (*FAIR, *FAIR[:2], *NAMED, *drawn(fair_made.subscriptions(made.TYPES), 8, rng))
     ]
     for number, what in enumerate(asked):
         text = str(what)
@@ -111,7 +123,7 @@ def asked_for(rng: Random) -> list[dict[str, Any]]:
 
 
 SUBSCRIPTIONS = [
-    {"id": "s0", "subscriber": "u0", "filter": 'type = "spike"'},
+    {"id": "s0", "subscriber": "u0", "filter": 'type in {"spike", "pair", "top"}'},
     {"id": "s1", "subscriber": "u1", "filter": "size > 2 or k = 2"},
     {
         "id": "s2",
@@ -237,6 +249,7 @@ def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
     relations = {record for record in composites if '"producer":"fair"' in record}
     assert len(composites) - len(relations) > 100
     assert len(relations) > 50
+    assert all(f'"type":"{name}"' in "".join(relations) for name in ("pair", "joint", "top"))
 
     counts = rng.sample((1, 2, 7), 2)
     anyhow = rng.sample(events, len(events))  # in a batch nothing is late
@@ -315,12 +328,18 @@ def test_patterns_that_come_while_a_stream_runs_hold_from_the_watermark_on(
             {"id": "pair", "subscriber": "ada", "pattern": pair},
             {"id": "quiet", "pattern": absence},
             {"id": "fair", "subscriber": "bob", "fair": "A and B"},
+            {"id": "duo", "subscriber": "cleo", "fair": "duo: A and B"},
         ],
         events=[at(1, "A"), at(5, "A"), at(20, "C"), at(13, "B"), at(4, "B"), at(18, "A")],
     )
-    assert first == [(4, "ada", "pair", "A1 B4"), (4, "bob", "fair", "A1 B4")]
+    assert first == [
+        (4, "ada", "pair", "A1 B4"),
+        (4, "bob", "fair", "A1 B4"),
+        (4, "cleo", "duo", "A1 B4"),
+    ]
 
-    # Taken in at 12, `pair2` and `fair2` do not see A5; and from 50 on `pair` is something else.
+    # Taken in at 12, `pair2` and `fair2` do not see A5; and from 50 on `pair` is something else. What `duo` holds
+    # stays where others come to see it.
     second = run(
         1,
         patterns=[
@@ -330,16 +349,21 @@ def test_patterns_that_come_while_a_stream_runs_hold_from_the_watermark_on(
             {"id": "nobody"},
             {"id": "fair2", "subscriber": "bob", "fair": "B and A"},
             {"id": "broken", "fair": "A.x + 1 < B.x"},
+            {"id": "circle", "fair": "duo: duo and A"},
+            {"id": "over", "subscriber": "cleo", "pattern": "duo followed by C"},
         ],
         events=[at(14, "A"), at(15, "B"), at(40, "C"), at(3, "A", "late")],
     )
     assert second == [
         (13, "ada", "pair", "A5 B13"),
         (13, "bob", "fair", "A5 B13"),
+        (13, "cleo", "duo", "A5 B13"),
         (14, "bob", "fair2", "A14 B13"),
         (15, "ada", "pair", "pair2", "A14 B15"),
         (15, "bob", "fair", "A14 B15"),
+        (15, "cleo", "duo", "A14 B15"),
         (18, "bob", "fair2", "A18 B15"),
+        (20, "cleo", "over", "duo C20"),
         (28, "quiet", "quiet", "A18"),
     ]
 
@@ -360,11 +384,14 @@ def test_patterns_that_come_while_a_stream_runs_hold_from_the_watermark_on(
         (3, "column 11: the pattern ends too early"),
         (4, "there is no pattern 'nobody' that could be ended"),
         (6, "column 11: unexpected B.x"),
+        (7, "patterns see their own composites: duo"),
     ]
 
 
 def taken(record: str) -> str:
-    return " ".join(each["id"] for each in json.loads(record)["constituents"])
+    """What a composite took: events by their ids, composites by their steps."""
+    constituents = json.loads(record)["constituents"]
+    return " ".join(each["step"] if each["producer"] == "fair" else each["id"] for each in constituents)
 
 
 def _read(spark: SparkSession, output: Any, channel: str) -> list[Any]:

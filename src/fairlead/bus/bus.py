@@ -140,8 +140,7 @@ class Bus:
                 return None
             self._counts["published"] += 1
             failures = self._enter(identified, matched)
-            if self._standing is not None and self._standing.has_patterns:
-                self._counts["late"] += self._queue.add(identified) is Arrival.LATE
+            if self._hold(identified):
                 failures += self._release()
             late = self._queue.take_late()
         self._conclude(failures, late)
@@ -174,7 +173,15 @@ class Bus:
             self._check_open()
             self._queue.punctuate(to.microseconds)
             failures = self._release()
-        self._conclude(failures)
+            late = self._queue.take_late()
+        self._conclude(failures, late)
+
+    def _hold(self, notification: Notification) -> bool:
+        """Hold a notification for what looks at the total order; False where, on a live bus, nothing does."""
+        if self._standing is None or not self._standing.is_timed:
+            return False
+        self._counts["late"] += self._queue.add(notification) is Arrival.LATE
+        return True
 
     def _release(self) -> list[Failed]:
         """What the watermark has passed enters now, in the total order, and with it what patterns find there."""
@@ -183,7 +190,7 @@ class Bus:
             released = [each for each in released if self._was_advertised(each[1])]
         answers: deque[Answer] = deque()
         failed: list[Failed] = []
-        if self._standing is not None and self._standing.has_patterns:
+        if self._standing is not None and self._standing.is_timed:
             answers.extend(self._standing.advance(released, self._queue.watermark))
             failed += self._failed_filters(self._standing)
         if self._is_ordered:
@@ -224,6 +231,8 @@ class Bus:
         if self._standing is not None:
             for relation in self._standing.relations(notification, key):
                 failed += self._answer(relation)
+                if relation.is_public:  # it is published by itself: so it is on a live bus only
+                    self._hold(relation.notification)
             failed += self._failed_filters(self._standing)
         return failed
 
@@ -339,7 +348,8 @@ class Bus:
         are published for all to see.
 
         A fair subscription (`fair.parse(…)`) gives the relations that it delivers, by the `choice` of which events
-        to take. Its established order is that of the bus; on a live one, the order of publishing.
+        to take. Its established order is that of the bus; on a live one, the order of publishing. With a name,
+        `pair: A.x < B.y`, its relations are published, too.
 
         All else is as in `subscribe`.
         """
@@ -364,7 +374,7 @@ class Bus:
             validity = self._admitted(since, until) if in_time else Validity()
             standing = self._standing
             if standing is None:
-                standing = Standing(lambda: engine_named(self._correlating))
+                standing = Standing(lambda: engine_named(self._correlating), live=not self._is_ordered)
             standing.add(identity, question, _time(validity.since, BEGINNING), _time(validity.until, END))
             self._standing = standing
             name = identity if subscriber is None else subscriber

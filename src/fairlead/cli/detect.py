@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         action="append",
         default=[],
-        help="a fair subscription, such as 'A.x < B.y' (may be repeated)",
+        help="a fair subscription, such as 'pair: A.x < B.y' (may be repeated)",
     )
     parser.add_argument(
         "--events",
@@ -172,7 +172,7 @@ def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[
         yield where, _plain(text, schema, where, str(number))
     for number, text in enumerate(arguments.fair, start=len(arguments.pattern) + 1):
         where = f"--fair {number - len(arguments.pattern)}"
-        yield where, _Asked(str(number), "", _read_fair(text, schema, where))
+        yield where, _named(_read_fair(text, schema, where), str(number))
     if arguments.patterns is None:
         return
     as_json: bool | None = None
@@ -185,12 +185,15 @@ def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[
 
 
 def _plain(text: str, schema: Schema | None, where: str, number: str) -> _Asked:
-    """A pattern in a line of its own; its name is its id or, where it has none, its number."""
-    from fairlead.correlation.patterns.spelling import UNNAMED
+    """A pattern in a line of its own."""
     from fairlead.correlation.standing import Question
 
-    pattern = _read(text, schema, where)
-    return _Asked(number if pattern.name == UNNAMED else pattern.name, "", Question(pattern))
+    return _named(Question(_read(text, schema, where)), number)
+
+
+def _named(question: Question, number: str) -> _Asked:
+    """What stands by itself: its name is its id or, where it has none, its number."""
+    return _Asked(question.about.name if question.is_public else number, "", question)
 
 
 def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _Asked:
@@ -463,7 +466,7 @@ def _show(
 def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) -> str:
     """When it ended, which pattern found it, what its steps took, and what it gives."""
     from fairlead.correlation.fair.relations import PRODUCER as FAIR
-    from fairlead.correlation.fair.relations import TYPE as RELATION
+    from fairlead.correlation.fair.subscriptions import UNNAMED as RELATION
     from fairlead.correlation.patterns.spelling import UNNAMED
     from fairlead.model.encoding import encode, format_json
 

@@ -3,26 +3,30 @@
     Quote[price > 100] as q followed by Trade
 
 The words, numbers and strings are those of the filter language; what stands in brackets is read by it, and its
-complaints get their place in the whole text.
+complaints get their place in the whole text. What is asked may have a name, which stands before it: `spike: …`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from fairlead.errors import FilterError, FilterSyntaxError
-from fairlead.filters import Filter, parse
-from fairlead.filters.language.lexer import END
+from fairlead.errors import FairleadError, FilterError, FilterSyntaxError
+from fairlead.filters import Attribute, Constraint, Filter, Op, parse, render
+from fairlead.filters.language.lexer import END, NAME, STRING
 from fairlead.filters.language.reader import Reader
+from fairlead.filters.terms import quote_name
+from fairlead.model import check_name
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
 
-__all__ = ["LENGTH_MAX", "FilterReader"]
+__all__ = ["LENGTH_MAX", "NAMELESS", "FilterReader", "render_prefix", "render_value"]
 
 LENGTH_MAX: Final = 1_000_000
 """How many characters a text may have."""
+NAMELESS: Final = frozenset({"composite", "composite.partial", "relation"})
+"""The types of what is found for patterns and fair subscriptions without a name: nothing else is called so."""
 _PLACE: Final = re.compile(r"line (\d+), column (\d+): ([^\n]*)")
 
 
@@ -39,6 +43,19 @@ class FilterReader(Reader):
             raise FilterSyntaxError.at(source, LENGTH_MAX, what)
         super().__init__(source)
         self.schema = schema
+
+    def prefix(self) -> str | None:
+        """The name of what is read, where one stands before a colon; it is stepped over."""
+        if self.kinds[self.at] not in (NAME, STRING) or self.texts[self.at + 1] != ":":
+            return None
+        start = self.starts[self.at]
+        name = self.string() if self.kinds[self.at] == STRING else self.name()
+        if name in NAMELESS:
+            raise self.refused(
+                f"{name} is what is found for who has no name", start, hint="name it otherwise"
+            )
+        self.at += 1
+        return name
 
     def filter(self, start: int, end: int) -> Filter:
         """The filter between two places of the source; complaints are given their place in the whole."""
@@ -89,3 +106,16 @@ class FilterReader(Reader):
             what = f"the {self.WHOLE} ends too early"
             return self.problem(what, self.starts[self.at], expected=expected, hint=hint)
         return super().unexpected(expected, hint=hint)
+
+
+def render_prefix(name: str) -> str:
+    """A name and a colon, as `prefix` reads them: in quotes, where it is no name of an attribute."""
+    try:
+        return f"{quote_name(check_name(name))}: "
+    except FairleadError:
+        return f"{render_value(name)}: "
+
+
+def render_value(value: Any) -> str:
+    """A value as the filter language writes it."""
+    return render(Constraint(Attribute("v"), Op.EQ, value)).removeprefix("v = ")

@@ -10,13 +10,19 @@
 Law: a question is answered from what stands in [since, until) of the order; when it was asked does not matter, as
 long as time had not come to `since`, nor when it is told how time passes.
 
-Answers are notifications. A composite of a pattern that has a name is public: it is published, for all to see.
-That of a pattern without a name, and a relation, is for those who asked. The same composite, or relation, for
-several is one answer.
+Answers are notifications. A composite of a pattern that has a name is public: it is published, for all to see. So
+is a relation of a fair subscription with a name. What is asked without a name is for those who asked. The same
+composite, or relation, for several is one answer.
 
-In the order of answers a composite stands behind all that happened up to its end, and a relation right behind what
-completes it, be that an event or a public composite; of several, in the order of their conjunctions. So who asks
-what, and in which order they were asked, changes nothing in the order of the answers.
+In the order of answers a public relation, as a composite of a pattern, stands behind all that happened up to its
+end. A relation for those who asked stands right behind what completes it, be that an event or something public; of
+several, in the order of their conjunctions. So who asks what, and in which order they were asked, changes nothing
+in the order of the answers.
+
+A question over public answers to others sees them where they stand; one that would see its own is refused.
+
+Where the order is `live`, that of publishing, nothing stands behind what is still to come: a public relation is
+there, right behind what completes it, and who asked publishes it next. Patterns keep to the total order.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Protocol, TypeAlias
 
 from fairlead.correlation import fair, patterns
@@ -33,7 +40,8 @@ from fairlead.correlation.patterns.building import Expression
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.spelling import UNNAMED
-from fairlead.errors import SubscriptionRefused
+from fairlead.correlation.relating import Correlating, Related, Relating, seeing
+from fairlead.errors import FilterError, SubscriptionRefused
 from fairlead.filters import And, Attribute, Constraint, Filter, Op
 from fairlead.filters.schema import Schema
 from fairlead.model import Multi, Notification
@@ -83,15 +91,18 @@ class Question:
     @property
     def is_public(self) -> bool:
         """Whether all may see the answers."""
-        return isinstance(self.about, patterns.Pattern) and self.about.name != UNNAMED
+        if isinstance(self.about, fair.Subscription):
+            return self.about.is_public
+        return self.about.name != UNNAMED
 
     @property
     def filter(self) -> Filter:
         """What the answers match."""
         if isinstance(self.about, patterns.Pattern):
             return And.of([_equal("producer", PRODUCER), _equal("pattern", self.about.hash)])
-        conjunctions = Multi(map(str, self.about.conjunctions))
-        return And.of([_equal("producer", FAIR), Constraint(Attribute("conjunction"), Op.IN, conjunctions)])
+        conjunctions = Constraint(Attribute("conjunction"), Op.IN, Multi(map(str, self.about.conjunctions)))
+        named = [_equal("type", self.about.name)] if self.about.is_public else []
+        return And.of([_equal("producer", FAIR), *named, conjunctions])
 
     @property
     def filters(self) -> Iterator[Filter]:
@@ -143,25 +154,36 @@ class Engine(Protocol):
 class Standing:
     """Questions under distinct ids, asked of one order. Not for several threads at once."""
 
-    def __init__(self, engine: Callable[[], Engine]) -> None:
-        self._engines = (_Careful(engine()), _Careful(engine()))
-        self._detector = patterns.Detector(self._engines[0])
-        self._correlator: fair.Correlator[str] = fair.Correlator(self._engines[1])
+    def __init__(self, engine: Callable[[], Engine], *, live: bool = False) -> None:
+        """`live`: the order of fair subscriptions is that in which `relations` is asked, and not of time."""
+        self._live = live
+        self._engine = engine
+        self._engines: list[_Careful] = []
+        self._relating = Relating(self._careful)
+        self._detector = patterns.Detector(self._careful(), maker=None if live else self._relating)
+        self._correlating = Correlating(self._careful())
+        """The fair subscriptions that are no part of what patterns look at."""
         self._questions: dict[str, Question] = {}
-        self._patterns = 0
+        self._timed = 0
         self._running: set[str] = set()
-        self._since: dict[str, int] = {}
-        """When fair subscriptions begin that have not. (A detector knows itself what is not to be seen.)"""
         self._until: dict[str, int] = {}
         """When questions end that have not."""
+
+    def _careful(self) -> _Careful:
+        self._engines.append(_Careful(self._engine()))
+        return self._engines[-1]
 
     def __len__(self) -> int:
         return len(self._questions)
 
     @property
-    def has_patterns(self) -> bool:
+    def is_timed(self) -> bool:
         """Whether it matters how time passes."""
-        return self._patterns > 0
+        return self._timed > 0
+
+    def _is_timed(self, question: Question) -> bool:
+        """Whether its answers stand behind all that happened up to their end."""
+        return question.is_pattern or (question.is_public and not self._live)
 
     @property
     def given_up(self) -> int:
@@ -169,88 +191,94 @@ class Standing:
         return self._detector.given_up
 
     def add(self, id: str, question: Question, since: int = BEGINNING, until: int = END) -> None:
-        """Answer a question for order times in [since, until); FilterError where patterns see themselves."""
-        if isinstance(question.about, fair.Subscription) and since != BEGINNING:
-            self._since[id] = since
+        """Answer a question for order times in [since, until); FilterError where one would see its own answers."""
+        if id in self._questions:
+            raise ValueError(f"the id {id!r} is taken")
+        about = question.about
+        if isinstance(about, patterns.Pattern):
+            self._detector.add(id, about, (since, BEGINNING, 0, "", False, 0, ""))
         else:
-            self._start(id, question, since)
+            correlating = self._relating if self._is_timed(question) else self._correlating
+            correlating.add(id, about, question.choice, since)
+            if about.is_public:
+                try:
+                    self._detector.admit(id, seeing(about))
+                except FilterError:
+                    correlating.remove(id)
+                    raise
+        self._running.add(id)
         self._questions[id] = question
-        self._patterns += question.is_pattern
+        self._timed += self._is_timed(question)
         if until != END:
             self._until[id] = until
 
     def remove(self, id: str) -> None:
         """Answer a question no longer; an id that is not there is a KeyError."""
         question = self._questions.pop(id)
-        self._patterns -= question.is_pattern
+        self._timed -= self._is_timed(question)
         self._stop(id, question)
 
-    def _start(self, id: str, question: Question, since: int = BEGINNING) -> None:
-        if isinstance(question.about, patterns.Pattern):
-            self._detector.add(id, question.about, (since, BEGINNING, 0, "", False, 0, ""))
-        else:
-            self._correlator.add(id, question.about, question.choice)
-        self._running.add(id)
-
     def _stop(self, id: str, question: Question) -> None:
-        self._since.pop(id, None)
         self._until.pop(id, None)
-        if id in self._running:
-            self._running.discard(id)
-            is_pattern = isinstance(question.about, patterns.Pattern)
-            (self._detector if is_pattern else self._correlator).remove(id)
+        if id not in self._running:
+            return
+        self._running.discard(id)
+        if isinstance(question.about, patterns.Pattern):
+            self._detector.remove(id)
+            return
+        (self._relating if self._is_timed(question) else self._correlating).remove(id)
+        if question.is_public:
+            self._detector.dismiss(id)
 
-    def _due(self, kind: type, bound: int) -> list[tuple[int, str]]:
-        """The questions of a kind that end up to a bound, in the order in which they do."""
+    def _due(self, bound: int, *, timed: bool) -> list[tuple[int, str]]:
+        """The questions about time, or the others, that end up to a bound, in the order in which they do."""
         due = ((until, id) for id, until in self._until.items() if until <= bound)
-        return sorted((until, id) for until, id in due if isinstance(self._questions[id].about, kind))
+        return sorted((until, id) for until, id in due if self._is_timed(self._questions[id]) == timed)
 
-    # -- patterns --------------------------------------------------------------------------------------------
+    # -- in time ---------------------------------------------------------------------------------------------
 
     def advance(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> list[Answer]:
         """Take in what stands next in the order, and let time pass up to a bound: what was found, in order."""
         for key, notification in released:
             self._detector.feed(patterns.Occurrence.of(notification, key))
-        found = []
-        for until, id in self._due(patterns.Pattern, bound):
+        found: list[patterns.Found] = []
+        for until, id in self._due(bound, timed=True):
             found += self._detector.advance(until)  # what ends there, or later, is not its answer any more
             self._stop(id, self._questions[id])
         found += self._detector.advance(bound)
         # A pattern that was asked at two times is detected twice, from either on; a composite is one all the same.
-        return [_composed(list(same)) for _, same in groupby(found, lambda each: each.composite.rank)]
+        composites = ((rank, list(same)) for rank, same in groupby(found, lambda each: each.composite.rank))
+        if not (made := self._relating.take()):
+            return [_composed(same) for _, same in composites]
+        answers = [(rank, _composed(same)) for rank, same in composites]
+        answers += [(related.rank, _related(related, ids)) for related, ids in made]
+        return [answer for _, answer in sorted(answers, key=itemgetter(0))]
 
-    # -- fair subscriptions ----------------------------------------------------------------------------------
+    # -- right behind what completes them --------------------------------------------------------------------
 
     def relations(self, notification: Notification, key: OrderKey | None = None) -> list[Answer]:
         """What the next notification of the established order completes; without a key, whenever that is."""
-        if self._patterns == len(self._questions):
+        if self._timed == len(self._questions):
             return []
         if key is not None:
-            self._turn(key.time)
+            for _, id in self._due(key.time, timed=False):
+                self._stop(id, self._questions[id])
         found: dict[str, tuple[fair.Relation, list[str]]] = {}
-        for id, relation in self._correlator.feed(notification):
+        for id, relation in self._correlating.feed(notification, None if key is None else key.time):
             found.setdefault(relation.id, (relation, []))[1].append(id)
         answers = []
         for relation, ids in sorted(found.values(), key=lambda each: each[0].rank):
             told = relation.notification()
             place = key and OrderKey(key.time, FAIR, None, told.id or "")
-            answers.append(Answer(told, place, tuple(sorted(ids)), is_public=False))
+            answers.append(Answer(told, place, tuple(sorted(ids)), relation.is_public))
         return answers
-
-    def _turn(self, time: int) -> None:
-        """Time has come to here: some fair subscriptions end, others begin."""
-        for _, id in self._due(fair.Subscription, time):
-            self._stop(id, self._questions[id])
-        for id in [id for id, since in self._since.items() if since <= time]:
-            del self._since[id]
-            self._start(id, self._questions[id])
 
     # -- both ------------------------------------------------------------------------------------------------
 
     def answers(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> Iterator[Answer]:
         """What is found in what stands next in the order, and in time up to a bound: each where it stands."""
         events = list(released)
-        composites = deque(self.advance(events, bound) if self.has_patterns else ())
+        composites = deque(self.advance(events, bound) if self.is_timed else ())
         for key, notification in events:
             while composites and composites[0].key is not None and composites[0].key.time < key.time:
                 yield from self._published(composites.popleft())
@@ -330,6 +358,11 @@ def _composed(found: list[patterns.Found]) -> Answer:
     key = OrderKey(composite.end, PRODUCER, None, notification.id or "")
     ids = sorted({id for each in found for id in each.ids})
     return Answer(notification, key, tuple(ids), Question(composite.pattern).is_public)
+
+
+def _related(related: Related, ids: tuple[str, ...]) -> Answer:
+    """A public relation that was found for several."""
+    return Answer(related.notification, OrderKey(related.end, FAIR, None, related.id), ids, is_public=True)
 
 
 def _chosen(choice: fair.Choice | str | None) -> fair.Choice:

@@ -178,11 +178,7 @@ class Detection:
             self._queue.add(delivery.notification)
 
     def _release(self) -> None:
-        released = self._queue.release()
-        if self._question.is_pattern:
-            answers = self._standing.advance(released, self._queue.watermark)
-        else:
-            answers = [each for key, event in released for each in self._standing.relations(event, key)]
+        answers = self._standing.answers(self._queue.release(), self._queue.watermark)
         self._found.extend(answer.notification for answer in answers)
         self._queue.take_late()
         for failure in self._standing.take_failures():

@@ -12,7 +12,7 @@ into batches and partitions.
 A **level** has the patterns that see no composites but those of the levels below. A **group** of it has patterns
 with the same `same`: a notification goes to a group if an atom of it may take it, and there to the **key** that
 its values give. Patterns without `same` see one stream; they are divided into several groups. So are conjunctions
-of fair subscriptions, whose relations nobody sees but who asked for them. Atoms are matched by the columnar
+of fair subscriptions, whose relations are seen above where they are public. Atoms are matched by the columnar
 engine, in record batches; the group (see `groups`) runs over the rows of each key, with what was in progress for
 it, and stays compiled for as long as the worker lives. Typed columns are routed as columns: they become
 notifications where these are detected, and only those that concern somebody. Where there are few rows, one task
@@ -175,9 +175,9 @@ def detected(
             # Of one instant, what begins something comes before what may go on with it.
             ranked = routed.repartition("group", "key").sortWithinPartitions("group", "key", "time", FOLLOWS)
             found.append(ranked.mapInArrow(detecting, _declared(FOUND)))
-        # Nobody sees a relation but who asked for it.
-        published = found[-1].where(_is_composite() & (F.col("producer") == PRODUCER))
-        composites = published.withColumn("start", F.col("interval.start"))
+        # Nobody sees a relation without a name but who asked for it.
+        seen = _is_composite() & ((F.col("producer") == PRODUCER) | F.col("is_public"))
+        composites = found[-1].where(seen).withColumn("start", F.col(f"{PLACE}.start"))
         stream = stream.unionByName(composites.select(*STREAM)) if several else stream
     return Detected(tuple(found), few, any(row.choice for row in patterns.rows))
 

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from fairlead.correlation.fair import Correlator, Relation, Snapshot, Subscription
 from fairlead.correlation.fair.relations import PRODUCER as FAIR
-from fairlead.correlation.fair.relations import TYPE as RELATION
 from fairlead.correlation.patterns import Composite, Detector, Found, Occurrence
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.correlation.patterns.model import Part, Within, atoms, beginnings
 from fairlead.correlation.patterns.occurrences import Rank
+from fairlead.correlation.relating import Related, established
 from fairlead.correlation.standing import Question
 from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
@@ -53,7 +53,8 @@ PLACE_TYPES: Final = {
     "number": "bigint",
 }
 """By what things stand at an instant: events by their keys; behind them composites, by their start and the hash of
-their pattern; a relation right behind what completes it, by its conjunction and number."""
+their pattern, or the conjunction of which they are a public relation; a relation for those who asked right behind
+what completes it, by its conjunction and number."""
 KEYS_KEPT: Final = 1 << 16
 """For so many keys a group knows their numbers."""
 ALWAYS: Final = (1 << 63) - 1
@@ -241,6 +242,12 @@ class FairGroup(Group):
     def __init__(self, number: int, correlations: Sequence[Correlation], patterns: Patterns) -> None:
         super().__init__(number, correlations, patterns)
         self._correlations = {each.name: each for each in correlations}
+        self._called: dict[str, dict[str, list[int]]] = {each.name: {} for each in correlations}
+        """Which rows ask for a conjunction under which name."""
+        for each in correlations:
+            for row in each.asked:
+                name = patterns.question(patterns.rows[row]).about.name
+                self._called[each.name].setdefault(name, []).append(row)
 
     def filters(self) -> set[Filter]:
         return {
@@ -255,7 +262,7 @@ class FairGroup(Group):
                 if row.automaton is not None:
                     running.held[row.automaton] = row
             new = [row.occurrence for row in together if row.occurrence is not None]
-            for occurrence in sorted(new, key=_established):
+            for occurrence in sorted(new, key=established):
                 if occurrence.end < bound:
                     yield from self._relations(running.feed(occurrence), occurrence, payload)
         if bound != END:
@@ -265,13 +272,15 @@ class FairGroup(Group):
     def _relations(
         self, found: Iterable[tuple[str, Relation]], last: Occurrence, payload: bool
     ) -> Iterator[dict[str, Any]]:
-        """Relations that something has completed and that somebody asks for, each once."""
+        """Relations that something has completed and that somebody asks for, under each name once."""
         told: dict[str, tuple[Relation, list[int]]] = {}
-        for name, relation in found:
-            told.setdefault(relation.id, (relation, []))[1].extend(self._correlations[name].asked)
-        for id, (relation, numbers) in told.items():
-            if asked := self.asked(numbers, last.end):
-                yield _related(relation, id, last, asked, payload)
+        for automaton, relation in found:
+            for name, numbers in self._called[automaton].items():
+                called = relation.called(name)
+                told.setdefault(called.id, (called, []))[1].extend(numbers)
+        for id, (relation, asking) in told.items():
+            if asked := self.asked(asking, last.end):
+                yield (_published if relation.is_public else _related)(relation, id, last, asked, payload)
 
 
 class _Running:
@@ -316,15 +325,6 @@ class _Running:
                 yield _in_progress(name, 0, None, format_json(snapshot.to_json()))
         for name, row in self.held.items():
             yield _in_progress(name, row.key, row.alarm, row.progress)
-
-
-def _established(occurrence: Occurrence) -> tuple[Any, ...]:
-    """The place in the established order: notifications by their keys, and behind them composites by theirs.
-
-    Unlike for patterns, an event is a point here, whatever interval it has.
-    """
-    end, start, is_composite, *rest = occurrence.rank
-    return end, is_composite, start if is_composite else 0, *rest
 
 
 class _Portion(NamedTuple):
@@ -432,14 +432,14 @@ def _related(
     """A relation as a row; it stands right behind what has completed it."""
     _, start, is_composite, whose, *_ = last.rank
     event, interval, text = last.notification, relation.interval, relation.conjunction.text
-    behind = (start, whose, PRODUCER) if is_composite else (None, None, whose)
+    behind = (start, whose, event.producer) if is_composite else (None, None, whose)
     return {
         "time": last.end,
         "producer": FAIR,
         "id": id,
         "event_time": None if interval is None else interval[1].microseconds,
         RECORD: encode(relation.notification()) if payload else None,
-        "type": RELATION,
+        "type": relation.name,
         "interval": interval
         and dict(zip(("start", "end"), (each.microseconds for each in interval), strict=True)),
         "constituents": [_named(*each) for each in relation.constituents],
@@ -448,6 +448,15 @@ def _related(
         "is_public": False,
         PLACE: _place(*behind, event.sequence, event.id, text, relation.number),
     }
+
+
+def _published(
+    relation: Relation, id: str, last: Occurrence, asked: Iterable[tuple[str, str]], payload: bool
+) -> dict[str, Any]:
+    """A public relation as a row; it stands among composites."""
+    related = Related.completed(relation, last)
+    place = _place(related.start, related.whose, FAIR, None, id)
+    return {**_related(relation, id, last, asked, payload), "is_public": True, PLACE: place}
 
 
 def _place(*given: str | int | None) -> dict[str, str | int | None]:

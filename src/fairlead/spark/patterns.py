@@ -11,7 +11,7 @@ no pattern. So replaying the same changes at the same watermarks gives the same 
 composites.
 
 What is detected are automata. Patterns that look for the same share one. Of a fair subscription, each conjunction
-is one: it is matched by itself, and so shared with whoever else asks for it.
+is one: it is matched by itself, and so shared with whoever else asks for it, under whichever name.
 
 Patterns are a value: they travel to workers as they are, and are compiled there, once for each process.
 """
@@ -19,20 +19,20 @@ Patterns are a value: they travel to workers as they are, and are compiled there
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead.correlation import fair
 from fairlead.correlation.fair import Choice
 from fairlead.correlation.patterns import Pattern, parse
-from fairlead.correlation.patterns.composites import PARTIAL
-from fairlead.correlation.patterns.detector import types_named
+from fairlead.correlation.patterns.detector import types_made, types_named
+from fairlead.correlation.patterns.levels import Seeing, leveled
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.spelling import UNNAMED
+from fairlead.correlation.relating import types_seen
 from fairlead.correlation.standing import Question
 from fairlead.errors import FairleadError, FilterError, PipelineError, ValueRefused
 from fairlead.filters import Schema
@@ -62,8 +62,6 @@ __all__ = ["Asked", "Automaton", "ChangedPatterns", "Correlation", "Patterns"]
 PATTERN: Final = Noun("pattern", "pattern", ("fair", "choice"))
 FAIR: Final = Noun("fair subscription", "fair", ("choice",))
 CHOICES: Final = {each.value: each for each in Choice}
-PRIVATE: Final = frozenset({UNNAMED, UNNAMED + PARTIAL})
-"""The types of composites that only those see who asked, and patterns that name them."""
 VERSION: Final = 1
 """Of what is written down."""
 
@@ -258,29 +256,17 @@ class Patterns:
         automata: dict[str, Automaton | Correlation] = {}
         automata |= {each.name: each for each in self._automata()}
         automata |= {each.name: each for each in self._correlations()}
-        makes: dict[str, set[str]] = {}
-        for each in automata.values():
-            if isinstance(each, Automaton):  # nobody sees a relation but who asked for it
-                for row in each.asked:
-                    for type in _made(self.pattern(self.rows[row])):
-                        makes.setdefault(type, set()).add(each.name)
-        sees = {
-            each.name: {other for type in each.types & makes.keys() for other in makes[type]} - {each.name}
-            for each in automata.values()
-        }
-        levels: dict[str, int] = {}
-        try:
-            for name in TopologicalSorter(sees).static_order():
-                levels[name] = 1 + max((levels[other] for other in sees[name]), default=-1)
-        except CycleError as error:
-            within = set(error.args[1])
-            circle = " ◀ ".join(sorted(type for type, makers in makes.items() if makers & within))
-            raise FilterError(f"patterns see their own composites: {circle}") from None
-        height = 1 + max(levels.values(), default=-1)
-        return tuple(
-            tuple(automata[name] for name in sorted(levels) if levels[name] == level)
-            for level in range(height)
-        )
+        levels = leveled({name: self._seeing(each) for name, each in automata.items()})
+        found: list[list[Automaton | Correlation]] = [[] for _ in range(1 + max(levels.values(), default=-1))]
+        for name in sorted(levels):
+            found[levels[name]].append(automata[name])
+        return tuple(map(tuple, found))
+
+    def _seeing(self, automaton: Automaton | Correlation) -> Seeing:
+        """What an automaton sees of others, and they of it, under all its names."""
+        questions = [self.question(self.rows[row]) for row in automaton.asked]
+        makes = frozenset(type for each in questions for type in _made(each))
+        return Seeing(automaton.types, makes, is_blind=isinstance(automaton, Automaton))
 
     @cached_property
     def attributes(self) -> frozenset[str] | None:
@@ -315,11 +301,12 @@ class Patterns:
         for number, row in enumerate(self.rows):
             about = self.question(row).about if row.choice else None
             for conjunction in about.conjunctions if isinstance(about, fair.Subscription) else ():
-                types = frozenset(conjunction.signature) - PRIVATE
                 name = f"{_digest(conjunction.text, row.choice)}@{row.since}"
                 known = found.get(name)
                 asked = (number,) if known is None else (*known.asked, number)
-                found[name] = Correlation(name, conjunction, CHOICES[row.choice], row.since, types, asked)
+                found[name] = Correlation(
+                    name, conjunction, CHOICES[row.choice], row.since, types_seen(conjunction), asked
+                )
         return found.values()
 
     # -- what is written down ------------------------------------------------------------------------------
@@ -417,8 +404,8 @@ def _digest(*texts: str) -> str:
     return blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
 
 
-def _made(pattern: Pattern) -> Iterator[str]:
-    """The types of a pattern's composites."""
-    yield pattern.name
-    if pattern.partial:
-        yield pattern.name + PARTIAL
+def _made(question: Question) -> frozenset[str]:
+    """The types of composites that others may see."""
+    if isinstance(question.about, Pattern):
+        return types_made(question.about)
+    return frozenset({question.about.name} if question.is_public else ())

@@ -1,7 +1,7 @@
 """Hypothesis strategies for fair subscriptions, and for events that they relate.
 
     conjunctions    a few predicates of every sort over some types and the attributes x and y
-    subscriptions   disjunctions of these
+    subscriptions   disjunctions of these, with names where some are given
     events          events of these types in their established order
 
 The pools are small, so that matches are frequent.
@@ -27,7 +27,7 @@ from fairlead.correlation.fair import (
     Restriction,
     Subscription,
 )
-from fairlead.correlation.fair.subscriptions import Predicate
+from fairlead.correlation.fair.subscriptions import UNNAMED, Predicate
 from fairlead.filters import Op, parse
 from fairlead.model import Notification
 
@@ -84,9 +84,12 @@ def conjunctions(types: Types = "ABC", instances: int = 2) -> SearchStrategy[Con
     return drawn.map(Conjunction.of)
 
 
-def subscriptions(types: Types = "ABC") -> SearchStrategy[Subscription]:
-    """Disjunctions of a few conjunctions."""
-    return st.lists(conjunctions(types), min_size=1, max_size=3).map(Subscription.of)
+def subscriptions(
+    types: Types = "ABC", names: SearchStrategy[str] | None = None
+) -> SearchStrategy[Subscription]:
+    """Disjunctions of a few conjunctions, called by one of some names."""
+    drawn = st.lists(conjunctions(types), min_size=1, max_size=3)
+    return st.builds(Subscription.of, drawn, st.just(UNNAMED) if names is None else names)
 
 
 def fed(matcher: Matcher, given: Iterable[Notification]) -> list[tuple[int, Relation]]:

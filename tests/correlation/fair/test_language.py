@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.correlation.fair import Conjunction, Instance, Restriction, Subscription, parse, render
 from fairlead.errors import FilterError, FilterSyntaxError
@@ -11,7 +12,9 @@ from fairlead.filters import parse as parse_filter
 from fairlead.testing.fair import subscriptions
 
 
-@given(subscriptions())
+@given(
+    subscriptions(names=st.one_of(st.sampled_from(("relation", "spike", "a.b", "or")), st.text(min_size=1)))
+)
 def test_what_is_printed_reads_back_to_the_same_subscription(subscription: Subscription) -> None:
     assert parse(render(subscription)) == subscription
     assert render(parse(render(subscription))) == render(subscription)
@@ -39,6 +42,10 @@ def test_what_is_printed_reads_back_to_the_same_subscription(subscription: Subsc
         ("A[1].`count` > 3", "A[1].`count` > 3"),
         ("A.at = point(1, 2) and A.ok = true", "A[1].at = point(1, 2) and A[1].ok = true"),
         ("A\n  and B[2] .x=1", "A[1] and B[2].x = 1"),
+        ("spike: B or A", "spike: A[1] or B[1]"),
+        ('"spike" : A', "spike: A[1]"),
+        ('"a..b": A.x = 1', '"a..b": A[1].x = 1'),
+        ("`two words`.or: A", "`two words`.or: A[1]"),
     ],
 )
 def test_there_is_one_spelling(text: str, canonical: str) -> None:
@@ -87,6 +94,9 @@ def test_filters_with_values_of_the_filter_language_read_back() -> None:
         ("A.x * (2 + B.x) < 3", 12, "unexpected B.x; expected a value"),
         ("A.x - y = 0", 7, "unexpected y; expected a value"),
         ("A.`b.c` = 1", 3, "a step of a name has no dots"),
+        ("`b.c`: A", 1, "a step of a name has no dots"),
+        ("spike:", 7, "the subscription ends too early"),
+        ("A: B: C", 5, "unexpected :; expected and, or or the end"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(text: str, column: int, says: str | None) -> None:
@@ -110,6 +120,9 @@ def test_what_cannot_be_read_is_said_with_its_place(text: str, column: int, says
         ("A.x = A[1].x", "line 1, column 7: an attribute is compared with itself"),
         ("A.x prefix 3", "line 1, column 5: 'prefix' takes a string"),
         ("A\nand B(x != null)", "line 2, column 9: '!= null' would be false"),
+        ('"": A', "line 1, column 1: an empty name"),
+        ("relation: A", "line 1, column 1: relation is what is found for who has no name"),
+        ("composite: A", "line 1, column 1: composite is what is found for who has no name"),
     ],
 )
 def test_what_means_nothing_is_refused_with_a_reason(text: str, says: str) -> None:

@@ -31,6 +31,15 @@ def test_its_interval_is_from_the_first_start_to_the_last_time_of_what_it_is_mad
     ]
 
 
+def test_with_a_name_it_is_another_one_of_that_type() -> None:
+    stream = [event("A", 1), event("B", 2)]
+    relations = [fed(Matcher(parse(f"{name}A and B")), stream)[0][1] for name in ("", "one: ", "other: ")]
+    assert [each.name for each in relations] == ["relation", "one", "other"]
+    assert [each.notification().get("type") for each in relations] == ["relation", "one", "other"]
+    assert len({each.id for each in relations}) == 3
+    assert {each.called("one") for each in relations} == {relations[1]}
+
+
 def test_where_nobody_says_when_it_happened_neither_does_the_relation() -> None:
     [(_, relation)] = fed(Matcher(parse("A")), [event("A", None)])
     assert relation.interval is None

@@ -218,7 +218,6 @@ def test_a_text_means_a_body(text: str, body: object) -> None:
         ("A, same a, same b and c", "A, same a and b and c"),
         ("A, taking past the last, limit 1000", "A"),
         ("A, giving n = count(A), A.x > 1", "A, A.x > 1, giving n = count(A)"),
-        ("composite: A", "A"),
         ("A, taking to the next", "A, taking one for each start"),
         ("A\n  followed by\n  B", "A followed by B"),
         ("A then B before 5 minutes", "A then B before 5 minutes pass"),
@@ -363,6 +362,8 @@ def test_what_cannot_be_read_is_said_with_its_place(text: str, column: int, says
         ("A, giving A = A.x", "is the name of a step"),
         ("A, giving n = A.x, n.m = A.y", "two outputs share a name"),
         ("time", "is an attribute that every composite has"),
+        ("composite: A", "column 1: composite is what is found for who has no name"),
+        ('"relation": A', "column 1: relation is what is found for who has no name"),
     ],
 )
 def test_what_means_nothing_is_refused(text: str, says: str) -> None:

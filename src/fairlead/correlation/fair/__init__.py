@@ -5,7 +5,8 @@
 
 A subscription is a disjunction of conjunctions of predicates over `T[i].a`, the attribute a of the i-th instance
 of type T, counted from 1. Its signature says how many notifications of which types make up one relation, in the
-order of the types' names. A notification's type is its attribute `type`.
+order of the types' names. A notification's type is its attribute `type`. A subscription may have a name, as in
+`spike: A.x < B.y`, which is the type of what it delivers; then all may see that, and others be made of it.
 
     subscriptions   the model: predicates, conjunctions, signatures, components, evaluation
     language        the text form: `parse` reads it, `render` writes it

@@ -1,6 +1,6 @@
 """The text form of subscriptions: `parse` reads it, `render` writes it.
 
-    subscription = conjunction { "or" conjunction }
+    subscription = [ name ":" ] conjunction { "or" conjunction }
     conjunction  = predicate { "and" predicate }
     predicate    = "true" | instance [ "(" filter ")" ] | attribute test | attribute comparator attribute
     instance     = type [ "[" index "]" ]
@@ -9,6 +9,7 @@
 
 Names, values, filters and tests are those of the filter language, which also reads them: `T[1].a in {1, 2}` is
 the filter `a in {1, 2}` on T[1]. T stands for T[1]. A type is one step of a name; in backquotes it may hold dots.
+What stands before the colon, a name or a string, is what the subscription is called.
 
 Law: `parse(render(S)) == S` for every subscription S, so `render(parse(t))` is the one canonical spelling of t.
 """
@@ -20,6 +21,7 @@ from typing import ClassVar, Final
 
 from fairlead.correlation.fair.subscriptions import (
     MIRRORED,
+    UNNAMED,
     Comparison,
     Conjunction,
     Instance,
@@ -28,7 +30,7 @@ from fairlead.correlation.fair.subscriptions import (
     Restriction,
     Subscription,
 )
-from fairlead.correlation.reading import FilterReader
+from fairlead.correlation.reading import FilterReader, render_prefix
 from fairlead.errors import FilterSyntaxError
 from fairlead.filters import And, Attribute, Constraint, Filter, Op, Schema
 from fairlead.filters import render as render_filter
@@ -62,6 +64,7 @@ class _Parser(FilterReader):
     WHOLE: ClassVar = "subscription"
 
     def whole(self) -> Subscription:
+        name = self.prefix()
         conjunctions = [self.conjunction()]
         while self.texts[self.at] == "or":
             self.at += 1
@@ -69,7 +72,7 @@ class _Parser(FilterReader):
         if self.kinds[self.at] != END:
             hint = _CALCULATED if self.texts[self.at] in _SUMS else None
             raise self.unexpected(("and", "or", "the end"), hint=hint)
-        return Subscription.of(conjunctions)
+        return self.placed(0, Subscription.of, conjunctions, UNNAMED if name is None else name)
 
     def conjunction(self) -> Conjunction:
         start = self.starts[self.at]
@@ -189,7 +192,8 @@ class _Parser(FilterReader):
 def render(subscription: Subscription | Conjunction) -> str:
     """The text of a subscription, or of a conjunction."""
     if isinstance(subscription, Subscription):
-        return " or ".join(map(render, subscription.conjunctions))
+        prefix = "" if subscription.name == UNNAMED else render_prefix(subscription.name)
+        return prefix + " or ".join(map(render, subscription.conjunctions))
     predicates = [text for each in subscription.restrictions for text in _restriction(each)]
     predicates += map(_comparison, subscription.comparisons)
     mentioned = {each.instance for each in subscription.restrictions}

@@ -282,8 +282,11 @@ class Correlator(Generic[Id]):
                 relation = node.put(position, match)
                 if relation is not None:
                     completed += [(number, at, relation) for number, at in node.subscribers.items()]
+        if not completed:
+            return []
         completed.sort(key=lambda each: each[:2])
-        return [(self._by_number[number].id, relation) for number, _, relation in completed]
+        found = ((self._by_number[number], relation) for number, _, relation in completed)
+        return [(each.id, relation.called(each.subscription.name)) for each, relation in found]
 
     def snapshot(self, id: Id) -> Snapshot:
         """The state of a subscription, for one who joins with the same; an unknown id is a KeyError."""

@@ -1,7 +1,7 @@
 """Relations: what fair subscriptions deliver, as notifications that carry what they are made of.
 
-    type           `relation`
-    id             a hash of the conjunction, its number, and the constituents
+    type           the subscription's name, or `relation`
+    id             a hash of the conjunction, its number, and the constituents (and the name, where there is one)
     producer       `fair`
     time           when the last of the events happened
     interval       {start, end}: from the least start of the events to that time
@@ -10,24 +10,24 @@
     constituents   [{step, producer, id, time}, …] in the order of the signature; a step is T[i]
     events         the attributes of each, in the same order
 
-So a relation is a composite event like those of patterns: it can be filtered (`interval.start >= …`), and be a
-step of a pattern where somebody publishes it. Where no event says when it happened, neither does the relation.
+So a relation is a composite event like those of patterns: it can be filtered (`interval.start >= …`) and, where
+its subscription has a name, be a step of a pattern and an event of other subscriptions. Where no event says when
+it happened, neither does the relation.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
-from fairlead.correlation.fair.subscriptions import Conjunction
+from fairlead.correlation.fair.subscriptions import UNNAMED, Conjunction
 from fairlead.model import Array, Instant, Notification, Record
 
-__all__ = ["PRODUCER", "TYPE", "Events", "Relation"]
+__all__ = ["PRODUCER", "Events", "Relation"]
 
 PRODUCER: Final = "fair"
 """Who publishes relations."""
-TYPE: Final = "relation"
 
 Events: TypeAlias = tuple[Notification, ...]
 
@@ -40,15 +40,29 @@ class Relation:
     number: int
     """It is the conjunction's n-th delivery, counted from 1."""
     events: Events
+    name: str = UNNAMED
+    """What the subscription is called that it is delivered for."""
+
+    def called(self, name: str) -> Relation:
+        """The same, delivered for a subscription of some name."""
+        return self if name == self.name else replace(self, name=name)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether all may see it: it has a name by which they can ask for it."""
+        return self.name != UNNAMED
 
     @property
     def id(self) -> str:
         """The same wherever and whenever it is delivered."""
-        digest = blake2b(f"{self.conjunction}\0{self.number}".encode(), digest_size=16)
-        for event in self.events:
-            for part in (event.producer, event.id or ""):
-                encoded = part.encode()
-                digest.update(b"%d:" % len(encoded) + encoded)
+        parts = [part for event in self.events for part in (event.producer, event.id or "")]
+        head = f"{self.conjunction}\0{self.number}"
+        if self.is_public:
+            head, parts = f"{head}\0", [self.name, *parts]
+        digest = blake2b(head.encode(), digest_size=16)
+        for part in parts:
+            encoded = part.encode()
+            digest.update(b"%d:" % len(encoded) + encoded)
         return digest.hexdigest()
 
     @property
@@ -74,7 +88,7 @@ class Relation:
         """The relation as a notification."""
         id, interval = self.id, self.interval
         fields: dict[str, Any] = {
-            "type": TYPE,
+            "type": self.name,
             "id": id,
             "producer": PRODUCER,
             "conjunction": str(self.conjunction),

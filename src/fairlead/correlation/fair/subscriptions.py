@@ -17,6 +17,7 @@ from functools import cached_property, total_ordering
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from fairlead.correlation.reading import NAMELESS
 from fairlead.errors import FilterError
 from fairlead.filters import EVERYTHING, And, Attribute, Constraint, Filter, Op
 from fairlead.filters.constraint import compare
@@ -25,6 +26,7 @@ from fairlead.model import Notification, check_name, value_of
 __all__ = [
     "INSTANCES_MAX",
     "TYPE",
+    "UNNAMED",
     "Comparison",
     "Conjunction",
     "Instance",
@@ -36,6 +38,9 @@ __all__ = [
 
 TYPE: Final = "type"
 """The attribute that holds a notification's type."""
+
+UNNAMED: Final = "relation"
+"""What a subscription is called unless it says otherwise: the type of what it delivers."""
 
 INSTANCES_MAX: Final = 100
 """How many events a relation may be made of."""
@@ -264,14 +269,28 @@ class Subscription:
     """Alternatives, each once and in order. `Subscription.of` makes one from conjunctions in any order."""
 
     conjunctions: tuple[Conjunction, ...]
+    name: str = UNNAMED
+    """The `type` of its relations; those of one with a name of its own are public."""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise FilterError("an empty name")
+        if self.name in NAMELESS and self.name != UNNAMED:
+            raise FilterError(f"{self.name} is what is found for who has no name", hint="name it otherwise")
+        value_of(self.name)
 
     @classmethod
-    def of(cls, conjunctions: Iterable[Conjunction]) -> Subscription:
+    def of(cls, conjunctions: Iterable[Conjunction], name: str = UNNAMED) -> Subscription:
         """The disjunction of conjunctions; of identical ones a single copy is kept (FAIDECS 4.1)."""
         distinct = {str(each): each for each in conjunctions}
         if not distinct:
             raise FilterError("a subscription has at least one conjunction")
-        return cls(tuple(distinct[text] for text in sorted(distinct)))
+        return cls(tuple(distinct[text] for text in sorted(distinct)), name)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether all may see what it delivers: it has a name by which they can ask for that."""
+        return self.name != UNNAMED
 
     @cached_property
     def signature(self) -> tuple[str, ...]:
@@ -286,6 +305,7 @@ class Subscription:
         return any(conjunction.holds(relation) for conjunction in self.conjunctions)
 
     def __or__(self, other: Subscription) -> Subscription:
+        """The disjunction of both: another one, which has no name."""
         return Subscription.of((*self.conjunctions, *other.conjunctions))
 
     def __str__(self) -> str:

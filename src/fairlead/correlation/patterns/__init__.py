@@ -17,6 +17,7 @@
     judging      conditions about aggregates, for many matches at once
     searching    matches written out of the graph, those that satisfy such conditions
     instance     one automaton on one stream
+    levels       who sees whose composites, and so stands above them
     detector     many patterns at once over one stream
     decomposition, joining   a pattern in parts that are detected elsewhere, with the same composites
     drawing      automata as pictures

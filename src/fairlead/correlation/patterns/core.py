@@ -39,7 +39,7 @@ from fairlead.correlation.patterns.model import (
     Within,
     atoms,
 )
-from fairlead.correlation.patterns.printer import render_clauses, render_prefix
+from fairlead.correlation.patterns.printer import render_clauses, render_name
 from fairlead.correlation.patterns.spelling import (
     default_step,
     events_of_type,
@@ -91,7 +91,7 @@ def render_core(
     writer = _CoreWriter(body, _filters(events))
     text = writer.text(body, _EITHER) + render_clauses(pattern)
     legend = ", ".join(f"{_name(name)} = [{render_filter(filter)}]" for name, filter in writer.used.items())
-    return f"{render_prefix(pattern.name)}{text}" + (f"\nwhere {legend}" if legend else "")
+    return f"{render_name(pattern)}{text}" + (f"\nwhere {legend}" if legend else "")
 
 
 def _filters(events: Mapping[str, Filter | str] | None, schema: Schema | None = None) -> dict[str, Filter]:

@@ -16,8 +16,9 @@ the same event cost nothing where none of them has begun.
 
 Law: sharing changes nothing; a pattern's composites are those that a detector of its own would find.
 
-A pattern that sees composites of another stands on a higher level: level by level, and instant by instant,
-they are found and enter the streams of those above.
+A pattern that sees composites of another stands on a higher level (`levels`): level by level, and instant by
+instant, they are found and enter the streams of those above. Beside them there may be what a `Maker` makes, such
+as relations of fair subscriptions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial as partial_of
-from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from itertools import groupby
 from operator import attrgetter
@@ -38,6 +38,7 @@ from fairlead.correlation.patterns.conditions import fold_of, outputs
 from fairlead.correlation.patterns.forms import form_of
 from fairlead.correlation.patterns.graph import Extent, Shared, bits, extent_of, nodes_of
 from fairlead.correlation.patterns.instance import FIRST_OF_ALL, Instance, Kept, Seen
+from fairlead.correlation.patterns.levels import Maker, Seeing, leveled
 from fairlead.correlation.patterns.model import Atom, Pattern, Reference, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 from fairlead.errors import FilterError
@@ -47,7 +48,7 @@ from fairlead.model import ABSENT, Kind, Multi, Notification, key_of, kind_of
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING
 
-__all__ = ["Detector", "Engine", "Found", "types_named"]
+__all__ = ["Detector", "Engine", "Found", "types_made", "types_named"]
 
 _TYPE: Final = Attribute("type")
 _NO_KEY: Final = frozenset({Kind.ABSENT, Kind.NAN})
@@ -270,10 +271,17 @@ _Event: TypeAlias = tuple[Occurrence, Matched]
 class Detector:
     """Finds the composite events of many patterns. Not for several threads at once."""
 
-    def __init__(self, engine: Engine, *, remembers: bool = False) -> None:
-        """`remembers`: keep what is needed to hand the state over (`kept`, `resume`)."""
+    def __init__(self, engine: Engine, *, remembers: bool = False, maker: Maker | None = None) -> None:
+        """`remembers`: keep what is needed to hand the state over (`kept`, `resume`).
+
+        `maker` makes composites beside the patterns, for what is let in with `admit`.
+        """
         self._asking = Asking(engine)
         self._remembers = remembers
+        self._maker = maker
+        self._admitted: dict[str, Seeing] = {}
+        self._placed: dict[str, int] = {}
+        """What is admitted beside patterns, and on which levels."""
         self._asked: dict[tuple[Pattern, Rank], _Asked] = {}
         self._by_id: dict[str, _Asked] = {}
         self._forms: dict[tuple[Pattern, int], _Entry] = {}
@@ -348,7 +356,7 @@ class Detector:
         if asked is None:
             asked = self._asked[shared, since] = self._ask(shared, since)
         asked.asked_by[id] = pattern
-        made = _names_of(pattern)
+        made = types_made(pattern)
         is_apart = made.isdisjoint(self._named) and asked.types.isdisjoint(self._made)
         self._made |= made
         self._named |= asked.types
@@ -358,11 +366,10 @@ class Detector:
         else:
             try:
                 levels = self._leveled()
-            except CycleError as error:
-                circle = " ◀ ".join(sorted({name for each in error.args[1] for name in _names(each)}))
+            except FilterError:
                 del asked.asked_by[id]
                 self._release(asked)
-                raise FilterError(f"patterns see their own composites: {circle}") from None
+                raise
             self._arrange(levels)
         self._by_id[id] = asked
         asked.settle()
@@ -373,6 +380,24 @@ class Detector:
         del asked.asked_by[id]
         self._release(asked)
         asked.settle()
+        self._arrange(self._leveled())
+
+    def admit(self, id: str, seeing: Seeing) -> None:
+        """Let in a question of the maker's, under an id that no other has; FilterError where it sees its own."""
+        self._admitted[id] = seeing
+        try:
+            levels = self._leveled()
+        except FilterError:
+            del self._admitted[id]
+            raise
+        self._made |= seeing.makes
+        self._named |= seeing.types
+        self._arrange(levels)
+
+    def dismiss(self, id: str) -> None:
+        """Let a question of the maker's go; an id that is not there is a KeyError."""
+        del self._admitted[id]
+        self._placed.pop(id)
         self._arrange(self._leveled())
 
     def _ask(self, pattern: Pattern, since: Rank) -> _Asked:
@@ -397,25 +422,23 @@ class Detector:
 
     # -- levels
 
-    def _leveled(self) -> dict[_Asked, int]:
-        """The level of each pattern: above all whose composites it sees."""
-        makes: dict[str, list[_Asked]] = {}
-        for asked in self._asked.values():
-            for name in _names(asked):
-                makes.setdefault(name, []).append(asked)
-        sees = {
-            asked: {each for name in asked.types for each in makes.get(name, ())} - {asked}
-            for asked in self._asked.values()
+    def _leveled(self) -> dict[_Asked | str, int]:
+        """The level of each pattern, and of what is beside them; FilterError where one sees its own composites."""
+        looking: dict[_Asked | str, Seeing] = {
+            asked: Seeing(asked.types, _names(asked), is_blind=True) for asked in self._asked.values()
         }
-        levels: dict[_Asked, int] = {}
-        for asked in TopologicalSorter(sees).static_order():
-            levels[asked] = 1 + max((levels[each] for each in sees[asked]), default=-1)
-        return levels
+        return leveled({**looking, **self._admitted})
 
-    def _arrange(self, levels: dict[_Asked, int]) -> None:
-        """Put every pattern on its level, with what it has in progress."""
+    def _arrange(self, levels: dict[_Asked | str, int]) -> None:
+        """Put everything on its level, with what it has in progress."""
         for asked, level in levels.items():
-            if asked.entry is None:
+            if isinstance(asked, str):
+                if self._placed.get(asked) != level:
+                    self._placed[asked] = level
+                    self._reach(level)
+                    if self._maker is not None:
+                        self._maker.place(asked, level)
+            elif asked.entry is None:
                 self._place(asked, level)
             elif asked.entry.level != level:
                 member, automaton = asked.member, asked.entry.automaton
@@ -435,13 +458,17 @@ class Detector:
             entry = self._forms[form, level] = _Entry(Automaton(form), level)
         self._join(asked, entry)
 
-    def _join(self, asked: _Asked, entry: _Entry, member: int | None = None) -> _Entry:
-        level = entry.level
+    def _reach(self, level: int) -> None:
+        """See to it that there is a level."""
         while len(self._levels) <= level:
             self._levels.append({})
             self._alarms.append([])
             self._interested.append({})
             self._plans.append({})
+
+    def _join(self, asked: _Asked, entry: _Entry, member: int | None = None) -> _Entry:
+        level = entry.level
+        self._reach(level)
         entry.join(asked, member)
         group = self._group_of(entry)
         group.entries[entry] = None
@@ -496,8 +523,16 @@ class Detector:
         self._held = [each for each in self._held if each.end >= bound]
         self._bound = max(self._bound, bound)
         stream = list(zip(due, self._matched(due), strict=True))
-        found = self._run(0, stream, bound) if len(self._levels) == 1 else self._by_instants(stream, bound)
-        return list(_in_order(found))
+        if len(self._levels) > 1:
+            return list(_in_order(self._by_instants(stream, bound)))
+        if self._admitted:
+            self._make(0, due)
+        return list(_in_order(self._run(0, stream, bound)))
+
+    def _make(self, level: int, stream: list[Occurrence]) -> list[Occurrence]:
+        """What is made beside the patterns of a level and seen above."""
+        made = () if self._maker is None else self._maker.make(level, stream)
+        return [each for each in made if each.notification.get("type") in self._named]
 
     def _matched(self, occurrences: list[Occurrence]) -> list[Matched]:
         return self._asking.matched([each.notification for each in occurrences])
@@ -522,6 +557,8 @@ class Detector:
                 # What looks from different places on may find the same composite; a stream has each once.
                 distinct = {composite.rank: composite for composite in seen}
                 composites = [composite.occurrence() for composite in distinct.values()]
+                if self._admitted:
+                    composites += self._make(level, [occurrence for occurrence, _ in stream])
                 above = zip(composites, self._matched(composites), strict=True)
                 stream = sorted([*stream, *above], key=lambda each: each[0].rank)
 
@@ -740,13 +777,14 @@ def _listed(constraint: Constraint) -> Iterator[str]:
         yield from (each for each in operand if isinstance(each, str))
 
 
-def _names(asked: _Asked) -> set[str]:
+def types_made(pattern: Pattern) -> frozenset[str]:
+    """The types of the composites that a pattern makes."""
+    return frozenset(pattern.name + ending for ending in (("", PARTIAL) if pattern.partial else ("",)))
+
+
+def _names(asked: _Asked) -> frozenset[str]:
     """The types of the composites that a pattern makes, by all its names."""
-    return {name for pattern in asked.asked_by.values() for name in _names_of(pattern)}
-
-
-def _names_of(pattern: Pattern) -> set[str]:
-    return {pattern.name + ending for ending in (("", PARTIAL) if pattern.partial else ("",))}
+    return frozenset(name for pattern in asked.asked_by.values() for name in types_made(pattern))
 
 
 def _report(

@@ -129,6 +129,7 @@ class PatternReader(FilterReader):
     """What may stand behind a body."""
     INSTEAD: ClassVar[dict[str, str]] = {
         "&": "all of them, in whatever order: any order of A and B",
+        "-": "write A followed by B",
         "and": "all of them, in whatever order: any order of A and B",
         "after": "write A followed by B",
         "if": "conditions stand behind a comma: A followed by B, B.x > A.x",
@@ -139,6 +140,16 @@ class PatternReader(FilterReader):
         "until": "write A then no B until 19:00",
         "where": "conditions stand behind a comma: A followed by B, B.x > A.x",
         "|": "one of them: A or B",
+        **{
+            word: f"it stands behind a comma: A followed by B, {word} {rest}"
+            for word, rest in {
+                "giving": "total = sum(A.x)",
+                "limit": "10",
+                "same": "x",
+                "taking": "the first",
+                "with": "partial matches",
+            }.items()
+        },
         **dict.fromkeys(
             _COMPARATORS,
             "conditions stand behind a comma: A followed by B, B.x > A.x; "
@@ -176,7 +187,7 @@ class PatternReader(FilterReader):
         start = self.starts[self.at]
         body = self.body()
         given = self.clauses()
-        return self.placed(start, partial(Pattern, body, name=name, **given))
+        return self.placed(start, partial(Pattern, body, name=UNNAMED if name is None else name, **given))
 
     def alone(self, read: Callable[[PatternReader], T]) -> T:
         """What is read without a pattern around it, and nothing behind it."""
@@ -185,14 +196,6 @@ class PatternReader(FilterReader):
         if self.kinds[self.at] != END:
             raise self.unexpected(("the end",))
         return found
-
-    def prefix(self) -> str:
-        """The pattern's name, where it stands before a colon."""
-        if self.kinds[self.at] not in (NAME, STRING) or self.texts[self.at + 1] != ":":
-            return UNNAMED
-        name = self.string() if self.kinds[self.at] == STRING else self.name()
-        self.at += 1
-        return name
 
     # -- the body --------------------------------------------------------------------------------------------
 
@@ -497,8 +500,19 @@ class PatternReader(FilterReader):
                 conditions += self.conditions()
                 expected = ("and", *expected)
         if self.kinds[self.at] != END:
-            raise self.unexpected(expected, hint=self.instead.get(self.texts[self.at]))
+            raise self.unexpected(expected, hint=self.instead.get(self.texts[self.at]) or self.misread())
         return {"same": tuple(same), "conditions": tuple(conditions), "outputs": tuple(outputs), **given}
+
+    def misread(self) -> str | None:
+        """What may have been meant by a word that cannot stand where it does."""
+        word, before = self.texts[self.at], self.texts[self.at - 1]
+        if word not in WORDS and word.lower() in WORDS:
+            return f"words are written small: {word.lower()}"
+        if before == "every":
+            return "all matches are found: leave out `every`"
+        if self.texts[self.at + 1] == ":":
+            return f'a name of several words stands in quotes: "{before} {word}": A followed by B'
+        return None
 
     def choice(self, given: dict[str, Any]) -> None:
         """A clause that may stand once."""

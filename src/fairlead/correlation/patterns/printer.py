@@ -7,7 +7,7 @@ changes nothing is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from fairlead.correlation.patterns.durations import render_duration, render_moment
 from fairlead.correlation.patterns.model import (
@@ -38,11 +38,10 @@ from fairlead.correlation.patterns.spelling import (
     negative,
     type_in,
 )
-from fairlead.errors import FairleadError
-from fairlead.filters import EVERYTHING, Attribute, Constraint, Filter, Op, Or
+from fairlead.correlation.reading import render_prefix, render_value
+from fairlead.filters import EVERYTHING, Filter, Or
 from fairlead.filters import render as render_filter
 from fairlead.filters.terms import quote_name, quote_step
-from fairlead.model import check_name
 
 __all__ = [
     "render",
@@ -50,8 +49,8 @@ __all__ = [
     "render_condition",
     "render_event",
     "render_events",
+    "render_name",
     "render_operand",
-    "render_prefix",
 ]
 
 _ROUNDS: Final[dict[tuple[int, int | None], str]] = {(0, None): "any number of", (0, 1): "optional"}
@@ -59,7 +58,7 @@ _ROUNDS: Final[dict[tuple[int, int | None], str]] = {(0, None): "any number of",
 
 def render(pattern: Pattern) -> str:
     """The text of a pattern."""
-    return render_prefix(pattern.name) + _Writer().whole(pattern.body, frozenset()) + render_clauses(pattern)
+    return render_name(pattern) + _Writer().whole(pattern.body, frozenset()) + render_clauses(pattern)
 
 
 def render_clauses(pattern: Pattern) -> str:
@@ -99,11 +98,6 @@ def render_operand(operand: Operand) -> str:
     return f"{text} + {render_value(operand.offset)}" if operand.offset else text
 
 
-def render_value(value: Any) -> str:
-    """A value as the filter language writes it."""
-    return render_filter(Constraint(Attribute("v"), Op.EQ, value)).removeprefix("v = ")
-
-
 def render_event(filter: Filter) -> str:
     """One sort of events: by their type where it has one, else by the filter."""
     typed = type_in(filter)
@@ -121,14 +115,9 @@ def render_events(filter: Filter) -> str:
     return render_event(filter)
 
 
-def render_prefix(name: str) -> str:
+def render_name(pattern: Pattern) -> str:
     """The name of a pattern and a colon; nothing where it has no name of its own."""
-    if name == UNNAMED:
-        return ""
-    try:
-        return f"{quote_name(check_name(name))}: "
-    except FairleadError:
-        return f"{render_value(name)}: "
+    return "" if pattern.name == UNNAMED else render_prefix(pattern.name)
 
 
 class _Writer:
