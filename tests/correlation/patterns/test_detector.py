@@ -228,6 +228,31 @@ def test_a_detector_goes_on_where_another_one_was_left(
     assert as_json([*found, *second.advance(END)]) == expected
 
 
+@pytest.mark.parametrize("bound", range(1, 7))
+def test_what_came_to_nothing_goes_on_when_what_it_met_is_consumed_wherever_the_state_is_handed_over(
+    bound: int,
+) -> None:
+    pattern = parse("1 to 2 (1 to 2 D), last(D.y) < count(D), taking the first")
+    given = [
+        Notification.of({"type": "D", "id": f"{time}", "time": time, "y": y})
+        for time, y in enumerate((3, 2, 3, "none", 3, 1.5), start=1)
+    ]
+    first, second = (detector_of([pattern], remembers=True) for _ in range(2))
+    stream = occurrences(given)
+    for occurrence in stream:
+        if occurrence.end < bound:
+            first.feed(occurrence)
+    found = first.advance(bound)
+    second.resume(json.loads(json.dumps(first.kept())))
+    for occurrence in stream:
+        if occurrence.end >= bound:
+            second.feed(occurrence)
+    found += second.advance(END)
+    named = replace(pattern, name="n0")
+    assert shown(each.composite for each in found) == shown(detect(named, stream))
+    assert len(found) == 2
+
+
 def test_a_condition_on_a_single_event_is_asked() -> None:
     given = [Notification.of({"type": "A", "x": x, "time": x, "id": str(x)}) for x in range(4)]
     pattern = parse("A, A.x > 1, taking all matches")

@@ -12,7 +12,8 @@ What has been taken is kept as what it rules out, for whom: `after`, the place b
 (past, recent); `started`, the occurrences with which one was taken (next); `consumed` (first). With the
 occurrences since the earliest start of a match in progress, this is all of a member's state: `Kept`, from which
 the rest is made again by feeding them once more. The same happens when a match of `first` consumes what others
-had taken as well.
+had taken as well. Then even what had come to nothing may go on, as if it had never met what is consumed: so with
+`first`, all is kept since nothing was in progress.
 """
 
 from __future__ import annotations
@@ -582,15 +583,20 @@ class Instance:
         """Make the matches in progress again from what was seen: with what is consumed by now, and in order."""
         self.waiting, self.timers = {}, []
         until = self._until_now()
-        for occurrence, reaction in self._seen:
+        seen, self._seen = self._seen, []
+        for each in seen:
+            occurrence, reaction = each
             while self.timers and self.timers[0] < occurrence.end:
                 self._go_off(heappop(self.timers))
+            if not self.waiting:
+                self._seen.clear()  # what comes from here on meets nothing of that, and cannot consume it
             consumed = self._consumed.get(occurrence.rank)
             self._advance(
                 occurrence,
                 reaction if consumed is None else reaction.without(consumed),
                 self._is_behind(occurrence.rank),
             )
+            self._seen.append(each)
         while self.timers and self.timers[0] <= until:
             self._go_off(heappop(self.timers))
         self._trim()
@@ -641,10 +647,11 @@ class Instance:
                 self._prunes = self._made + max(100, 4 * kept)  # now and then: it costs as much as there is
         floor = self._floor(time)
         self._started = {rank: members for rank, members in self._started.items() if rank[1] >= floor}
+        self._seen = [each for each in self._seen if each.occurrence.end >= floor]
         self._trim()
 
     def _trim(self) -> dict[Rank, int]:
-        """Keep of what was seen only what came since the earliest start of a match in progress: the starts."""
+        """Keep of what was seen only what may matter; the starts of matches in progress."""
         if not self.waiting:
             self._seen.clear()
             self._after.clear()
@@ -662,12 +669,16 @@ class Instance:
         if not self.waiting:
             return self._trim()
         starts = {rank: some for rank, members in starts.items() if (some := members & going_on)}
-        earliest = next(iter(starts))
+        earliest = self._earliest(next(iter(starts)))
         self._seen = [each for each in self._seen if each.occurrence.rank >= earliest]
         for noted in (self._consumed, self._started):
             for rank in [rank for rank in noted if rank < earliest]:
                 del noted[rank]
         return starts
+
+    def _earliest(self, start: Rank) -> Rank:
+        """From where on what was seen may matter to matches of which the earliest in progress starts here."""
+        return self._seen[0].occurrence.rank if self._automaton.pattern.take is Take.FIRST else start
 
     def kept(self) -> Iterator[tuple[int, Kept]]:
         """The state of each member that has something in progress, from which another instance goes on."""
@@ -676,7 +687,8 @@ class Instance:
         for rank, members in starts.items():
             for member in bits(members):
                 earliest.setdefault(member, rank)
-        for member, start in earliest.items():
+        for member, first in earliest.items():
+            start = self._earliest(first)
             seen = (each for each in self._seen if each.occurrence.rank >= start)
             yield (
                 member,
