@@ -6,20 +6,20 @@ Nodes without sockets, in a tree: what one has written waits until the other wan
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.log import MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
-from fairlead.network import sessions, wire
+from fairlead.network import wire
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
-from fairlead.network.sessions import STUCK_TICKS, ClientSession
+from fairlead.network.sessions import STUCK_S, TICKS, UNHEARD, ClientSession, LinkSession
 from fairlead.network.settings import BrokerSettings, Limits
 from fairlead.testing.nodes import End, linked
 
@@ -54,7 +54,8 @@ class Publisher(End):
 class Tree:
     """Brokers, each but the first linked with one that comes before it."""
 
-    def __init__(self, parents: list[int], *, logged: bool = False) -> None:
+    def __init__(self, parents: list[int], *, logged: bool = False, limits: Limits = LIMITS) -> None:
+        self.limits = limits
         self.nodes = [self._node(f"b{at}", logged=logged) for at in range(len(parents) + 1)]
         self.links = [
             linked(self.nodes[parent], self.nodes[at]) for at, parent in enumerate(parents, start=1)
@@ -66,7 +67,7 @@ class Tree:
 
     def _node(self, name: str, *, logged: bool) -> Node:
         ledger = Ledger(f"/{name}", MemoryDisk()) if logged else None
-        return Node(BrokerSettings(name).broker(), ledger, LIMITS, life=name, now=1)
+        return Node(BrokerSettings(name).broker(), ledger, self.limits, life=name, now=1)
 
     def reader(self, at: int, text: str, policy: str = "block") -> Reader:
         end = Reader(self.nodes[at])
@@ -125,7 +126,7 @@ class Tree:
         raise AssertionError("never quiet")
 
     def pass_time(self) -> None:
-        for _ in range(STUCK_TICKS + 2):
+        for _ in range(STUCK_S * TICKS + 2):
             for node in self.nodes:
                 node.tick(1)
             self.settle()
@@ -142,6 +143,8 @@ class Tree:
             assert len(session.backlog) <= LIMITS.queue + 3 * HEARD * len(self.nodes)
         for node in self.nodes:
             for link in node.links.values():
+                session = link.session
+                assert session is None or session.held_bytes <= LIMITS.buffer_bytes + 2_000 + 200 * HEARD
                 assert len(link._kept) <= 3 * HEARD * len(self.nodes)
         for pair in self.links:
             for end in pair:
@@ -234,12 +237,12 @@ def test_for_a_client_that_takes_nothing_and_says_nothing_nobody_waits_long() ->
     tree.settle()
     assert publisher.paused
     assert other.paused
-    for _ in range(2 * STUCK_TICKS):
+    for _ in range((LIMITS.block_seconds + 2) * TICKS):
         there.hear(wire.control(wire.Pong()))
         tree.nodes[0].tick(1)
         tree.settle()
     assert gone.closed
-    assert "holds up others" in str(wire.parse_control(gone.frames(wire.CONTROL)[-1]))
+    assert "has held up others" in str(wire.parse_control(gone.frames(wire.CONTROL)[-1]))
     assert not publisher.outgoing
     assert not there.closed
     assert other.paused
@@ -279,9 +282,49 @@ def test_what_is_sent_keeps_its_place_between_what_is_acknowledged() -> None:
     assert not tree.dropped
 
 
-def crossed() -> tuple[Tree, list[Reader], list[Publisher]]:
-    """Two brokers that have sent each other much, over a third one that is behind on both sides."""
+def test_one_that_waits_for_itself_and_takes_nothing_has_to_go_some_time() -> None:
+    tree = Tree([])
+    chatty, other = tree.reader(0, "k = 1"), tree.publisher(0)
+    chatty.reads = False
+    for number in range(100):
+        content = {"producer": "r0", "id": f"r{number}", "x": number, "k": 1}
+        chatty.hear(wire.publish(0, pack(Notification.of(content))))
+    tree.publish(other, 100, k=1)
+    tree.settle()
+    assert chatty.paused
+    assert other.paused
+    for _ in range(LIMITS.block_seconds * UNHEARD * TICKS + 2):
+        tree.nodes[0].tick(1)
+        tree.settle()
+    assert chatty.closed
+    assert not other.outgoing
+
+
+def test_what_neighbours_say_of_themselves_is_heard_past_what_waits() -> None:
     tree = Tree([0, 0], logged=True)
+    slow = tree.reader(2, "k = 1")
+    publisher = tree.publisher(1)
+    slow.reads = False
+    tree.publish(publisher, 300, k=1)
+    tree.publish(publisher, 3, acknowledged=True, k=1)
+    tree.settle()
+    assert publisher.paused
+    assert any(isinstance(each.session, LinkSession) and each.session.held_up for each in tree.links[0])
+    quick = tree.reader(1, "k = 2")
+    told = [wire.parse_control(payload) for payload in quick.frames(wire.CONTROL)]
+    assert wire.Done(1) in told
+    tree.publish(tree.publisher(0), 5, k=2)
+    tree.publish(tree.publisher(2), 5, k=2)
+    tree.settle()
+    assert len(quick.delivered) == 10
+    slow.reads = True
+    tree.settle()
+    assert [x for _, x in slow.delivered] == list(range(1, 304))
+
+
+def crossed(limits: Limits = LIMITS) -> tuple[Tree, list[Reader], list[Publisher]]:
+    """Two brokers that have sent each other much, over a third one that is behind on both sides."""
+    tree = Tree([0, 0], logged=True, limits=limits)
     readers = [tree.reader(at, f"k = {at}") for at in (1, 2)]
     publishers = [tree.publisher(at) for at in (1, 2)]
     for reader in readers:
@@ -297,22 +340,20 @@ def crossed() -> tuple[Tree, list[Reader], list[Publisher]]:
     return tree, readers, publishers
 
 
-def test_neighbours_whose_answers_are_not_heard_get_all_without() -> None:
+def test_neighbours_do_not_wait_for_each_others_answers() -> None:
     tree, readers, _ = crossed()
     assert [len(reader.delivered) for reader in readers] == [300, 300]
     assert not tree.dropped
 
 
-def test_neighbours_that_wait_for_each_others_answers_do_not_wait_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sessions, "UNHEARD_WINDOWS", 1)
-    tree, readers, publishers = crossed()
+def test_neighbours_of_which_too_much_waits_to_hear_them_do_not_wait_for_ever() -> None:
+    tree, readers, publishers = crossed(replace(LIMITS, queue_bytes=0))
     assert all(publisher.outgoing for publisher in publishers)
-    tree.pass_time()
+    for _ in range(10):
+        tree.pass_time()
     assert not any(publisher.outgoing for publisher in publishers)
     assert sum(len(reader.delivered) for reader in readers) == 600 - tree.dropped
-    assert 0 < tree.dropped < 300
+    assert tree.dropped > 0
 
 
 @st.composite

@@ -109,7 +109,7 @@ def _remarks(survey: Survey) -> list[str]:
     """Who holds up whom; why links are not up, and since when."""
     told = [(name, seen.status) for name, seen in survey.brokers.items() if seen.status is not None]
     slow = [
-        f"{name}: {status['held_up']:,} connections wait for {', '.join(waited_for)}"
+        f"{name}: {_waiting(status['held_up'])} for {', '.join(waited_for)}"
         for name, status in told
         if status["held_up"] and (waited_for := _waited_for(status))
     ]
@@ -122,6 +122,10 @@ def _remarks(survey: Survey) -> list[str]:
     return [*slow, *down, *(f"{each.broker}: the link to {each.other} {each}" for each in survey.waits)]
 
 
+def _waiting(count: int) -> str:
+    return "1 connection waits" if count == 1 else f"{count:,} connections wait"
+
+
 def _waited_for(status: dict[str, Any]) -> list[str]:
     """Who cannot keep up and is to miss nothing."""
     links = [f"the link to {name}" for name, link in status["links"].items() if link["full"]]
@@ -129,7 +133,9 @@ def _waited_for(status: dict[str, Any]) -> list[str]:
 
 
 def _state(queue: dict[str, Any]) -> str:
-    return "connected" if queue["connected"] else "away"
+    if not queue["connected"]:
+        return "away"
+    return "full" if queue.get("full") else "connected"
 
 
 def _figure(number: float) -> str:

@@ -195,6 +195,11 @@ class Desk:
                 self._server.schedule()
         return taken
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._answers or self._unstored)
+
     def leave(self) -> None:
         """End the session."""
         self._end("the client has left")

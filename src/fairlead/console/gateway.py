@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -114,11 +114,11 @@ class Gateway:
         notifications = [self._identified(each) for each in found]
         self._check_sizes(notifications)
         try:
-            async with asyncio.timeout(self.limits.patience_s):
-                repeated = await (await self._acting()).publish(notifications)
+            async with self._acting() as agent:
+                repeated = await agent.publish(notifications)
         except BrokerRefused as error:
             raise Problem.of(507 if ROOM_HINT in str(error) else 503, error) from None
-        except TimeoutError:
+        except (ConnectionEnded, TimeoutError):
             raise Problem(
                 503,
                 "not acknowledged in time; it may be in the log or not: publish it again under the same id",
@@ -171,16 +171,30 @@ class Gateway:
             if len(wire.publish(0, pack(notification))) > most:
                 raise Problem(413, f"an event of more than {most:,} bytes", index=index)
 
-    async def _acting(self) -> Desk:
-        """The one client that publishes, and forgets, for all who ask for it over HTTP."""
-        async with self._opening:
-            if self._agent is None or self._agent.ended is not None:
-                desk = self._desk()
-                if self.server.settings.advertisements is not None:
-                    # What will be published over HTTP nobody can know.
-                    await desk.ask(lambda number: wire.Advertise(number, "http", "true"))
-                self._agent = desk
-            return self._agent
+    @asynccontextmanager
+    async def _acting(self) -> AsyncIterator[Desk]:
+        """The client that publishes, and forgets, for all who ask for it over HTTP; TimeoutError after a while.
+
+        While it is held up, another one does that: who publishes something else must not wait.
+        """
+        async with asyncio.timeout(self.limits.patience_s):
+            async with self._opening:
+                agent = self._agent
+                if agent is None or agent.ended is not None or agent.session.held_up:
+                    agent = self._desk()
+                    if self.server.settings.advertisements is not None:
+                        # What will be published over HTTP nobody can know.
+                        await agent.ask(lambda number: wire.Advertise(number, "http", "true"))
+                    self._agent = agent
+            try:
+                yield agent
+            except (TimeoutError, asyncio.CancelledError):
+                if agent.session.held_up:
+                    agent.leave()  # nobody waits for what it has to say any longer
+                raise
+            finally:
+                if agent is not self._agent and not agent.is_busy:
+                    agent.leave()
 
     def _desk(self, policy: str = "") -> Desk:
         try:
@@ -229,9 +243,12 @@ class Gateway:
     async def _forget(self, request: Request) -> Response:
         name = request.path_params["name"]
         try:
-            await (await self._acting()).ask(lambda number: wire.Unsubscribe(number, "", name))
+            async with self._acting() as agent:
+                await agent.ask(lambda number: wire.Unsubscribe(number, "", name))
         except BrokerRefused as error:
             raise Problem.of(404, error) from None
+        except (ConnectionEnded, TimeoutError):
+            raise Problem(503, "not answered in time", headers={"Retry-After": "1"}) from None
         return Response(status_code=204)
 
     async def _status(self, request: Request) -> Response:

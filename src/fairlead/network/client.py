@@ -171,7 +171,11 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except ConnectionEnded:
+            if error is None:
+                raise
 
     async def open(self) -> None:
         """Connect; ConnectionEnded if there is no broker, BrokerRefused if it says no."""
@@ -184,12 +188,16 @@ class Client:
             raise
 
     async def close(self) -> None:
-        """Wait until all that was published is safe, and all that was sent has been heard, and go."""
+        """Wait until all that was published is safe, and all that was sent has been heard, and go.
+
+        ConnectionEnded, when the client's patience is over before the broker has heard what was sent.
+        """
         if self._closing:
             return
+        unheard = False
         if self._failure is None:
             await self._publications.settled()
-            await self._heard()
+            unheard = not await self._is_heard()
         self._closing = True
         for subscription in list(self._intake.subscriptions.values()):
             subscription._end(Closed("the client is closed"))
@@ -205,6 +213,11 @@ class Client:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if unheard:
+            raise ConnectionEnded(
+                f"{self.broker} did not hear in time all that was sent: somebody who is slow is to get it",
+                hint="`fairlead top` says who; connect(…, patience=…) waits longer",
+            )
 
     # -- what users ask ----------------------------------------------------------------------------------------
 
@@ -684,12 +697,17 @@ class Client:
                 again=False,
             )
 
-    async def _heard(self) -> None:
-        """Wait until the broker has heard what was sent: while somebody slow is to get it, that takes a while."""
+    async def _is_heard(self) -> bool:
+        """Whether the broker has heard what was sent: while somebody slow is to get it, that takes a while."""
         if self._sent and self._connected.is_set():
-            with contextlib.suppress(FairleadError, TimeoutError):
+            try:
                 async with asyncio.timeout(self._patience_s):
                     await self._ask(wire.Ping, again=False)
+            except TimeoutError:
+                return False
+            except FairleadError:
+                pass  # what is sent may be lost with a connection
+        return True
 
     async def _release(self) -> None:
         """Let go of all durable subscribers: the broker answers when it is safe what they have accepted."""

@@ -403,6 +403,10 @@ class Neighbourhood:
                 self._probed(session, message, now)
             case wire.Fenced(origin, number):
                 self._node.fences.answered((origin, number), session.name)
+            case wire.Credit(dealt):
+                session.granted = min(dealt, session.spent)
+                if self._is_open(session):
+                    self._node.links[session.name].drained()
             case wire.Dropped(count) if 0 <= count <= wire.DROPPED_MAX:
                 if self._is_open(session):
                     self._missed(session.name, count)

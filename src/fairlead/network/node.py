@@ -232,11 +232,9 @@ class Node:
         session.has_spoken = True
         taken: list[Taken] = []
         waiting: list[tuple[int, bytes]] = []
+        is_first = not session.held
         try:
-            if not self._may_speak(session):
-                session.held += frames
-                frames = ()
-            elif self.blocking:
+            if self.blocking or not self._may_speak(session):
                 frames = self._let_through(session, frames, waiting)
             if isinstance(session, ClientSession):
                 self._from_client(session, frames, taken, now)
@@ -251,10 +249,10 @@ class Node:
         if self.ledger is None:
             self.dispatch.synced(0)
         if waiting and not session.ended:
-            session.held_up = not session.held
+            if is_first and not session.held:
+                session.held_up = self._is_held_up(session, *waiting[0])
             session.held += waiting
-            if isinstance(session, LinkSession) and (link := self.links.get(session.name)) is not None:
-                self.dispatch.read_on(link)
+            session.held_bytes += sum(len(payload) for _, payload in waiting)
         if isinstance(session, ClientSession) and self._has_too_many_answers(session):
             # It asks, and does not read the answers: nothing more is asked before it has.
             session.choked = session.starved = True
@@ -270,19 +268,29 @@ class Node:
         is_heard = not (session.held_up or (isinstance(session, ClientSession) and session.choked))
         if is_heard and session.held:
             session.wait_for_turn()
-        session.read_from(is_heard and not session.held)
+        if isinstance(session, LinkSession):
+            # What it says of itself is heard; and of what waits, no more comes than was agreed, or is logged.
+            session.read_from(session.held_bytes <= self.limits.queue_bytes)
+        else:
+            session.read_from(is_heard and not session.held)
 
     def _let_through(
         self, session: Session, frames: Iterable[tuple[int, bytes]], waiting: list[tuple[int, bytes]]
     ) -> Iterator[tuple[int, bytes]]:
-        """What comes before the first notification for somebody who cannot keep up; the rest is `waiting`."""
-        frames = iter(frames)
+        """What comes before the first notification for somebody who cannot keep up; the rest is `waiting`.
+
+        Of a neighbour, only notifications wait: what else it says changes nothing about where they go.
+        """
+        passing = (wire.CONTROL, wire.PART) if isinstance(session, LinkSession) else ()
+        is_waiting = not self._may_speak(session)
         for frame in frames:
-            if self._is_held_up(session, *frame):
+            if frame[0] in passing:
+                yield frame
+            elif is_waiting or self._is_held_up(session, *frame):
+                is_waiting = True
                 waiting.append(frame)
-                waiting += frames
-                return
-            yield frame
+            else:
+                yield frame
 
     def _is_held_up(self, session: Session, kind: int, payload: bytes) -> bool:
         """Whether a frame has to wait for one of its destinations. What is logged waits for no neighbour."""
@@ -351,6 +359,8 @@ class Node:
                 if last is None:
                     continue  # the link has ended here, and the neighbour does not know yet
                 place, packed = wire.parse_numbered(payload)
+                if not place:
+                    session.deal(len(packed))
                 if place and place <= last:
                     taken.append((None, packed, last))
                     continue
@@ -364,7 +374,9 @@ class Node:
             elif kind == wire.RELAYS:
                 if last is None:
                     continue
-                for way, relays in ways.of_all(Relays.read(payload), name):
+                several = Relays.read(payload)
+                session.deal(several.size)
+                for way, relays in ways.of_all(several, name):
                     if taken or pending:
                         taken += [(way, packed, 0) for packed in relays.each]
                     else:
@@ -408,7 +420,7 @@ class Node:
         """Hear more of what a connection said, and let it read on; how many records (`at_most`) that is worth."""
         looked = 0
         if session.held and not (session.held_up or session.ended):
-            frames, session.held = session.held, []
+            frames, session.held, session.held_bytes = session.held, [], 0
             if self._may_speak(session):
                 self.receive(session, frames, self._now)
                 looked += HEARING

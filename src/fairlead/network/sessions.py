@@ -42,12 +42,14 @@ NO_OFFSET: Final = -1
 HEADS_MAX: Final = 256
 TOLD_MAX: Final = 2
 """So many times what may be under way to a neighbour may wait for it before it is not told what it misses."""
-STUCK_TICKS: Final = 60
-"""For so many ticks, which are a quarter of a second each, others wait in vain for one who cannot keep up.
+TICKS: Final = 4
+"""So many ticks are a second.
 
-Ticks and not seconds: a process that was itself stopped, or busy, for a while has had only one of them."""
-UNHEARD_WINDOWS: Final = 64
-"""So many windows are sent to a neighbour without an answer, while its answers wait with all else that it says."""
+Ticks are counted and not seconds: a process that was itself stopped, or busy, for a while has had only one."""
+STUCK_S: Final = 15
+"""How long others wait in vain for a neighbour that is not heard, and takes nothing."""
+UNHEARD: Final = 4
+"""So many times as long, a client may hold up others that is not read from, and could not be heard."""
 RELAYS_BYTES: Final = 1 << 16
 """How long a frame of several notifications becomes: what is read at once should hold a few."""
 
@@ -92,11 +94,11 @@ class Stuck:
     ticks: int = 0
     place: object = None
 
-    def has_lasted(self, is_stuck: bool, place: object) -> bool:
-        """Whether others have waited long enough; asked with every tick, with where it is."""
+    def has_lasted(self, seconds: int, place: object, *, is_stuck: bool = True) -> bool:
+        """Whether others have waited for so long; asked with every tick, with where it is."""
         self.ticks = self.ticks + 1 if is_stuck and place == self.place else 0
         self.place = place
-        return self.ticks >= STUCK_TICKS
+        return self.ticks >= seconds * TICKS
 
 
 # -- sessions ------------------------------------------------------------------------------------------------
@@ -121,6 +123,9 @@ class Session(ABC):
         """Frames that came and have not been handled; while there are any, nothing is read from it."""
         self.held_up = False
         """Whether the first of them waits for a destination that cannot keep up."""
+        self.held_bytes = 0
+        self.written = 0
+        """How many bytes have been handed out."""
         self.is_read = True
         self.has_spoken = False
         self.ended = False
@@ -137,8 +142,15 @@ class Session(ABC):
     def flush(self) -> None:
         """Hand out what is to be sent."""
         if self.out and not self.ended:
-            self.peer.write(self.take_out())
+            frames = self.take_out()
+            self.written += len(frames)
+            self.peer.write(frames)
             self.waiting = self.peer.buffered()
+
+    @property
+    def gone_out(self) -> int:
+        """How many bytes the other side has taken, or the system has for it."""
+        return self.written - self.peer.buffered()
 
     def take_out(self) -> bytes:
         """What is to be sent, and is not any longer."""
@@ -270,10 +282,11 @@ class ClientSession(Session):
 
     def look_after(self) -> None:
         """See to it that nobody waits for a client that is gone: one that is there and slow says so."""
-        is_silent = self.is_read and not self.has_spoken
-        self.has_spoken = False
-        if self.stuck.has_lasted(is_silent, (self.peer.buffered(), len(self.backlog))):
-            self.end("it holds up others, takes nothing, and does not say a word")
+        seconds = self.node.limits.block_seconds * (1 if self.is_read else UNHEARD)
+        is_silent, self.has_spoken = not self.has_spoken, False
+        if self.stuck.has_lasted(seconds, self.gone_out, is_stuck=is_silent):
+            reason = f"it has held up others for {seconds} s, in which it took nothing and said nothing"
+            self.end(f"{reason}; {len(self.backlog):,} notifications were waiting", is_final=True)
 
     def missed(self, count: int) -> None:
         """So many that may have been for it were lost on their way here."""
@@ -307,6 +320,10 @@ class LinkSession(Session):
         self.parts = wire.Parts()
         self.room = min(RELAYS_BYTES, wire.relay_room(frame_max))
         """How many bytes of several notifications go into one frame."""
+        self.spent = self.granted = 0
+        """Bytes of notifications in no log: that were sent, and that the other side has dealt with."""
+        self.dealt = self._told = 0
+        """The same of what came: that has been dealt with here, and that the other side knows of."""
         self._head = self._count = self._size = 0
         """Of the frame that is open: where its head will stand, how many notifications it has, and their size."""
 
@@ -315,10 +332,24 @@ class LinkSession(Session):
         if not self._count or self._size + len(body) > self.room:
             super().send(self._close_frame())
             self._head = len(self.out) - 1
+        size = len(body)
         self.out.append(body)
         self._count += count
-        self._size += len(body)
-        self.waiting += len(body)
+        self._size += size
+        self.waiting += size
+        self.spent += size
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more should be sent of what is in no log, before the other side has dealt with some."""
+        return self.spent - self.granted > self.node.limits.buffer_bytes
+
+    def deal(self, size: int) -> None:
+        """So many bytes of what came and is in no log have been dealt with."""
+        self.dealt += size
+        if self.dealt - self._told > self.node.limits.buffer_bytes // 4:
+            self._told = self.dealt
+            self.tell(wire.Credit(self.dealt))
 
     def _close_frame(self) -> bytes:
         """Nothing more comes into the frame that is open. (The head of the next one is not known yet.)"""
@@ -442,8 +473,8 @@ class Link(Outbox):
     """What a neighbour has to get. It is `ready` when it has said what it asks for on this connection.
 
     What is in no log goes at once, or is kept at its place between what is. From then on those who have more of
-    it wait: little is kept, therefore. Only while the neighbour is away, or has not caught up since it is back,
-    it is lost, and counted.
+    it wait, until the neighbour has dealt with enough of it: little is kept, therefore. Only while the neighbour
+    is away, or has not caught up since it is back, it is lost, and counted.
     """
 
     __slots__ = (
@@ -469,17 +500,6 @@ class Link(Outbox):
         """The first offset behind what has been dispatched to it, while it is behind."""
         self.stuck = Stuck()
 
-    @property
-    def room(self) -> int:
-        """How many more may be sent: more than usual, while what the neighbour says waits, and so its answers do.
-
-        Else two neighbours, to both of which this side is behind, could wait for each other.
-        """
-        session, window = self.session, self.window
-        if session is not None and session.held_up:
-            window *= UNHEARD_WINDOWS
-        return window - len(self.unconfirmed)
-
     def relay(self, offset: int, packed: bytes) -> None:
         """Relay what is dispatched now."""
         session = self.session
@@ -494,7 +514,7 @@ class Link(Outbox):
             self._passed = offset + 1
             self.node.block(self)
         else:
-            if not is_logged and session.is_full:
+            if not is_logged and (session.is_spent or session.is_full):
                 self.node.block(self)
             self.send(offset, packed)
 
@@ -508,8 +528,11 @@ class Link(Outbox):
         self.node.counters.relayed += 1
         if offset != NO_OFFSET:
             self.unconfirmed[offset] = None
-        if offset != NO_OFFSET or packed[:1] == b"{":  # JSON text is in no array
+        if offset != NO_OFFSET:
             session.send(wire.relay(offset + 1, packed))
+        elif packed[:1] == b"{":  # JSON text is in no array
+            session.spent += len(packed)
+            session.send(wire.relay(0, packed))
         else:
             session.relay(packed)
 
@@ -524,7 +547,7 @@ class Link(Outbox):
         elif relays.size > self.largest:
             self.skip(relays.size)
         else:
-            if session.is_full:
+            if session.is_spent or session.is_full:
                 self.node.block(self)
             self.node.counters.relayed += relays.count
             session.relay(relays.body, relays.count)
@@ -549,7 +572,8 @@ class Link(Outbox):
 
     def drained(self) -> None:
         """There is room again."""
-        if self.live and self.session is not None and not self.session.is_full:
+        session = self.session
+        if self.live and session is not None and not (session.is_spent or session.is_full):
             self.node.unblock(self)
 
     def detach(self, dispatched: int) -> None:
@@ -559,12 +583,13 @@ class Link(Outbox):
     def look_after(self) -> None:
         """See to it that nobody waits for it for ever.
 
-        Links that are full wait for others further on, and those in the end for a client. But one that is far
-        behind waits for its neighbour's answers, which may stand behind what waits here for another such one.
+        Links wait for others further on, and those in the end for a client. But one whose neighbour is not heard,
+        because too much of what it said waits here, may wait for answers that stand behind that.
         """
         session = self.session
-        is_deaf = session is not None and session.held_up and not self.live
-        if self.stuck.has_lasted(is_deaf, (self.looked, len(self.unconfirmed))):
+        is_deaf = session is not None and not session.is_read
+        place = None if session is None else (session.gone_out, self.looked, len(self.unconfirmed))
+        if self.stuck.has_lasted(STUCK_S, place, is_stuck=is_deaf):
             log.warning(
                 "%s: nobody waits for %s any longer, which does not answer", self.node.name, self.name
             )

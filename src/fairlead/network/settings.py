@@ -67,6 +67,8 @@ class Limits:
     queue_bytes: int = 1 << 26
     window: int = WINDOW
     link_window: int = 4 * WINDOW
+    block_seconds: int = 60
+    """How long a client may hold up those who publish for it, and say nothing."""
     texts: int = 100_000
 
 
@@ -180,6 +182,11 @@ BROKER_FILE: Final[Format] = {
             count(1, 10_000_000), "how many notifications wait for a slow client, beyond that", 10_000
         ),
         "queue_bytes": Key(count(1 << 12, 1 << 34), "and how many bytes of them", 1 << 26),
+        "block_seconds": Key(
+            count(1, 1_000_000),
+            "how long a client with the policy `block` may hold up others, take nothing and say nothing",
+            60,
+        ),
         "window": Key(
             count(1, 1_000_000), "how many may be under way to a durable subscriber, not accepted", WINDOW
         ),

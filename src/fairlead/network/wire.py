@@ -53,6 +53,7 @@ __all__ = [
     "Ask",
     "Bye",
     "Control",
+    "Credit",
     "Done",
     "Dropped",
     "Fence",
@@ -317,6 +318,12 @@ class Dropped(_Message, frozen=True):
     count: int
 
 
+class Credit(_Message, frozen=True):
+    """Of the notifications in no log that came over this connection, so many bytes have been dealt with."""
+
+    dealt: int
+
+
 class Listening(_Message, frozen=True):
     """Whether anyone listens, from now on."""
 
@@ -404,6 +411,7 @@ Control: TypeAlias = (
     | Repeated
     | Told
     | Dropped
+    | Credit
     | Listening
     | Table
     | Tell
