@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from fairlead.console import HttpLimits
+from fairlead.console.desk import Desk
 from fairlead.errors import LogFull
 from fairlead.log.writer import ROOM_HINT
+from fairlead.network import wire
+from fairlead.network.settings import Limits
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -195,7 +199,6 @@ def test_a_full_disk_is_told_and_nothing_is_taken(broker: Any, monkeypatch: pyte
 
 
 def test_all_requests_together_hold_no_more_than_allowed(started: Any) -> None:
-    from fairlead.console import HttpLimits
 
     running = started(HttpLimits(held_bytes=40), data=None)
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", running.port)) as slow:
@@ -211,7 +214,6 @@ def test_all_requests_together_hold_no_more_than_allowed(started: Any) -> None:
 
 
 def test_publishing_waits_while_the_broker_lets_nobody_publish(started: Any) -> None:
-    from fairlead.console import HttpLimits
 
     running = started(HttpLimits(patience_s=0.05), data=None)
     assert running.publish({"a": 1}).status == 202
@@ -221,6 +223,29 @@ def test_publishing_waits_while_the_broker_lets_nobody_publish(started: Any) -> 
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
     running.do(agent.resume)
     assert running.publish({"a": 2}).status == 202
+
+
+def test_who_publishes_something_else_does_not_wait_for_a_slow_consumer(started: Any) -> None:
+    running = started(HttpLimits(patience_s=0.05), data=None, limits=Limits(buffer_bytes=1 << 12, queue=1))
+    node = running.server.node
+    frames = [(wire.CONTROL, wire.control(wire.Subscribe(1, "s", "slow = 1"))[5:])]
+
+    def come() -> Desk:
+        desk = Desk(running.server, "block")
+        node.receive(desk.session, frames, 0)
+        return desk
+
+    slow = running.do(come)
+    while running.publish({"slow": 1, "text": "x" * 1_000}).status == 202:
+        pass
+    assert running.do(lambda: slow.session in node.blocking)
+    before = running.do(lambda: len(node.clients))
+    for _ in range(3):
+        assert running.publish({"slow": 0}).status == 202
+        assert running.publish({"slow": 1}).status == 503
+    assert running.do(lambda: len(node.clients)) == before
+    running.do(slow.leave)
+    assert running.publish({"slow": 1}).status == 202
 
 
 def test_the_next_request_gets_a_new_session_when_the_broker_has_ended_the_last(broker: Any) -> None:
