@@ -26,6 +26,7 @@ from fairlead.correlation.fair.reference import deliveries, figure_1
 from fairlead.errors import FilterError, ValueRefused
 from fairlead.filters import Op
 from fairlead.model import Notification
+from fairlead.model.encoding import notification_to_json
 from fairlead.testing.fair import event, fed
 
 # The paper counts the instances of this example from 0, and everything else from 1, as we do.
@@ -399,3 +400,15 @@ def test_a_notification_without_a_type_concerns_nobody() -> None:
     matcher = Matcher(parse("A or B"))
     for given in ({"x": 1}, {"type": None}, {"type": ["A"]}, {"type": {"a": 1}}):
         assert matcher.feed(Notification.of(given)) == []
+
+
+def test_a_state_in_which_what_is_held_makes_a_match_is_none() -> None:
+    matcher = Matcher(parse("A.x < B.y and B.y < C.z"))
+    for type, name in (("A", "x"), ("B", "y")):
+        matcher.feed(Notification.of({"type": type, name: ord(type), "id": type}))
+    state = matcher.snapshot().to_json()
+    [component] = state["conjunctions"][0]["components"]
+    third = Notification.of({"type": "C", "z": 100, "id": "C"})
+    component["held"].append(notification_to_json(third))
+    with pytest.raises(ValueRefused, match="makes a match"):
+        Matcher.restore(Snapshot.from_json(json.loads(json.dumps(state))))

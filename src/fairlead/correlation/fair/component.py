@@ -17,6 +17,7 @@ from operator import ge, gt, le, lt, ne
 from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.fair.subscriptions import MIRRORED, Comparison, Conjunction, Instance, Reference
+from fairlead.errors import ValueRefused
 from fairlead.filters import Op
 from fairlead.filters.constraint import COMPARABLE, ORDERED
 from fairlead.model import RANK, Key, Notification, key_of
@@ -159,8 +160,10 @@ class Component(ABC):
 
     def _restore(self, held: Iterable[Notification]) -> None:
         for notification in held:
-            match = self.take(notification, self.places(notification))
-            assert match is None, "what is held makes no match"
+            if self.take(notification, self.places(notification)) is not None:
+                raise ValueRefused(
+                    "a state in which what is held makes a match: it would have been delivered"
+                )
 
     def places(self, notification: Notification) -> list[int]:
         """The places whose filter a notification matches, by their numbers in the signature."""
