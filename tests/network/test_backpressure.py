@@ -10,6 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -249,6 +250,22 @@ def test_for_a_client_that_takes_nothing_and_says_nothing_nobody_waits_long() ->
     there.reads = True
     tree.settle()
     assert len(there.delivered) == 300
+
+
+@pytest.mark.parametrize("dealt", [-1, 1 << 40])
+def test_a_credit_that_cannot_be_ends_the_connection_only(dealt: int) -> None:
+    tree = Tree([0])
+    near, far = tree.reader(0, "x > 0"), tree.reader(1, "x > 0")
+    publisher = tree.publisher(0)
+    tree.publish(publisher, 3)
+    tree.settle()
+    end, _ = tree.links[0]
+    end.hear(wire.control(wire.Credit(dealt)))
+    assert end.closed
+    tree.publish(publisher, 3)
+    tree.settle()
+    assert len(near.delivered) == 6
+    assert len(far.delivered) == 3
 
 
 def test_what_is_acknowledged_waits_for_no_neighbour() -> None:

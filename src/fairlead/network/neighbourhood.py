@@ -403,8 +403,8 @@ class Neighbourhood:
                 self._probed(session, message, now)
             case wire.Fenced(origin, number):
                 self._node.fences.answered((origin, number), session.name)
-            case wire.Credit(dealt):
-                session.granted = min(dealt, session.spent)
+            case wire.Credit(dealt) if session.granted <= dealt <= session.spent:
+                session.granted = dealt
                 if self._is_open(session):
                     self._node.links[session.name].drained()
             case wire.Dropped(count) if 0 <= count <= wire.DROPPED_MAX:
