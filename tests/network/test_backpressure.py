@@ -114,6 +114,9 @@ class Tree:
                 reader.node.drained(reader.session)
                 moved = True
         for publisher in self.publishers:
+            if publisher.take():
+                publisher.node.drained(publisher.session)
+                moved = True
             if publisher.outgoing and not publisher.paused:
                 some = [publisher.outgoing.popleft() for _ in range(min(HEARD, len(publisher.outgoing)))]
                 publisher.hear(b"".join(some))
@@ -371,6 +374,40 @@ def test_neighbours_of_which_too_much_waits_to_hear_them_do_not_wait_for_ever() 
     assert not any(publisher.outgoing for publisher in publishers)
     assert sum(len(reader.delivered) for reader in readers) == 600 - tree.dropped
     assert tree.dropped > 0
+
+
+def test_what_is_sent_behind_what_is_acknowledged_waits_as_well() -> None:
+    tree = Tree([0], logged=True)
+    slow = tree.reader(1, "k = 1")
+    other, publisher = tree.publisher(0), tree.publisher(0)
+    slow.reads = False
+    tree.publish(other, 1_000, acknowledged=True, k=9)
+    tree.publish(publisher, 1_000, k=1)
+    tree.settle()
+    tree.check_bounds()
+    assert other.acknowledged == 1_000
+    assert publisher.paused
+    slow.reads = True
+    tree.settle()
+    assert len(slow.delivered) == 1_000
+
+
+def test_what_is_sent_over_a_link_that_is_behind_waits_until_it_has_caught_up() -> None:
+    tree = Tree([0], logged=True)
+    slow = tree.reader(1, "k = 1")
+    publisher = tree.publisher(0)
+    slow.reads = False
+    tree.publish(publisher, 50, acknowledged=True, k=1)
+    tree.settle()
+    assert publisher.acknowledged == 50
+    assert not tree.nodes[0].links["b1"].live
+    tree.publish(publisher, 200, k=1)
+    tree.settle()
+    tree.check_bounds()
+    assert publisher.paused
+    slow.reads = True
+    tree.settle()
+    assert [x for _, x in slow.delivered] == list(range(1, 251))
 
 
 @st.composite

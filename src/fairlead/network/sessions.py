@@ -512,7 +512,6 @@ class Link(Outbox):
         elif is_logged and (session.is_full or self.room <= 0):
             self.fall_behind(offset)
             self._passed = offset + 1
-            self.node.block(self)
         else:
             if not is_logged and (session.is_spent or session.is_full):
                 self.node.block(self)
@@ -556,6 +555,7 @@ class Link(Outbox):
         """These cannot go now."""
         if self.is_met:
             self._kept.extend((self._passed, packed) for packed in each)
+            self.node.block(self)
         else:
             self._lose(len(each))
 
