@@ -681,3 +681,34 @@ def test_threads_that_publish_at_once_find_what_one_finds() -> None:
     assert taken(pairs) == [[f"A{number}", f"B{number + 1}"] for number in range(0, 200, 2)]
     assert above.error_count == 0
     assert bus.statistics().composites == 150
+
+
+@pytest.mark.parametrize("order", ["live", "ordered"])
+@pytest.mark.parametrize("producer", ["a", "p"])
+def test_a_public_relation_stands_behind_the_events_of_its_instant_on_either_bus(
+    order: Any, producer: str
+) -> None:
+    asked = {
+        "A followed by m": 1,
+        "m followed by A": 0,
+        "A followed by B without [true]": 1,
+        'A followed by [producer = "fair"] as f': 0,
+    }
+    found: dict[str, list[Notification]] = {text: [] for text in asked}
+    with Bus(order=order) as bus:
+        bus.detect(fair.parse("m: A"), lambda _: None)
+        for text, seen in found.items():
+            bus.detect(text, seen.append)
+        for time, type in enumerate("AB", start=1):
+            bus.publish({"type": type, "id": type, "producer": producer, "time": Instant(time)})
+    assert {text: len(seen) for text, seen in found.items()} == asked
+
+
+def test_a_pattern_that_names_its_own_type_is_asked_from_different_times_on() -> None:
+    found: list[list[Notification]] = [[], []]
+    with Bus(order="ordered") as bus:
+        for since, seen in zip((0, 3), found, strict=True):
+            bus.detect("spike: A followed by B without spike", seen.append, since=Instant(since))
+        for time, type in enumerate("ABAB", start=1):
+            bus.publish({"type": type, "id": f"{time}", "producer": "p", "time": Instant(time)})
+    assert [len(each) for each in found] == [2, 1]

@@ -99,8 +99,8 @@ def is_circular(several: Sequence[Asked]) -> bool:
     """Whether somebody sees its own answers, be it over others. (A pattern that names itself overlooks those.)"""
 
     def seen(asked: Asked) -> Iterator[Asked]:
-        own = (asked.question, asked.since) if asked.question.is_pattern else None
-        return (each for each in several if makes(each) in asked.sees and (each.question, each.since) != own)
+        own = asked.question if asked.question.is_pattern else None
+        return (each for each in several if makes(each) in asked.sees and each.question != own)
 
     def reaches(asked: Asked, wanted: Asked, known: set[str]) -> bool:
         for each in seen(asked):

@@ -249,6 +249,19 @@ def test_where_there_is_a_clock_what_is_absent_is_found_without_another_event(br
         assert absent.get(PATIENCE_S).get("A.id") == "1"
 
 
+@pytest.mark.parametrize("text", ["A.x < B.x", "pair: A.x < B.x"])
+def test_where_there_is_a_clock_a_relation_is_found_without_another_event(brokers: Any, text: str) -> None:
+    now = [Instant(0)]
+    with (
+        sync.connect(brokers.start().url, clock=lambda: now[0]) as client,
+        client.detect(fair.parse(text)) as related,
+    ):
+        for x, type in enumerate("AB"):
+            client.publish({"type": type, "id": type, "x": x})
+        now[0] = Instant(2_000_000)
+        assert related.get(PATIENCE_S).get("number") == 1
+
+
 def test_composites_can_be_published_for_all_to_see(brokers: Any) -> None:
     url = brokers.start().url
     with (

@@ -180,7 +180,10 @@ class Bus:
         """Hold a notification for what looks at the total order; False where, on a live bus, nothing does."""
         if self._standing is None or not self._standing.is_timed:
             return False
-        self._counts["late"] += self._queue.add(notification) is Arrival.LATE
+        arrival = self._queue.add(notification)
+        self._counts["late"] += arrival is Arrival.LATE
+        if arrival is not Arrival.HELD:
+            self._standing.overlook(notification)
         return True
 
     def _release(self) -> list[Failed]:

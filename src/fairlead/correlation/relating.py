@@ -27,9 +27,9 @@ from fairlead.correlation.patterns.levels import Seeing
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.model import Notification
-from fairlead.model.order import BEGINNING
+from fairlead.model.order import BEGINNING, OrderKey
 
-__all__ = ["PRIVATE", "Correlating", "Related", "Relating", "established", "seeing", "types_seen"]
+__all__ = ["PRIVATE", "Correlating", "Related", "Relating", "established", "placed", "seeing", "types_seen"]
 
 PRIVATE: Final = frozenset({UNNAMED, UNNAMED + PARTIAL})
 """The types of composites that only those see who asked, and patterns that name them."""
@@ -88,6 +88,12 @@ class Related:
     def occurrence(self) -> Occurrence:
         """The relation at its place in the stream."""
         return Occurrence.composite(self.notification, self.start, self.end, self.whose)
+
+
+def placed(relation: Notification, end: int) -> Occurrence:
+    """A public relation that somebody has published, at its place in the stream, where it ends then."""
+    start = Occurrence.of(relation, OrderKey(end, relation.producer, None, relation.id or "")).start
+    return Occurrence.composite(relation, start, end, str(relation.get("conjunction")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from fairlead.correlation.patterns.building import Expression
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.spelling import UNNAMED
-from fairlead.correlation.relating import Correlating, Related, Relating, seeing
+from fairlead.correlation.relating import Correlating, Related, Relating, placed, seeing
 from fairlead.errors import FilterError, SubscriptionRefused
 from fairlead.filters import And, Attribute, Constraint, Filter, Op
 from fairlead.filters.schema import Schema
@@ -166,6 +166,8 @@ class Standing:
         self._questions: dict[str, Question] = {}
         self._timed = 0
         self._running: set[str] = set()
+        self._public: set[str] = set()
+        """The ids of relations that are on their way to patterns, where the order is live."""
         self._until: dict[str, int] = {}
         """When questions end that have not."""
 
@@ -240,7 +242,7 @@ class Standing:
     def advance(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> list[Answer]:
         """Take in what stands next in the order, and let time pass up to a bound: what was found, in order."""
         for key, notification in released:
-            self._detector.feed(patterns.Occurrence.of(notification, key))
+            self._detector.feed(self._placed(notification, key))
         found: list[patterns.Found] = []
         for until, id in self._due(bound, timed=True):
             found += self._detector.advance(until)  # what ends there, or later, is not its answer any more
@@ -253,6 +255,17 @@ class Standing:
         answers = [(rank, _composed(same)) for rank, same in composites]
         answers += [(related.rank, _related(related, ids)) for related, ids in made]
         return [answer for _, answer in sorted(answers, key=itemgetter(0))]
+
+    def overlook(self, notification: Notification) -> None:
+        """What was to stand in the total order will not: it came too late."""
+        self._public.discard(notification.id or "")
+
+    def _placed(self, notification: Notification, key: OrderKey) -> patterns.Occurrence:
+        """What patterns look at: an event or, where the order is live, a relation that has been made public."""
+        if notification.producer == FAIR and notification.id in self._public:
+            self._public.discard(notification.id)
+            return placed(notification, key.time)
+        return patterns.Occurrence.of(notification, key)
 
     # -- right behind what completes them --------------------------------------------------------------------
 
@@ -270,6 +283,8 @@ class Standing:
         for relation, ids in sorted(found.values(), key=lambda each: each[0].rank):
             told = relation.notification()
             place = key and OrderKey(key.time, FAIR, None, told.id or "")
+            if relation.is_public and self.is_timed:
+                self._public.add(relation.id)
             answers.append(Answer(told, place, tuple(sorted(ids)), relation.is_public))
         return answers
 

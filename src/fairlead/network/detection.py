@@ -156,7 +156,7 @@ class Detection:
         """Wait for events, or for time to pass, and find what they complete."""
         self._subscription._begin()
         arrived = self._subscription._arrived
-        clocked = self._client._clock is not None and self._question.is_pattern
+        clocked = self._client._clock is not None
         try:
             async with asyncio.timeout(TICK_S if clocked else None):
                 await arrived.wait()

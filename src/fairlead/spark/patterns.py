@@ -266,7 +266,7 @@ class Patterns:
         """What an automaton sees of others, and they of it, under all its names."""
         questions = [self.question(self.rows[row]) for row in automaton.asked]
         makes = frozenset(type for each in questions for type in _made(each))
-        return Seeing(automaton.types, makes, is_blind=isinstance(automaton, Automaton))
+        return Seeing(automaton.types, makes, automaton.pattern if isinstance(automaton, Automaton) else None)
 
     @cached_property
     def attributes(self) -> frozenset[str] | None:

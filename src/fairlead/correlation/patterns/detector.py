@@ -425,7 +425,7 @@ class Detector:
     def _leveled(self) -> dict[_Asked | str, int]:
         """The level of each pattern, and of what is beside them; FilterError where one sees its own composites."""
         looking: dict[_Asked | str, Seeing] = {
-            asked: Seeing(asked.types, _names(asked), is_blind=True) for asked in self._asked.values()
+            asked: Seeing(asked.types, _names(asked), asked.pattern) for asked in self._asked.values()
         }
         return leveled({**looking, **self._admitted})
 
