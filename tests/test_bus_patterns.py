@@ -712,3 +712,14 @@ def test_a_pattern_that_names_its_own_type_is_asked_from_different_times_on() ->
         for time, type in enumerate("ABAB", start=1):
             bus.publish({"type": type, "id": f"{time}", "producer": "p", "time": Instant(time)})
     assert [len(each) for each in found] == [2, 1]
+
+
+def test_a_pattern_sees_the_composites_of_its_twin_that_names_itself() -> None:
+    found: dict[str, list[Notification]] = {"one": [], "two": [], "otherwise": []}
+    with Bus(order="ordered") as bus:
+        for name, seen in found.items():
+            step = "B as b" if name == "otherwise" else "B"
+            bus.detect(f"{name}: (two or X) followed by {step}, taking all matches", seen.append)
+        for time, type in enumerate("XBBB", start=1):
+            bus.publish({"type": type, "id": f"{time}", "producer": "p", "time": Instant(time)})
+    assert {name: len(seen) for name, seen in found.items()} == {"one": 2, "two": 1, "otherwise": 2}

@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fairlead.correlation import fair
 from fairlead.correlation.fair import Choice
 from fairlead.correlation.patterns import Pattern, parse
-from fairlead.correlation.patterns.detector import types_made, types_named
+from fairlead.correlation.patterns.detector import shared_of, types_made, types_named
 from fairlead.correlation.patterns.levels import Seeing, leveled
 from fairlead.correlation.patterns.model import atoms
-from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.correlation.relating import types_seen
 from fairlead.correlation.standing import Question
 from fairlead.errors import FairleadError, FilterError, PipelineError, ValueRefused
@@ -396,7 +395,7 @@ def _parsed(text: str, schema: Schema | None) -> Pattern:
 @lru_cache(maxsize=1 << 15)
 def _shared(text: str, schema: Schema | None) -> tuple[Pattern, frozenset[str]]:
     """What patterns have in common that are detected together, and the types that it names."""
-    shared = replace(_parsed(text, schema), name=UNNAMED, outputs=())
+    shared = shared_of(_parsed(text, schema))
     return shared, types_named(shared)
 
 

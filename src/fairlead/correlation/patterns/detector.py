@@ -41,6 +41,7 @@ from fairlead.correlation.patterns.instance import FIRST_OF_ALL, Instance, Kept,
 from fairlead.correlation.patterns.levels import Maker, Seeing, leveled
 from fairlead.correlation.patterns.model import Atom, Pattern, Reference, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
+from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Filter, Op
 from fairlead.filters.filter import leaves
@@ -48,7 +49,7 @@ from fairlead.model import ABSENT, Kind, Multi, Notification, key_of, kind_of
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING
 
-__all__ = ["Detector", "Engine", "Found", "types_made", "types_named"]
+__all__ = ["Detector", "Engine", "Found", "shared_of", "types_made", "types_named"]
 
 _TYPE: Final = Attribute("type")
 _NO_KEY: Final = frozenset({Kind.ABSENT, Kind.NAN})
@@ -351,7 +352,7 @@ class Detector:
         """Look for a pattern among what comes from a place on; an id that is taken is a ValueError."""
         if id in self._by_id:
             raise ValueError(f"the id {id!r} is taken")
-        shared = replace(pattern, name="composite", outputs=())
+        shared = shared_of(pattern)
         asked = self._asked.get((shared, since))
         if asked is None:
             asked = self._asked[shared, since] = self._ask(shared, since)
@@ -754,6 +755,15 @@ class Detector:
 def _ranked(given: Any) -> Rank:
     end, start, composite, origin, has_sequence, sequence, id = given
     return end, start, composite, origin, has_sequence, sequence, id
+
+
+def shared_of(pattern: Pattern) -> Pattern:
+    """What a pattern has in common with those that are detected together with it, and differ in what they carry.
+
+    One that names its own type overlooks its own composites, which the others do not: it is by itself.
+    """
+    names_itself = not types_made(pattern).isdisjoint(types_named(pattern))
+    return replace(pattern, name=pattern.name if names_itself else UNNAMED, outputs=())
 
 
 def types_named(pattern: Pattern) -> frozenset[str]:
