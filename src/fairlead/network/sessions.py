@@ -120,10 +120,11 @@ class Session(ABC):
         self.is_due = False
         """Whether it waits for its turn: to read on in the log, or to have more of what it said heard."""
         self.held: list[tuple[int, bytes]] = []
-        """Frames that came and have not been handled; while there are any, nothing is read from it."""
+        """Frames that came and have not been handled; while there are any, nothing is read from a client."""
         self.held_up = False
         """Whether the first of them waits for a destination that cannot keep up."""
         self.held_bytes = 0
+        """How long they are: a neighbour is read from, as long as that is not too much."""
         self.written = 0
         """How many bytes have been handed out."""
         self.is_read = True
@@ -527,7 +528,6 @@ class Link(Outbox):
         self.node.counters.relayed += 1
         if offset != NO_OFFSET:
             self.unconfirmed[offset] = None
-        if offset != NO_OFFSET:
             session.send(wire.relay(offset + 1, packed))
         elif packed[:1] == b"{":  # JSON text is in no array
             session.spent += len(packed)

@@ -62,16 +62,8 @@ class _Offer:
     """
 
     __slots__ = (
-        *(
-            "_buckets",
-            "_comparisons",
-            "_equal",
-            "_inequality",
-            "_is_better",
-            "_lasting",
-            "is_exact",
-            "numbers",
-        ),
+        *("_buckets", "_comparisons", "_equal", "_inequality", "_is_better", "_lasting"),
+        *("is_exact", "numbers"),
     )
 
     def __init__(self, comparisons: Sequence[tuple[int, Op, int]]) -> None:
