@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -540,6 +541,7 @@ def test_kernels_are_kept_where_one_can_write(tmp_path: Path, monkeypatch: pytes
     located = cache.cache_directory.__wrapped__
     blocked = tmp_path / "blocked"
     blocked.write_text("not a directory")
+    (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -548,6 +550,42 @@ def test_kernels_are_kept_where_one_can_write(tmp_path: Path, monkeypatch: pytes
     assert located().parent == tmp_path / "home" / ".cache" / "fairlead"
     monkeypatch.setenv("HOME", str(blocked))
     assert located().is_relative_to(tmp_path / "temporary")
+
+
+def test_kernels_are_not_loaded_from_a_directory_of_somebody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    located = cache.cache_directory.__wrapped__
+    blocked = tmp_path / "blocked"
+    blocked.write_text("not a directory")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(blocked))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    ours = located()
+    expected = tmp_path / f"fairlead-{os.geteuid()}"
+    assert ours.parent == expected
+    assert {each.stat().st_mode & 0o777 for each in (ours, expected)} == {0o700}
+    assert located() == ours
+
+    for planted in (ours, expected):  # others may write to it
+        planted.chmod(0o777)
+        refuge = located()
+        assert refuge.parent == tmp_path
+        assert refuge.name.startswith("fairlead-kernels-")
+        assert refuge.stat().st_mode & 0o777 == 0o700
+        planted.chmod(0o700)
+    assert located() == ours
+
+    elsewhere = tmp_path / "elsewhere"
+    expected.rename(elsewhere)
+    expected.symlink_to(elsewhere)  # a link, even to a directory of ours
+    assert not located().is_relative_to(expected)
+    expected.unlink()
+    elsewhere.rename(expected)
+
+    monkeypatch.setattr("os.geteuid", lambda: expected.stat().st_uid + 1)
+    (tmp_path / f"fairlead-{os.geteuid()}").mkdir(mode=0o700)  # somebody else was there first
+    assert located().name.startswith("fairlead-kernels-")
 
 
 def test_kernels_are_compiled_once_per_machine(tmp_path: Path) -> None:

@@ -1,14 +1,15 @@
 """Kernels are compiled once per machine: the machine code is kept in the user's cache.
 
 The directory is named by the text of this package, so no kernel survives a change of what it was compiled
-from. Where the user has no directory that can be written to, a temporary one serves; whoever sets
-NUMBA_CACHE_DIR has decided already. Other users of numba in the process keep their settings: ours hold only
-while a kernel is declared.
+from. It belongs to the user alone; a user without a home that can be written to gets a temporary one.
+A user who sets NUMBA_CACHE_DIR has decided already. Other users of numba in the process keep their settings:
+ours hold only while a kernel is declared.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -54,17 +55,37 @@ def _alone() -> Iterator[None]:
 
 @cache
 def cache_directory() -> Path:
-    """The first directory that can be written to: in the user's cache, or in the temporary place."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    """The directory of compiled kernels: in the user's cache, else below the temporary directory.
+
+    numba runs what it loads from here. So the directory belongs to this user alone, and one that somebody else
+    owns or can write to is passed over, whatever its name.
+    """
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     digest = blake2b(b"".join(source.read_bytes() for source in sources), digest_size=8).hexdigest()
     homes = [Path(os.environ["XDG_CACHE_HOME"])] if os.environ.get("XDG_CACHE_HOME") else []
-    homes += [Path("~/.cache").expanduser(), Path(tempfile.gettempdir()) / f"fairlead-{os.getuid()}"]
+    homes.append(Path("~/.cache").expanduser())
     for home in homes:
-        directory = home / "fairlead" / f"kernels-{digest}"
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(directory, os.W_OK):
+        with suppress(OSError):
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if directory := _private(home / "fairlead", f"kernels-{digest}"):
             return directory
-    return Path(tempfile.mkdtemp(prefix="fairlead-kernels-"))
+    shared = Path(tempfile.gettempdir()) / f"fairlead-{os.geteuid()}"
+    return _private(shared, f"kernels-{digest}") or Path(tempfile.mkdtemp(prefix="fairlead-kernels-"))
+
+
+def _private(parent: Path, name: str) -> Path | None:
+    """A directory that this user owns and only this user can write to, made where it is missing; None if refused.
+
+    The parent must be such a directory as well: who can write to it could exchange what lies in it.
+    """
+    directory = parent / name
+    try:
+        for each in (parent, directory):
+            with suppress(FileExistsError):
+                each.mkdir(mode=0o700)
+            status = each.lstat()  # a link is none of ours, wherever it leads
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return None
+    except OSError:
+        return None
+    return directory if os.access(directory, os.W_OK | os.X_OK) else None
