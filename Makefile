@@ -40,7 +40,7 @@ bench: found-java bench-env ## Measure, side by side with what one would use ins
 	@$(WITH_JAVA) $(BIN)/fairlead bench correlation --quick --out build/bench
 
 chaos: dev-env ## Break brokers for ten minutes, and write what came of it into docs/reliability.md
-	@$(BIN)/python -m fairlead.network.chaos --write docs/reliability.md
+	@$(BIN)/python -m fairlead_lab.chaos --write docs/reliability.md
 
 golden: found-java dev-env ## Write the golden files anew; read the difference before you commit it
 	@$(WITH_JAVA) $(PYTEST) --golden

@@ -18,14 +18,14 @@ from fairlead.bus import Bus, Delivery, Detection, Subscription, SubscriptionRef
 from fairlead.correlation import fair, patterns
 from fairlead.correlation.patterns.building import event
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.reference import detect
 from fairlead.delivery import Late
 from fairlead.errors import FilterError, FilterSyntaxError
 from fairlead.filters.extensions import Extension, register, unregister
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import format_json, notification_to_json
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
-from fairlead.testing import patterns as drawn
+from fairlead_lab.correlation.patterns.reference import detect
+from fairlead_lab.testing import patterns as drawn
 
 
 def taken(inbox: Subscription) -> list[list[str]]:

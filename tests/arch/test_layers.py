@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "fairlead"
+ROOT = Path(__file__).parents[2]
+SOURCES = {"fairlead": ROOT / "src" / "fairlead", "fairlead_lab": ROOT / "lab" / "src" / "fairlead_lab"}
 
 BASE = frozenset({"errors", "filters", "model"})
 # The stages are siblings: they meet through the protocols in model/ and never import one another.
 STAGES = frozenset({"correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"})
 KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "log"}
-RUNTIMES = frozenset({"bus", "network", "simulation", "spark"})
+RUNTIMES = frozenset({"bus", "network", "spark"})
 
 # "fairlead" is the package's own `__init__`, the face that users import; the code below it does not.
 MAY_IMPORT: dict[str, frozenset[str]] = {
@@ -34,22 +35,35 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "broker": BASE | STAGES | {"audit", "configuration"},
     "bus": KERNEL,
     "network": KERNEL,
-    "simulation": KERNEL,
-    "spark": KERNEL | {"network.addresses", "network.client", "network.sync", "simulation"},
+    "spark": KERNEL | {"network.addresses", "network.client", "network.sync"},
     "testing": KERNEL | RUNTIMES,
     "fairlead": KERNEL | RUNTIMES,
-    "bench": KERNEL | RUNTIMES,
-    "cli": KERNEL | RUNTIMES | {"bench", "console", "fairlead"},
+    "cli": KERNEL | RUNTIMES | {"console", "fairlead"},
     "console": KERNEL | RUNTIMES | {"fairlead"},
     "__main__": frozenset({"cli"}),
 }
 
-# Libraries that have one home; anything else may be imported anywhere.
+# The laboratory imports all of the product but its command line, which only its own commands use; the product
+# never imports the laboratory. Within the laboratory, imports point down as well.
+LAB_STAGES = frozenset({"audit", "correlation", "matching", "overlay", "routing"})
+LAB_MAY_IMPORT: dict[str, frozenset[str]] = {
+    "fairlead_lab": frozenset(),
+    **dict.fromkeys(LAB_STAGES, frozenset()),
+    "broker": LAB_STAGES,
+    "simulation": LAB_STAGES | {"broker"},
+    "chaos": frozenset(),
+    "spark": LAB_STAGES | {"simulation"},
+    "testing": LAB_STAGES | {"broker", "chaos", "simulation"},
+    "bench": LAB_STAGES | {"chaos", "simulation", "spark"},
+    "cli": LAB_STAGES | {"bench", "simulation", "spark"},
+}
+
+# Libraries that have one home, in the product and in the laboratory; anything else may be imported anywhere.
 HOMES: dict[str, frozenset[str]] = {
     "pyspark": frozenset({"spark"}),
     **dict.fromkeys(
         ("asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"),
-        frozenset({"console", "network", "testing"}),
+        frozenset({"bench", "chaos", "console", "network", "testing"}),
     ),
     **dict.fromkeys(("starlette", "uvicorn"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
@@ -59,7 +73,7 @@ HOMES: dict[str, frozenset[str]] = {
 
 
 def unit_of(module: str) -> str:
-    """The row of the table that a module of Fairlead belongs to."""
+    """The row of its table that a module belongs to."""
     return module.split(".")[1] if "." in module else module
 
 
@@ -89,33 +103,41 @@ def is_allowed(name: str, allowed: frozenset[str]) -> bool:
 
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
     """What a module's text imports against the table, one sentence for each."""
-    unit = unit_of(module)
-    if unit not in MAY_IMPORT:
-        return [f"{module}: the package {unit!r} has no row in MAY_IMPORT"]
+    unit, own = unit_of(module), module.partition(".")[0]
+    table = MAY_IMPORT if own == "fairlead" else LAB_MAY_IMPORT
+    if unit not in table:
+        return [f"{module}: the package {unit!r} has no row in {'LAB_' * (own != 'fairlead')}MAY_IMPORT"]
     found = []
     for line, name in imported(module, source, is_package=is_package):
         library, _, inner = name.partition(".")
-        if library != "fairlead":
+        if library not in SOURCES:
             if unit not in HOMES.get(library, {unit}):
                 found.append(f"{module}:{line}: {library} is imported only in {sorted(HOMES[library])}")
             continue
+        if library != own:
+            if own == "fairlead":
+                found.append(f"{module}:{line}: the product may not import the laboratory")
+            elif is_allowed(inner, frozenset({"cli"})) and unit != "cli":
+                found.append(f"{module}:{line}: {unit} may not import {name}")
+            continue
         # `from fairlead import Bus` names no module of ours: it is the face that is imported.
-        target = inner if inner.split(".")[0] in MAY_IMPORT or is_module(inner) else "fairlead"
-        if unit_of(f"fairlead.{target}") != unit and not is_allowed(target, MAY_IMPORT[unit]):
+        target = inner if inner.split(".")[0] in table or is_module(own, inner) else own
+        if unit_of(f"{own}.{target}") != unit and not is_allowed(target, table[unit]):
             found.append(f"{module}:{line}: {unit} may not import {target}")
     return found
 
 
-def is_module(inner: str) -> bool:
-    path = SOURCE / inner.partition(".")[0]
+def is_module(library: str, inner: str) -> bool:
+    path = SOURCES[library] / inner.partition(".")[0]
     return bool(inner) and (path.is_dir() or path.with_suffix(".py").is_file())
 
 
 def modules() -> list[tuple[str, Path]]:
     found = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    for source in SOURCES.values():
+        for path in sorted(source.rglob("*.py")):
+            parts = path.relative_to(source.parent).with_suffix("").parts
+            found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
     return found
 
 
@@ -125,10 +147,11 @@ def test_imports_point_down_only(module: str, path: Path) -> None:
     assert violations(module, source, is_package=path.name == "__init__.py") == []
 
 
-def test_the_table_itself_points_down_only() -> None:
-    graph = {unit: {each.split(".")[0] for each in allowed} for unit, allowed in MAY_IMPORT.items()}
+@pytest.mark.parametrize("table", [MAY_IMPORT, LAB_MAY_IMPORT], ids=["product", "laboratory"])
+def test_the_table_itself_points_down_only(table: dict[str, frozenset[str]]) -> None:
+    graph = {unit: {each.split(".")[0] for each in allowed} for unit, allowed in table.items()}
     order = list(TopologicalSorter(graph).static_order())
-    assert set(order) == set(MAY_IMPORT)
+    assert set(order) == set(table)
 
 
 @pytest.mark.parametrize(
@@ -154,10 +177,15 @@ def test_the_table_itself_points_down_only() -> None:
             "from fairlead.network import server",
             "spark may not import network.server",
         ),
-        ("fairlead.simulation.faults", "import fairlead.network.client", "may not import network.client"),
+        ("fairlead_lab.simulation.faults", "import fairlead_lab.bench.cell", "may not import bench.cell"),
+        ("fairlead.bus", "def f():\n    import fairlead_lab", "the product may not import the laboratory"),
+        ("fairlead.cli", "from fairlead_lab.cli import demo", "the product may not import the laboratory"),
+        (
+            "fairlead_lab.bench.cell",
+            "from fairlead.cli import main",
+            "bench may not import fairlead.cli.main",
+        ),
         ("fairlead.console.desk", "import fairlead.cli", "console may not import cli"),
-        ("fairlead.bench.matching", "from fairlead.cli import main", "bench may not import cli"),
-        ("fairlead.bus", "import fairlead.bench.runner", "bus may not import bench.runner"),
         ("fairlead.cli.match", "from fairlead.testing import strategies", "cli may not import testing"),
         ("fairlead.bus", "def f():\n    import asyncio.queues", "bus:2: asyncio is imported only in"),
         ("fairlead.broker.stages", "from socket import socket", "socket is imported only in"),
@@ -185,9 +213,10 @@ def test_a_module_that_imports_upwards_or_sideways_is_named(module: str, source:
         ("fairlead.spark.delivery", "from fairlead.network.client import connect\nimport pyspark"),
         (
             "fairlead.spark.auditing",
-            "from fairlead.simulation import Scheduler\nfrom fairlead.log import Segment",
+            "from fairlead.network.addresses import Address\nfrom fairlead.log import Segment",
         ),
         ("fairlead.network.server", "import asyncio, socket"),
+        ("fairlead_lab.cli.show", "from fairlead.cli import main\nfrom fairlead_lab.bench import cell"),
         ("fairlead.cli.show", "from fairlead import __version__\nfrom rich.console import Console"),
         ("fairlead.__main__", "from fairlead.cli import main"),
         ("fairlead", "from fairlead.bus import Bus\nfrom .errors import FairleadError"),

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
+SOURCES = {"fairlead": ROOT / "src", "fairlead_lab": ROOT / "lab" / "src"}
 PACKAGES = sorted(
-    ".".join(path.parent.relative_to(SOURCE).parts) for path in (SOURCE / "fairlead").rglob("__init__.py")
+    ".".join(path.parent.relative_to(source).parts)
+    for name, source in SOURCES.items()
+    for path in (source / name).rglob("__init__.py")
 )
 
 

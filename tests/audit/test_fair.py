@@ -32,9 +32,9 @@ from fairlead.audit.fair.run import (
 from fairlead.audit.fair.validity import LONG_ENOUGH
 from fairlead.correlation.fair import Choice, Conjunction, Matcher, Snapshot, Subscription, parse
 from fairlead.correlation.fair.matcher import ConjunctionState
-from fairlead.correlation.fair.reference import figure_1
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
+from fairlead_lab.correlation.fair.reference import figure_1
 
 # -- a fair system, in one process -----------------------------------------------------------------------------
 

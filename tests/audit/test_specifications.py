@@ -25,10 +25,10 @@ from fairlead.audit import (
     audit,
 )
 from fairlead.audit.formulas import judge
-from fairlead.audit.literal import FORMULAS, first_only, obligations, trace_of, world_of
 from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.order import Identity, OrderKey
+from fairlead_lab.audit.literal import FORMULAS, first_only, obligations, trace_of, world_of
 
 FILTERS = {"s0": parse("x = 0"), "s1": parse("x >= 1"), "all": parse("exists x")}
 COMPONENTS = ("a", "b", "c")

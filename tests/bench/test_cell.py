@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fairlead.bench.cell import KNOWN, MEASURED, NOT_RUN, WRONG, Cell, Task, made, measure, oracle_sample
-from fairlead.bench.runner import fresh
 from fairlead.filters.filter import Filter
 from fairlead.matching import EngineUnknown
 from fairlead.matching.brute import Brute
-from fairlead.matching.shapes import SHAPES
 from fairlead.model import Notification
+from fairlead_lab.bench.cell import KNOWN, MEASURED, NOT_RUN, WRONG, Cell, Task, made, measure, oracle_sample
+from fairlead_lab.bench.runner import fresh
+from fairlead_lab.matching.shapes import SHAPES
 
 TINY = {"rounds": 2, "slice_s": 0.001, "pool": 20, "patience_s": 60.0, "churn_s": 0.05}
 QUICK_SHAPES = [shape for shape in SHAPES if shape != "M8"]
@@ -116,7 +116,7 @@ def test_an_engine_that_is_too_slow_is_not_run_and_says_so() -> None:
 
 
 def test_a_cell_survives_its_way_through_a_fresh_process() -> None:
-    cell = Cell.of_json(fresh("fairlead.bench.cell", asdict(tiny("M3", "tree")), 120))
+    cell = Cell.of_json(fresh("fairlead_lab.bench.cell", asdict(tiny("M3", "tree")), 120))
     assert (cell.status, cell.engine, cell.matches_each) == (MEASURED, "tree", 10)
     assert Cell.of_json(json.loads(json.dumps(cell.to_json()))) == cell
 

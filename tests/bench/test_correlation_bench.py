@@ -12,9 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.bench.cell import MEASURED, WRONG
-from fairlead.bench.correlation import Plan, Report, run, shapes_named
-from fairlead.bench.correlation_cell import (
+from fairlead.cli import main
+from fairlead.correlation.fair import parse as parse_fair
+from fairlead.correlation.patterns import Occurrence, parse
+from fairlead.model import Instant, Notification
+from fairlead.model.order import OrderKey
+from fairlead_lab.bench.cell import MEASURED, WRONG
+from fairlead_lab.bench.correlation import Plan, Report, run, shapes_named
+from fairlead_lab.bench.correlation_cell import (
     CHAINS,
     CONTENDERS,
     FAIRLEAD,
@@ -29,17 +34,13 @@ from fairlead.bench.correlation_cell import (
     notifications,
     pattern_texts,
 )
-from fairlead.bench.correlation_spark import JOINS, SparkJob
-from fairlead.bench.goals import Goal
-from fairlead.bench.matching import UnknownShape
-from fairlead.bench.peers.chains import Chain
-from fairlead.bench.peers.selfjoins import self_joins, windows
-from fairlead.bench.runner import fresh, spread_of
-from fairlead.cli import main
-from fairlead.correlation.fair import parse as parse_fair
-from fairlead.correlation.patterns import Occurrence, parse, reference
-from fairlead.model import Instant, Notification
-from fairlead.model.order import OrderKey
+from fairlead_lab.bench.correlation_spark import JOINS, SparkJob
+from fairlead_lab.bench.goals import Goal
+from fairlead_lab.bench.matching import UnknownShape
+from fairlead_lab.bench.peers.chains import Chain
+from fairlead_lab.bench.peers.selfjoins import self_joins, windows
+from fairlead_lab.bench.runner import fresh, spread_of
+from fairlead_lab.correlation.patterns import reference
 
 TINY = {"events": 80, "rounds": 2, "batch": 40, "sensors": 4, "patience_s": 60.0}
 
@@ -245,7 +246,7 @@ def test_a_run_carries_out_its_plan_and_tells() -> None:
 
 
 def test_a_cell_and_the_state_come_out_of_a_fresh_process() -> None:
-    module = "fairlead.bench.correlation_cell"
+    module = "fairlead_lab.bench.correlation_cell"
     task = {"shape": "C1", "n": 1, "contender": FAIRLEAD, **TINY}
     assert CorrelationCell.of_json(fresh(module, task, 120.0)).status == MEASURED
     assert [StateRow(**row).nodes for row in fresh(module, {"state": [10]}, 120.0)] == [15, 40]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.bench.cell import MEASURED, NOT_RUN, WRONG, Cell, Task
-from fairlead.bench.matching import GOAL_SHAPES, Goal, Plan, Report, UnknownShape, run, shapes_named
-from fairlead.bench.runner import spread_of
 from fairlead.cli import main
 from fairlead.matching import EngineUnknown
-from fairlead.matching.shapes import SHAPES
+from fairlead_lab.bench.cell import MEASURED, NOT_RUN, WRONG, Cell, Task
+from fairlead_lab.bench.matching import GOAL_SHAPES, Goal, Plan, Report, UnknownShape, run, shapes_named
+from fairlead_lab.bench.runner import spread_of
+from fairlead_lab.matching.shapes import SHAPES
 
 MACHINE = {
     "date": "2030-01-02T03:04:05+00:00",

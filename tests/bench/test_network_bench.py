@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.bench import network
-from fairlead.bench.network import FAIRLEAD, LINE, MOSQUITTO, NATS, Cell, Plan, Report, run
-from fairlead.bench.network_plot import draw
-from fairlead.bench.runner import machine
 from fairlead.filters.language import parse, render
 from fairlead.model.packed import unpack
 from fairlead.network import wire
-from fairlead.network.load import TOPIC, JetStream, Mqtt, Nats, Spec, Varied
+from fairlead_lab.bench import network
+from fairlead_lab.bench.load import TOPIC, JetStream, Mqtt, Nats, Spec, Varied
+from fairlead_lab.bench.network import FAIRLEAD, LINE, MOSQUITTO, NATS, Cell, Plan, Report, run
+from fairlead_lab.bench.network_plot import draw
+from fairlead_lab.bench.runner import machine
 
 
 def report_of(*cells: Cell) -> Report:

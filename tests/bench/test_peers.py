@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from fairlead.bench import peers
-from fairlead.bench.cell import MEASURED, NOT_RUN, WRONG
-from fairlead.bench.matching import Plan
-from fairlead.bench.peers import ABSENT, PEERS, Absent, Peer, measure_peers
-from fairlead.bench.peers.dialects import HYPERMATCH, QUAMINA, RULER, Dialect, Inexpressible
 from fairlead.filters import parse
-from fairlead.matching.shapes import SHAPES
 from fairlead.model import Notification
+from fairlead_lab.bench import peers
+from fairlead_lab.bench.cell import MEASURED, NOT_RUN, WRONG
+from fairlead_lab.bench.matching import Plan
+from fairlead_lab.bench.peers import ABSENT, PEERS, Absent, Peer, measure_peers
+from fairlead_lab.bench.peers.dialects import HYPERMATCH, QUAMINA, RULER, Dialect, Inexpressible
+from fairlead_lab.matching.shapes import SHAPES
 
 EXPRESSED = {
     "ruler": {"M1", "M2", "M4-prefix", "M4-suffix", "M4-substring", "M5", "M6", "M8"},

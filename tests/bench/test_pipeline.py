@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from fairlead.bench.goals import Goal
-from fairlead.bench.jobs import (
+from fairlead.cli import main
+from fairlead.model import Notification
+from fairlead_lab.bench.goals import Goal
+from fairlead_lab.bench.jobs import (
     FAIRLEAD,
     LOOP,
     Index,
@@ -28,10 +30,8 @@ from fairlead.bench.jobs import (
     notifications,
     oracle_rows,
 )
-from fairlead.bench.pipeline import Report
-from fairlead.cli import main
-from fairlead.matching.shapes import SHAPES
-from fairlead.model import Notification
+from fairlead_lab.bench.pipeline import Report
+from fairlead_lab.matching.shapes import SHAPES
 
 MACHINE = {
     "date": "2030-01-02T03:04:05+00:00",

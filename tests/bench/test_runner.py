@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.bench.runner import (
+from fairlead_lab.bench.runner import (
     Patience,
     Rounds,
     Stopped,
@@ -105,7 +105,7 @@ def test_patience_ends_with_its_block() -> None:
 
 def test_a_process_that_fails_is_told_with_its_last_words() -> None:
     with pytest.raises(Stopped, match=r"failed: .*unexpected keyword"):
-        fresh("fairlead.bench.cell", {"nonsense": 1}, 60)
+        fresh("fairlead_lab.bench.cell", {"nonsense": 1}, 60)
 
 
 def test_a_process_that_does_not_end_is_stopped(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ from fairlead.errors import ValueRefused
 from fairlead.filters import parse
 from fairlead.model import Notification
 from fairlead.routing import Covering, Flooding, Identity, Interest, Merging, Simple, Strategy
-from fairlead.simulation.checking import Checker
-from fairlead.simulation.network import Simulation
+from fairlead_lab.simulation.checking import Checker
+from fairlead_lab.simulation.network import Simulation
 
 
 def broker(strategy: Strategy | None = None, **settings: Any) -> Broker:

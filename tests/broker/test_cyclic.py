@@ -27,11 +27,12 @@ from fairlead.filters import Filter, parse
 from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.overlay import Topology
-from fairlead.routing import Catalogue, CyclicSimple, Flooding, Interest, Strategy
+from fairlead.routing import Catalogue, Flooding, Interest, Strategy
 from fairlead.routing.interest import ANYTHING
-from fairlead.simulation.forests import ForestChecker
-from fairlead.simulation.network import Observer, Simulation
-from fairlead.testing.worlds import Deliveries, expected, on_the_bus, some_filter, some_notification
+from fairlead_lab.routing import CyclicSimple
+from fairlead_lab.simulation.forests import ForestChecker
+from fairlead_lab.simulation.network import Observer, Simulation
+from fairlead_lab.testing.worlds import Deliveries, expected, on_the_bus, some_filter, some_notification
 
 STEPS_MAX = 200_000
 CLIENTS = ("ada", "bob", "cyn", "dan")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairlead.broker import RendezvousBroker, RendezvousSettings
 from fairlead.broker.messages import (
     Advertise,
     Climb,
@@ -25,16 +24,24 @@ from fairlead.broker.messages import (
     Unlink,
     Unsubscribe,
 )
-from fairlead.broker.rendezvous import hermes, scribe, types_named
 from fairlead.errors import ValueRefused
 from fairlead.filters import Filter, Schema, parse
 from fairlead.matching import engine_named
 from fairlead.model import Notification
-from fairlead.overlay import Ring, parent
 from fairlead.routing import Catalogue, Identity, ImperfectMerging, Merging, Simple
-from fairlead.simulation.forests import ForestChecker
-from fairlead.simulation.network import Simulation
-from fairlead.testing.worlds import TYPES, Deliveries, expected, on_the_bus, some_filter, some_notification
+from fairlead_lab.broker import RendezvousBroker, RendezvousSettings
+from fairlead_lab.broker.rendezvous import hermes, scribe, types_named
+from fairlead_lab.overlay import Ring, parent
+from fairlead_lab.simulation.forests import ForestChecker
+from fairlead_lab.simulation.network import Simulation
+from fairlead_lab.testing.worlds import (
+    TYPES,
+    Deliveries,
+    expected,
+    on_the_bus,
+    some_filter,
+    some_notification,
+)
 
 NAMED = types_named(TYPES)
 CLIENTS = ("ada", "bob", "cyn", "dan")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoints
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 import fairlead
-from fairlead.cli import main, tour
+from fairlead.cli import COMMANDS as PRODUCT
+from fairlead.cli import LABORATORY, main, tour
 
 PYTHON = (sys.executable, "-W", "error", "-m", "fairlead")
 COMMANDS = [
@@ -84,3 +86,21 @@ def test_importing_fairlead_loads_none_of_its_parts() -> None:
     program = "import sys, fairlead; print([m for m in sys.modules if m.startswith('fairlead.')])"
     run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", LABORATORY)
+def test_a_command_of_the_laboratory_says_what_to_install_where_it_is_absent(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: EntryPoints())
+    assert main([command]) == 2
+    said = f"fairlead: `fairlead {command}` is part of the laboratory: pip install fairlead-lab\n"
+    assert capsys.readouterr().err == said
+
+
+def test_the_help_lists_the_commands_of_the_product_and_of_the_laboratory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [name for name in (*PRODUCT, *LABORATORY) if f"\n    {name} " not in shown] == []

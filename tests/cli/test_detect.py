@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from fairlead.cli import main
 from fairlead.correlation.patterns import Occurrence, Pattern
-from fairlead.correlation.patterns.reference import detect
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_to_json, format_json, notification_to_json
 from fairlead.model.order import order_keys
-from fairlead.testing.patterns import patterns, streams
+from fairlead_lab.correlation.patterns.reference import detect
+from fairlead_lab.testing.patterns import patterns, streams
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "patterns"
 

@@ -148,7 +148,7 @@ def test_what_cannot_be_written_is_told_before_anything_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").write_text("", encoding="utf-8")
-    monkeypatch.setattr("fairlead.simulation.Cell.run", lambda *given, **options: pytest.fail("it runs"))
+    monkeypatch.setattr("fairlead_lab.simulation.Cell.run", lambda *given, **options: pytest.fail("it runs"))
     assert main(["simulate", str(file), "--algorithm", "covering", *given]) == 2
     assert f"fairlead: {given[1]}: " in capsys.readouterr().err
 

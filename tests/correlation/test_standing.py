@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.correlation import fair, patterns
-from fairlead.correlation.fair.reference import deliveries
 from fairlead.correlation.patterns.detector import types_named
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.reference import detect
 from fairlead.correlation.standing import Question, Standing
 from fairlead.errors import FilterError
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import format_json, notification_to_json
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
-from fairlead.testing.patterns import TIME_MAX, streams
+from fairlead_lab.correlation.fair.reference import deliveries
+from fairlead_lab.correlation.patterns.reference import detect
+from fairlead_lab.testing.patterns import TIME_MAX, streams
 
 PATTERNS = (
     "spike: A followed by B within 9 us",

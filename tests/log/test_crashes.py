@@ -18,10 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import run_state_machine_as_test as run
 
 from fairlead.errors import DamagedLog, Gone, LogFailed, LogFull
-from fairlead.log import CURSORS, Log, MemoryDisk, PowerFailure, Reader, Record
+from fairlead.log import CURSORS, Log, Reader, Record
 from fairlead.log import format as format_module
 from fairlead.log.format import Head
 from fairlead.log.segment import Segment
+from fairlead_lab.testing.memory import MemoryDisk, PowerFailure
 
 DIRECTORY = "log"
 EVERY_KIND = range(5)

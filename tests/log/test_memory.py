@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import DamagedLog, LogInUse
-from fairlead.log import MemoryDisk
+from fairlead_lab.testing.memory import MemoryDisk
 
 writes = st.lists(st.tuples(st.integers(0, 150), st.binary(min_size=1, max_size=90)), max_size=4)
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import DamagedLog, Gone
-from fairlead.log import CURSORS, Log, MemoryDisk, Places, Reader
+from fairlead.log import CURSORS, Log, Places, Reader
 from fairlead.log.segment import ROOM
+from fairlead_lab.testing.memory import MemoryDisk
 
 
 def log_of(count: int, *, per_segment: int = 3, disk: MemoryDisk | None = None) -> tuple[Log, MemoryDisk]:

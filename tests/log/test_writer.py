@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fairlead.errors import DamagedLog, LogClosed, LogFailed, LogFull, LogInUse
-from fairlead.log import MAX_PAYLOAD, Log, MemoryDisk, Reader, Recovery
+from fairlead.log import MAX_PAYLOAD, Log, Reader, Recovery
 from fairlead.log.format import name_of
+from fairlead_lab.testing.memory import MemoryDisk
 
 FIRST = "00000000000000000000.log"
 RECORD = 26

@@ -9,8 +9,8 @@ from hypothesis import given
 from fairlead import testing
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
-from fairlead.matching.approximate import Scored, match_approximately, score
 from fairlead.model import Notification
+from fairlead_lab.matching.approximate import Scored, match_approximately, score
 
 QUOTE = Notification.of({"symbol": "IBM", "price": 12, "volume": 100})
 

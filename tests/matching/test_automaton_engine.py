@@ -12,8 +12,8 @@ from fairlead import testing
 from fairlead.filters.filter import EVERYTHING
 from fairlead.filters.language import parse
 from fairlead.filters.paths import Path, Selection
-from fairlead.matching.automaton import Automaton, PathAutomaton
 from fairlead.model import Notification
+from fairlead_lab.matching.automaton import Automaton, PathAutomaton
 
 AUCTION = Notification.of(
     {

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.filters.language import parse
-from fairlead.matching import ENGINES, EngineUnknown, Statistics, engine_named
+from fairlead.matching import EngineUnknown, Statistics, engine_named
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
+from fairlead_lab.matching import ENGINES
 
 FILTERS = st.builds(
     lambda name, op, bound: parse(f"{name} {op} {bound}"),

@@ -32,10 +32,10 @@ from fairlead.matching.columnar import Columnar, cache
 from fairlead.matching.columnar.compile import program_of
 from fairlead.matching.columnar.index import Index
 from fairlead.matching.columnar.meaning import score_of
-from fairlead.matching.shapes import SHAPES
 from fairlead.model import Instant, Interval, Notification
 from fairlead.model.encoding import fields_to_json
 from fairlead.testing import strategies as fst
+from fairlead_lab.matching.shapes import SHAPES
 
 X, Y = Attribute("x"), Attribute("y")
 

@@ -12,8 +12,8 @@ from fairlead import testing
 from fairlead.filters.extents.extent import Extent, extent_of
 from fairlead.filters.language import parse
 from fairlead.filters.terms import Attribute, Term
-from fairlead.matching.counting import VALUES_MAX, Counting, PredicateTable, few_valued
 from fairlead.model import ABSENT, Notification
+from fairlead_lab.matching.counting import VALUES_MAX, Counting, PredicateTable, few_valued
 
 
 def extents(text: str) -> dict[Term, Extent]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from fairlead import testing
 from fairlead.filters.filter import And, Filter, Not, Or
 from fairlead.filters.language import parse
-from fairlead.matching import diagram
-from fairlead.matching.diagram import Diagram
 from fairlead.model import Notification
+from fairlead_lab.matching import diagram
+from fairlead_lab.matching.diagram import Diagram
 
 BOOK = 'stock = "Foo Inc." and (price > 15 or volume > 1000000)'
 

@@ -17,14 +17,15 @@ from fairlead import testing
 from fairlead.filters.filter import And, Filter, Not, Or
 from fairlead.filters.language import parse
 from fairlead.filters.schema import Schema
-from fairlead.matching import ENGINES, Engine, engine_named
-from fairlead.matching.automaton import Automaton
+from fairlead.matching import Engine, engine_named
 from fairlead.matching.brute import Brute
-from fairlead.matching.counting import Counting
-from fairlead.matching.diagram import Diagram
-from fairlead.matching.tree import Tree
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_from_json
+from fairlead_lab.matching import ENGINES
+from fairlead_lab.matching.automaton import Automaton
+from fairlead_lab.matching.counting import Counting
+from fairlead_lab.matching.diagram import Diagram
+from fairlead_lab.matching.tree import Tree
 
 CORPUS = [
     row

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fairlead.filters.language import parse
-from fairlead.matching.poset import Traversal
 from fairlead.model import Notification
+from fairlead_lab.matching.poset import Traversal
 
 
 def of(**filters: str) -> Traversal[str]:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from fairlead import testing
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
-from fairlead.matching.tree import Tree
 from fairlead.model import Notification
+from fairlead_lab.matching.tree import Tree
 
 BOOK = {
     "F1": 'stock = "Foo Inc." and price < 15',

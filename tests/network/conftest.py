@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fairlead.testing.brokers import PATIENCE_S, Brokers
+from fairlead_lab.testing.brokers import PATIENCE_S, Brokers
 
 
 @pytest.fixture

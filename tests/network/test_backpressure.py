@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.log import MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
@@ -22,7 +21,8 @@ from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.sessions import STUCK_S, TICKS, UNHEARD, ClientSession, LinkSession
 from fairlead.network.settings import BrokerSettings, Limits
-from fairlead.testing.nodes import End, linked
+from fairlead_lab.testing.memory import MemoryDisk
+from fairlead_lab.testing.nodes import End, linked
 
 LIMITS = Limits(buffer_bytes=300, queue=3, link_window=3)
 HEARD = 10

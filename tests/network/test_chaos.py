@@ -10,12 +10,12 @@ import pytest
 
 from fairlead.cli import main as fairlead
 from fairlead.log import Log, Reader
-from fairlead.network.chaos import SPECIFICATIONS
-from fairlead.network.chaos import __main__ as chaos
-from fairlead.network.chaos.harness import Round
-from fairlead.network.chaos.processes import truncate_unsynced
-from fairlead.network.chaos.proxy import Proxy
-from fairlead.network.chaos.schedule import FAULTS, Fault, schedule
+from fairlead_lab.chaos import SPECIFICATIONS
+from fairlead_lab.chaos import __main__ as chaos
+from fairlead_lab.chaos.harness import Round
+from fairlead_lab.chaos.processes import truncate_unsynced
+from fairlead_lab.chaos.proxy import Proxy
+from fairlead_lab.chaos.schedule import FAULTS, Fault, schedule
 
 SEED, SECONDS = 4, 20.0
 WRONG = ("lost", "duplicated", "misdelivered", "out of order")

@@ -16,7 +16,7 @@ from fairlead.model import Instant
 from fairlead.network.client import Client, Subscription
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, BrokerSettings, Limits
-from fairlead.testing.brokers import on_a_loop
+from fairlead_lab.testing.brokers import on_a_loop
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,7 @@ from fairlead.network.contexts import Refusals
 from fairlead.network.server import Server
 from fairlead.network.sessions import ClientSession
 from fairlead.network.settings import BrokerSettings, Limits, read_settings
-from fairlead.testing.brokers import PATIENCE_S, on_a_loop
+from fairlead_lab.testing.brokers import PATIENCE_S, on_a_loop
 
 HERE = "127.0.0.1"
 

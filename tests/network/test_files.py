@@ -14,7 +14,7 @@ from fairlead.network import files
 from fairlead.network.addresses import Address
 from fairlead.network.server import Server
 from fairlead.network.settings import BrokerSettings
-from fairlead.testing.brokers import on_a_loop
+from fairlead_lab.testing.brokers import on_a_loop
 
 HERE = Address("127.0.0.1", 0)
 CROWDED = "there are 3 connections already, as many as the system's limit of open files allows"

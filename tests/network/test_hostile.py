@@ -24,18 +24,19 @@ from hypothesis import strategies as st
 from fairlead.broker import Broker, Settings
 from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
 from fairlead.filters.language import parse
-from fairlead.log import Disk, MemoryDisk
+from fairlead.log import Disk
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import client as client_module
 from fairlead.network import connect, files, server, wire
-from fairlead.network.chaos.processes import BrokerProcess
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.server import Server
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings, Limits
 from fairlead.routing import STRATEGIES
+from fairlead_lab.chaos.processes import BrokerProcess
+from fairlead_lab.testing.memory import MemoryDisk
 
 # -- the node ------------------------------------------------------------------------------------------------
 

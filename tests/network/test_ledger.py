@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import DamagedLog
-from fairlead.log import MemoryDisk
 from fairlead.log.records import STATE
 from fairlead.network import ledger as ledgers
 from fairlead.network.ledger import (
@@ -24,6 +23,7 @@ from fairlead.network.ledger import (
     Unsubscribed,
     Wanted,
 )
+from fairlead_lab.testing.memory import MemoryDisk
 
 names = st.sampled_from(["a", "b"])
 heard = st.lists(st.tuples(st.sampled_from(["x = 1", "y > 2"]), st.sampled_from(["", "me"])), max_size=2)

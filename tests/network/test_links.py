@@ -13,7 +13,6 @@ from itertools import pairwise
 import pytest
 
 from fairlead.errors import NetworkError, NotThere, ProtocolError
-from fairlead.log import MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
@@ -21,7 +20,8 @@ from fairlead.network.addresses import Address
 from fairlead.network.node import Node
 from fairlead.network.sessions import LinkSession
 from fairlead.network.settings import BrokerSettings
-from fairlead.testing.chaos import LIMITS, End, Plan, SimClient, World
+from fairlead_lab.testing.chaos import LIMITS, End, Plan, SimClient, World
+from fairlead_lab.testing.memory import MemoryDisk
 
 
 class Hand(SimClient):

@@ -14,7 +14,7 @@ from fairlead.network import wire
 from fairlead.network.node import Node
 from fairlead.network.sessions import TOLD_MAX
 from fairlead.network.settings import BrokerSettings, Limits
-from fairlead.testing.nodes import End, linked
+from fairlead_lab.testing.nodes import End, linked
 
 LIMITS = Limits(buffer_bytes=1_000)
 

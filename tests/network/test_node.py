@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fairlead.errors import LogFull
-from fairlead.log import MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack
 from fairlead.network import wire
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.settings import BrokerSettings
+from fairlead_lab.testing.memory import MemoryDisk
 
 
 class Written:

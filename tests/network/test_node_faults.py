@@ -1,7 +1,7 @@
 """Whatever is killed, cut off or lost that was not synced: what was acknowledged arrives, once and in order.
 
-Random networks of nodes under random faults, in one process and one order (`fairlead.testing.chaos`). And nodes
-that are broken on purpose, one way each, which the same arithmetic must find.
+Random networks of nodes under random faults, in one process and one order (`fairlead_lab.testing.chaos`). And
+nodes that are broken on purpose, one way each, which the same arithmetic must find.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
 from fairlead.network import wire
-from fairlead.network.chaos import SPECIFICATIONS, Accounts, Tally
 from fairlead.network.node import Node
 from fairlead.network.sessions import ClientSession, Durable, LinkSession, Peer, Session
 from fairlead.routing import STRATEGIES
-from fairlead.testing.chaos import FAULTS, Asked, Listener, Plan, Producer, World
+from fairlead_lab.chaos import SPECIFICATIONS, Accounts, Tally
+from fairlead_lab.testing.chaos import FAULTS, Asked, Listener, Plan, Producer, World
 
 plans = st.builds(
     Plan,

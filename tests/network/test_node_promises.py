@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from fairlead import connect
 from fairlead.errors import LogFull
-from fairlead.log import MemoryDisk
 from fairlead.log.records import PUBLICATION
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
@@ -30,6 +29,7 @@ from fairlead.network.published import Published
 from fairlead.network.server import SILENT_S, Connection, Server
 from fairlead.network.sessions import ClientSession, LinkSession, Session
 from fairlead.network.settings import Address, BrokerSettings, Limits
+from fairlead_lab.testing.memory import MemoryDisk
 
 Frame = tuple[int, bytes]
 NO_KIND = 99

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.filters.language import parse
-from fairlead.log import MemoryDisk
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
@@ -24,7 +23,8 @@ from fairlead.network.node import Node
 from fairlead.network.relays import Relays
 from fairlead.network.sessions import RELAYS_BYTES
 from fairlead.network.settings import BrokerSettings, Limits
-from fairlead.testing.nodes import End, linked
+from fairlead_lab.testing.memory import MemoryDisk
+from fairlead_lab.testing.nodes import End, linked
 
 
 class Line:

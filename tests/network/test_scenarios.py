@@ -13,9 +13,9 @@ from fairlead.network.client import Client, Subscription, connect
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, BrokerSettings
 from fairlead.routing import STRATEGIES
-from fairlead.simulation.runs import compare
-from fairlead.simulation.scenario import Scenario
-from fairlead.simulation.workload import Delivery, workload_of
+from fairlead_lab.simulation.runs import compare
+from fairlead_lab.simulation.scenario import Scenario
+from fairlead_lab.simulation.workload import Delivery, workload_of
 
 FILE = Path(__file__).parents[2] / "examples" / "simulation" / "small.toml"
 PATIENCE_S = 30.0

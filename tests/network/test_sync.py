@@ -26,7 +26,7 @@ from fairlead.errors import (
 from fairlead.model import Instant, Notification
 from fairlead.network import client as asynchronous
 from fairlead.network import detection, sync
-from fairlead.testing.patterns import patterns, streams
+from fairlead_lab.testing.patterns import patterns, streams
 
 PATIENCE_S = 20.0
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import TopologyRefused
-from fairlead.overlay import NodeId, PastryNode, Ring, Space
-from fairlead.overlay.pastry import Ask, Failed, Goodbye, Hello, Seek, Tell, Welcome
+from fairlead_lab.overlay import NodeId, PastryNode, Ring, Space
+from fairlead_lab.overlay.pastry import Ask, Failed, Goodbye, Hello, Seek, Tell, Welcome
 
 SMALL = Space(digits=4, b=2)
 IDS = st.integers(0, SMALL.size - 1)

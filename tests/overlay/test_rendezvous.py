@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import TopologyRefused
-from fairlead.overlay import Ring, Trees, parent, rendezvous_key
+from fairlead_lab.overlay import Ring, Trees, parent, rendezvous_key
 
 NAMES = [f"B{number}" for number in range(1, 61)]
 TYPES = ["Quote", "Trade", "Temperature"]

@@ -46,9 +46,9 @@ from fairlead.routing import (
     Simple,
     Strategy,
 )
-from fairlead.simulation.checking import Checker
-from fairlead.simulation.network import Observer, Simulation
-from fairlead.simulation.tracing import Tracer
+from fairlead_lab.simulation.checking import Checker
+from fairlead_lab.simulation.network import Observer, Simulation
+from fairlead_lab.simulation.tracing import Tracer
 
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "flooding": Flooding,

@@ -18,8 +18,8 @@ from fairlead.routing import (
     Outcome,
     RoutingTable,
     Strategy,
-    checked,
 )
+from fairlead_lab.routing import checked
 
 
 class KeepsTheIdentical(Identity):

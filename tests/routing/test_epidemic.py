@@ -15,7 +15,7 @@ from fairlead.errors import ValueRefused
 from fairlead.filters import EVERYTHING, parse
 from fairlead.model import Notification
 from fairlead.model.order import Identity
-from fairlead.routing.epidemic import (
+from fairlead_lab.routing.epidemic import (
     Gossip,
     GossipEffect,
     Notify,

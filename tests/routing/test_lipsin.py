@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.routing.lipsin import (
+from fairlead_lab.routing.lipsin import (
     BloomFilter,
     Link,
     LinkIds,

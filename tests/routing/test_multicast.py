@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.routing.multicast import (
+from fairlead_lab.routing.multicast import (
     Clustered,
     Cost,
     DirectGrouping,

@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from routing_scenarios import PAIRS, STRATEGIES, play, scenario
 
-from fairlead.routing import Flooding, checked
+from fairlead.routing import Flooding
+from fairlead_lab.routing import checked
 
 FEW = settings.default.max_examples // 12  # of each kind: there are a hundred kinds
 chance = st.randoms(use_true_random=False)

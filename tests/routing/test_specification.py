@@ -11,7 +11,6 @@ from routing_mutants import MUTANTS, ForgetsOneNeighbour, Mutant, TwoMessages
 from routing_scenarios import Scenario, play, scenario
 
 from fairlead.audit import Event, Notified, Published, Ready, Subscribed, Verdict, audit, read
-from fairlead.audit.routing import RULES, Judge, Part, delta
 from fairlead.broker import Broker, Settings
 from fairlead.broker.messages import Advertise, Call, Publish, Subscribe, Unadvertise, Unsubscribe
 from fairlead.errors import ValueRefused
@@ -28,9 +27,10 @@ from fairlead.routing import (
     Simple,
     Strategy,
 )
-from fairlead.simulation.checking import Checker
-from fairlead.simulation.network import Simulation
-from fairlead.simulation.tracing import Tracer
+from fairlead_lab.audit.routing import RULES, Judge, Part, delta
+from fairlead_lab.simulation.checking import Checker
+from fairlead_lab.simulation.network import Simulation
+from fairlead_lab.simulation.tracing import Tracer
 
 SEEDS = range(150)
 

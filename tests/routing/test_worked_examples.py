@@ -29,7 +29,6 @@ from fairlead.filters import Filter, identical, parse
 from fairlead.model import Notification
 from fairlead.routing import (
     Covering,
-    CyclicSimple,
     Identity,
     ImperfectMerging,
     Interest,
@@ -38,10 +37,11 @@ from fairlead.routing import (
     Simple,
     Strategy,
 )
-from fairlead.simulation.checking import Checker
-from fairlead.simulation.delays import Delay
-from fairlead.simulation.forests import ForestChecker
-from fairlead.simulation.network import Observer, Simulation
+from fairlead_lab.routing import CyclicSimple
+from fairlead_lab.simulation.checking import Checker
+from fairlead_lab.simulation.delays import Delay
+from fairlead_lab.simulation.forests import ForestChecker
+from fairlead_lab.simulation.network import Observer, Simulation
 
 F = parse("price > 10")
 F_TOO = parse("not price <= 10 and price > 10")

@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 import pytest
 
-from fairlead.broker.fair.client import Client
 from fairlead.cli import main
 from fairlead.errors import ScenarioError
-from fairlead.simulation.fair import SYSTEMS, FairCell, FairScenario, evaluate, plots
-from fairlead.simulation.fair.scenario import FAIR_KEYS
+from fairlead_lab.broker.fair.client import Client
+from fairlead_lab.simulation.fair import SYSTEMS, FairCell, FairScenario, evaluate, plots
+from fairlead_lab.simulation.fair.scenario import FAIR_KEYS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "simulation").glob("fair_*.toml"))
 FILE = """

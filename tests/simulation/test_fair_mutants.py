@@ -1,7 +1,7 @@
 """The properties of fair correlation see through processes that are broken on purpose, in the simulated network.
 
-Each mutant breaks a process of `fairlead.broker.fair`, in all else unchanged, and the audit of what the clients
-delivered has to say so, by the property that the mutant breaks. The same runs with sound processes hold.
+Each mutant breaks a process of `fairlead_lab.broker.fair`, in all else unchanged, and the audit of what the
+clients delivered has to say so, by the property that the mutant breaks. The same runs with sound processes hold.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pytest
 from msgspec.structs import replace
 
 from fairlead.audit.fair.judging import audit_fair
-from fairlead.broker.fair import Directory, Ordering
-from fairlead.broker.fair.client import Client
-from fairlead.broker.fair.desk import Desk
-from fairlead.broker.fair.messages import Deliver, Item, Multicast, Subscribe, Unsubscribe
 from fairlead.correlation.fair import parse
 from fairlead.model import Notification
-from fairlead.simulation.fair import FairSimulation
+from fairlead_lab.broker.fair import Directory, Ordering
+from fairlead_lab.broker.fair.client import Client
+from fairlead_lab.broker.fair.desk import Desk
+from fairlead_lab.broker.fair.messages import Deliver, Item, Multicast, Subscribe, Unsubscribe
+from fairlead_lab.simulation.fair import FairSimulation
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 CLIENTS = ("ada", "bob", "cid", "dan", "eve")

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from fairlead.audit.fair.judging import audit_fair
 from fairlead.audit.fair.run import Crashed, Delivered, Unsubscribed
 from fairlead.audit.fair.run import Multicast as Multicasted
-from fairlead.broker.fair import Directory, Ordering, Role
-from fairlead.broker.fair.messages import Multicast, Subscribe, Unsubscribe
 from fairlead.correlation.fair import Conjunction, Subscription, parse
 from fairlead.correlation.fair.subscriptions import TYPE
 from fairlead.errors import ValueRefused
 from fairlead.model import Notification
-from fairlead.simulation import Delay
-from fairlead.simulation.fair import FREE, Costs, FairRecord, FairSimulation
-from fairlead.simulation.fair.sharing import Sharing
+from fairlead_lab.broker.fair import Directory, Ordering, Role
+from fairlead_lab.broker.fair.messages import Multicast, Subscribe, Unsubscribe
+from fairlead_lab.simulation import Delay
+from fairlead_lab.simulation.fair import FREE, Costs, FairRecord, FairSimulation
+from fairlead_lab.simulation.fair.sharing import Sharing
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 CLIENTS = ("ada", "bob", "cid", "dan", "eve")

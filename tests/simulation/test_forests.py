@@ -7,14 +7,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fairlead.broker import Broker, RendezvousBroker, RendezvousSettings, Settings
+from fairlead.broker import Broker, Settings
 from fairlead.broker.messages import Forward, Publish, Subscribe
-from fairlead.broker.rendezvous import types_named
 from fairlead.filters import parse
 from fairlead.model import Notification
-from fairlead.routing import Covering, CyclicSimple, Interest, Outcome, RoutingTable
-from fairlead.simulation.forests import ForestChecker
-from fairlead.simulation.network import Simulation
+from fairlead.routing import Covering, Interest, Outcome, RoutingTable
+from fairlead_lab.broker import RendezvousBroker, RendezvousSettings
+from fairlead_lab.broker.rendezvous import types_named
+from fairlead_lab.routing import CyclicSimple
+from fairlead_lab.simulation.forests import ForestChecker
+from fairlead_lab.simulation.network import Simulation
 
 RING = {"B1": ("B2", "B3"), "B2": ("B1", "B3"), "B3": ("B1", "B2")}
 ABOVE = {"B1": "B2", "B2": "B3", "B3": None}

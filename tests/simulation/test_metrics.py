@@ -10,7 +10,7 @@ from fairlead.filters import parse
 from fairlead.model import Notification
 from fairlead.overlay.topology import Topology
 from fairlead.routing import Flooding, Simple, Strategy
-from fairlead.simulation import Delay, Metrics, Row, Simulation
+from fairlead_lab.simulation import Delay, Metrics, Row, Simulation
 
 
 def measured(strategy: Strategy, topology: Topology, batch_us: int = 0) -> tuple[Metrics, Row]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.simulation import Scenario, cells_of, compare, plots
+from fairlead_lab.simulation import Scenario, cells_of, compare, plots
 
 SCENARIO = Scenario.of(
     {

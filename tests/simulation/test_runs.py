@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fairlead.errors import ScenarioError, SimulationFailed
 from fairlead.routing import Covering, Outcome
-from fairlead.simulation import Cell, Results, Row, Scenario, Simulation, cells_of, compare, run
-from fairlead.simulation.algorithms import ALGORITHMS, Hierarchy
+from fairlead_lab.simulation import Cell, Results, Row, Scenario, Simulation, cells_of, compare, run
+from fairlead_lab.simulation.algorithms import ALGORITHMS, Hierarchy
 
 TREES = ("flooding", "simple", "identity", "covering", "merging", "imperfect")
 

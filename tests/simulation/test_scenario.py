@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fairlead.errors import ScenarioError
-from fairlead.simulation import Crash, Delay, Partition, Scenario
-from fairlead.simulation.scenario import KEYS
+from fairlead_lab.simulation import Crash, Delay, Partition, Scenario
+from fairlead_lab.simulation.scenario import KEYS
 
 ROOT = Path(__file__).parents[2]
 # Those with a kind of their own are read by the tests of that kind.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairlead.broker.messages import Advertise, Publish, Subscribe, Unsubscribe
 from fairlead.filters import Filter
-from fairlead.simulation import Scenario
-from fairlead.simulation.workload import Workload, workload_of
+from fairlead_lab.simulation import Scenario
+from fairlead_lab.simulation.workload import Workload, workload_of
 
 
 def scenario(**workload: object) -> Scenario:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairlead.bench import pipeline
-from fairlead.bench.jobs import FAIRLEAD, LOOP, NUMBERS, TEXTS, Plan, Workload, measure_m1
-from fairlead.bench.pipeline import run
 from fairlead.errors import PipelineError
 from fairlead.filters import parse
-from fairlead.matching.shapes import SHAPES
 from fairlead.spark import matching
-from fairlead.spark.baseline import conditions_of, conditions_schema, nested_loop
+from fairlead_lab.bench import pipeline
+from fairlead_lab.bench.jobs import FAIRLEAD, LOOP, NUMBERS, TEXTS, Plan, Workload, measure_m1
+from fairlead_lab.bench.pipeline import run
+from fairlead_lab.matching.shapes import SHAPES
+from fairlead_lab.spark.baseline import conditions_of, conditions_schema, nested_loop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairlead.bench.correlation import Plan, run
-from fairlead.bench.correlation_cell import FAIRLEAD
-from fairlead.bench.correlation_spark import JOINS, WINDOWS
+from fairlead_lab.bench.correlation import Plan, run
+from fairlead_lab.bench.correlation_cell import FAIRLEAD
+from fairlead_lab.bench.correlation_spark import JOINS, WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,8 +34,8 @@ from fairlead.spark.frames import encode, notifications_in
 from fairlead.spark.patterns import Asked, Correlation, Patterns
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 from fairlead.spark.work import check_ids
-from fairlead.testing import fair as fair_made
-from fairlead.testing import patterns as made
+from fairlead_lab.testing import fair as fair_made
+from fairlead_lab.testing import patterns as made
 
 Row = dict[str, Any]
 TOGETHER = {"group": "int", "key": "bigint", "follows": "boolean", **STREAM, **PROGRESS}

@@ -31,8 +31,8 @@ from fairlead.spark import Config, Pipeline, detect, ingest, notifications, orde
 from fairlead.spark.frames import DELIVERY, encode
 from fairlead.spark.output import Manifest
 from fairlead.spark.patterns import Patterns
-from fairlead.testing import fair as fair_made
-from fairlead.testing import patterns as made
+from fairlead_lab.testing import fair as fair_made
+from fairlead_lab.testing import patterns as made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

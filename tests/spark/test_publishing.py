@@ -16,7 +16,7 @@ from fairlead.network import sync
 from fairlead.network.addresses import free_ports
 from fairlead.spark import Config, Pipeline, publish
 from fairlead.spark.publishing import delivered
-from fairlead.testing.brokers import Brokers
+from fairlead_lab.testing.brokers import Brokers
 
 SUBSCRIPTIONS = (
     {"id": "s1", "subscriber": "ada", "filter": "price > 3"},

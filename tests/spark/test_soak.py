@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairlead.bench.jobs import notifications
 from fairlead.filters.filter import And
-from fairlead.matching.shapes import SHAPES
 from fairlead.spark.config import Config
 from fairlead.spark.running import Pipeline
+from fairlead_lab.bench.jobs import notifications
+from fairlead_lab.matching.shapes import SHAPES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

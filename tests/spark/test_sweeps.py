@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairlead.errors import FairleadError
-from fairlead.simulation import Cell, Scenario, cells_of, compare
-from fairlead.spark.sweeps import sweep
+from fairlead_lab.simulation import Cell, Scenario, cells_of, compare
+from fairlead_lab.spark.sweeps import sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

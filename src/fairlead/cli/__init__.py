@@ -35,13 +35,17 @@ COMMANDS: Final = {
     "sub": "subscribe at a broker, and print what is delivered",
     "top": "watch what brokers are doing, live",
     "topology": "draw the network of brokers, with its routing tables",
-    "simulate": "simulate routing between brokers: algorithms side by side, with their costs",
     "audit": "judge the trace of a run by the specification",
-    "bench": "measure, side by side with what one would use instead",
     "tour": "show the subscription language at work on the embedded bus",
+}
+"""The product's commands, each in the module of its name, which is imported only to run it."""
+
+LABORATORY: Final = {
+    "simulate": "simulate routing between brokers: algorithms side by side, with their costs",
+    "bench": "measure, side by side with what one would use instead",
     "demo": "run a pipeline on Spark over sample data, with a report to look at",
 }
-"""The commands, each in the module of its name, which is imported only to run it."""
+"""Commands of the distribution `fairlead-lab`, which offers them in the entry-point group `fairlead.commands`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,7 +85,25 @@ def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help)
         if name in wanted:
             import_module(f"fairlead.cli.{name}").configure(command)
+    if not COMMANDS.keys() & set(wanted):  # metadata of distributions is slow to read: only where it matters
+        _add_offered(commands, wanted)
     return parser
+
+
+def _add_offered(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], wanted: Sequence[str]
+) -> None:
+    """Add the commands that other distributions offer in the entry-point group `fairlead.commands`."""
+    from importlib.metadata import entry_points
+
+    offered = entry_points(group="fairlead.commands")
+    for name in wanted:
+        if name in LABORATORY and name not in offered.names:
+            raise FairleadError(f"`fairlead {name}` is part of the laboratory: pip install fairlead-lab")
+    for entry in sorted(offered, key=lambda entry: entry.name):
+        command = commands.add_parser(entry.name, help=LABORATORY.get(entry.name))
+        if entry.name in wanted:
+            entry.load().configure(command)
 
 
 class _Version(argparse.Action):

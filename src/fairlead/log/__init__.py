@@ -13,7 +13,6 @@ followed, in order.
     places     where records stand, a sparse index made on the fly
     segment    a file of a log, open for reading
     disk       the calls to the file system, all of them
-    memory     a disk in memory that can lose its power
 
 The format, version 1. Integers are little-endian; `u` is unsigned, `i` signed; a CRC is CRC-32 as in zlib.
 
@@ -56,7 +55,6 @@ failure, and exact after a killed process.
 from fairlead.log.cursors import Cursors
 from fairlead.log.disk import Disk
 from fairlead.log.format import CURSORS, MAX_PAYLOAD, VERSION, Record
-from fairlead.log.memory import MemoryDisk, PowerFailure
 from fairlead.log.places import Places
 from fairlead.log.reader import Reader
 from fairlead.log.writer import Log, Recovery
@@ -68,9 +66,7 @@ __all__ = [
     "Cursors",
     "Disk",
     "Log",
-    "MemoryDisk",
     "Places",
-    "PowerFailure",
     "Reader",
     "Record",
     "Recovery",

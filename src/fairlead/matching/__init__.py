@@ -10,21 +10,23 @@ from fairlead.matching.engine import Engine, EngineUnknown, Statistics
 __all__ = ["ENGINES", "Engine", "EngineUnknown", "Statistics", "engine_named"]
 
 ENGINES: Final[dict[str, str]] = {
-    "automaton": "fairlead.matching.automaton:Automaton",
     "brute": "fairlead.matching.brute:Brute",
     "columnar": "fairlead.matching.columnar:Columnar",
-    "counting": "fairlead.matching.counting:Counting",
-    "diagram": "fairlead.matching.diagram:Diagram",
-    "poset": "fairlead.matching.poset:Traversal",
-    "tree": "fairlead.matching.tree:Tree",
 }
-"""The engines by name. Their modules are imported when asked for: some bring heavy libraries along."""
+"""The engines of the product by name. Their modules are imported when they are first used: some are heavy."""
 
 
 def engine_named(name: str) -> Engine[Any]:
-    """A new, empty engine."""
-    if name not in ENGINES:
-        raise EngineUnknown.named(name, ENGINES)
-    module, _, engine = ENGINES[name].partition(":")
-    made: Engine[Any] = getattr(import_module(module), engine)()
+    """A new, empty engine: one of `ENGINES`, or one that a distribution offers in the group `fairlead.engines`."""
+    if name in ENGINES:
+        module, _, attribute = ENGINES[name].partition(":")
+        engine = getattr(import_module(module), attribute)
+    else:
+        from importlib.metadata import entry_points
+
+        offered = entry_points(group="fairlead.engines")
+        if name not in offered.names:
+            raise EngineUnknown.named(name, {*ENGINES, *offered.names})
+        engine = offered[name].load()
+    made: Engine[Any] = engine()
     return made

@@ -9,20 +9,12 @@ basic            flooding, simple, identity-based
 covering         covering-based
 merging          merging-based, perfect and imperfect
 named            these, by name
-cyclic           simple routing where there are several ways between two brokers
-checked          these, asserting their invariants
 advertisements   which subscriptions an advertisement concerns
-multicast        groups of brokers that one send reaches
-epidemic         gossip among peers, without brokers
-chance           chance that is a function of its arguments
-lipsin           the way of a notification as a Bloom filter over links
 """
 
 from fairlead.routing.basic import Flooding, Identity, Simple
 from fairlead.routing.catalogue import Catalogue, Matcher
-from fairlead.routing.checked import checked
 from fairlead.routing.covering import Covering
-from fairlead.routing.cyclic import CyclicSimple
 from fairlead.routing.interest import ANYTHING, Interest
 from fairlead.routing.merging import ImperfectMerging, Merging
 from fairlead.routing.named import STRATEGIES
@@ -34,7 +26,6 @@ __all__ = [
     "STRATEGIES",
     "Catalogue",
     "Covering",
-    "CyclicSimple",
     "Entry",
     "Flooding",
     "Identity",
@@ -46,5 +37,4 @@ __all__ = [
     "RoutingTable",
     "Simple",
     "Strategy",
-    "checked",
 ]

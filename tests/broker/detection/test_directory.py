@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.broker.detection import (
+from fairlead.correlation.patterns import parse
+from fairlead.errors import ValueRefused
+from fairlead.filters import parse as parse_filter
+from fairlead.overlay import Topology
+from fairlead_lab.broker.detection import (
     CENTRALISED,
     POLICIES,
     TABLE_7_1,
@@ -19,10 +23,6 @@ from fairlead.broker.detection import (
     Publisher,
     Reuse,
 )
-from fairlead.correlation.patterns import parse
-from fairlead.errors import ValueRefused
-from fairlead.filters import parse as parse_filter
-from fairlead.overlay import Topology
 
 LINE = Topology.line(9)
 AB, EITHER = parse("A followed by B"), parse("(A followed by B) or (C followed by D)")

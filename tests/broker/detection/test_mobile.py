@@ -6,8 +6,18 @@ import json
 
 import pytest
 
-from fairlead.broker.detection import Consume, DetectionPolicy, MobileDetector, Phase, Source, Specification
-from fairlead.broker.detection.messages import (
+from fairlead.broker.messages import Leave, Publish, Subscribe, Tick, Wake
+from fairlead.correlation.patterns import parse
+from fairlead.model import Instant, Notification
+from fairlead_lab.broker.detection import (
+    Consume,
+    DetectionPolicy,
+    MobileDetector,
+    Phase,
+    Source,
+    Specification,
+)
+from fairlead_lab.broker.detection.messages import (
     HEARTBEAT,
     PROBE,
     READY,
@@ -17,11 +27,8 @@ from fairlead.broker.detection.messages import (
     probe,
     ready,
 )
-from fairlead.broker.detection.mobile import Effect, Heard, Start, Stop
-from fairlead.broker.messages import Leave, Publish, Subscribe, Tick, Wake
-from fairlead.correlation.patterns import parse
-from fairlead.correlation.patterns.decomposition import whole
-from fairlead.model import Instant, Notification
+from fairlead_lab.broker.detection.mobile import Effect, Heard, Start, Stop
+from fairlead_lab.correlation.patterns.decomposition import whole
 
 PATTERN = parse("A followed by B")
 SOURCES = (frozenset({"p"}), frozenset({"q"}))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.broker.detection import Consume, DetectionPolicy, Stability
 from fairlead.errors import ValueRefused
 from fairlead.model.order import BEGINNING, END
+from fairlead_lab.broker.detection import Consume, DetectionPolicy, Stability
 
 A, B = frozenset({"a"}), frozenset({"b"})
 

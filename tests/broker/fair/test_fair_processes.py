@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from fairlead.broker.fair import ALL, Client, Directory, Node, Ordering, Role
-from fairlead.broker.fair.desk import Desk, condensed
-from fairlead.broker.fair.messages import (
+from fairlead.correlation.fair import Choice, Conjunction, Matcher, Subscription, parse
+from fairlead.model import Notification
+from fairlead_lab.broker.fair import ALL, Client, Directory, Node, Ordering, Role
+from fairlead_lab.broker.fair.desk import Desk, condensed
+from fairlead_lab.broker.fair.messages import (
     Began,
     Content,
     Copied,
@@ -34,8 +36,6 @@ from fairlead.broker.fair.messages import (
     Unsubscribe,
     Wake,
 )
-from fairlead.correlation.fair import Choice, Conjunction, Matcher, Subscription, parse
-from fairlead.model import Notification
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fairlead.correlation.fair import Conjunction, Instance, Restriction, Subscription, parse, render
 from fairlead.errors import FilterError, FilterSyntaxError
 from fairlead.filters import parse as parse_filter
-from fairlead.testing.fair import subscriptions
+from fairlead_lab.testing.fair import subscriptions
 
 
 @given(

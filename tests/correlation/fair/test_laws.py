@@ -19,11 +19,11 @@ from fairlead.correlation.fair import (
 )
 from fairlead.correlation.fair import memories as memories_module
 from fairlead.correlation.fair.network import Network
-from fairlead.correlation.fair.reference import deliveries, figure_1, matches
 from fairlead.correlation.fair.tree import Tree, component_of
-from fairlead.matching.counting import Counting
 from fairlead.model import Notification
-from fairlead.testing.fair import conjunctions, event, events, fed, subscriptions
+from fairlead_lab.correlation.fair.reference import deliveries, figure_1, matches
+from fairlead_lab.matching.counting import Counting
+from fairlead_lab.testing.fair import conjunctions, event, events, fed, subscriptions
 
 CHOICES = st.sampled_from(Choice)
 

@@ -9,7 +9,7 @@ from fairlead.correlation.standing import Question, Standing
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
 from fairlead.model.order import END, order_keys
-from fairlead.testing.fair import events, fed, subscriptions
+from fairlead_lab.testing.fair import events, fed, subscriptions
 
 
 def event(type: str, time: int | None, **attributes: object) -> Notification:

@@ -22,12 +22,12 @@ from fairlead.correlation.fair import (
     parse,
 )
 from fairlead.correlation.fair.network import Network
-from fairlead.correlation.fair.reference import deliveries, figure_1
 from fairlead.errors import FilterError, ValueRefused
 from fairlead.filters import Op
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json
-from fairlead.testing.fair import event, fed
+from fairlead_lab.correlation.fair.reference import deliveries, figure_1
+from fairlead_lab.testing.fair import event, fed
 
 # The paper counts the instances of this example from 0, and everything else from 1, as we do.
 STOCK = parse("""

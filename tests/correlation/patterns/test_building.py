@@ -23,7 +23,7 @@ from fairlead.correlation.patterns.model import Pattern, Take
 from fairlead.errors import FilterError
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Instant
-from fairlead.testing.patterns import patterns
+from fairlead_lab.testing.patterns import patterns
 
 a, b, c = event("A"), event("B"), event("C")
 

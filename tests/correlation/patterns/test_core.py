@@ -12,12 +12,12 @@ from fairlead.correlation.patterns.core import parse_core, render_core, windows_
 from fairlead.correlation.patterns.language import parse, render
 from fairlead.correlation.patterns.model import Atom, Concat, Part, Pattern, Sequence, Take, Timing, Within
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.reference import detect
 from fairlead.errors import FilterError, FilterSyntaxError
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Notification
 from fairlead.model.order import order_keys
-from fairlead.testing.patterns import parts, patterns, streams
+from fairlead_lab.correlation.patterns.reference import detect
+from fairlead_lab.testing.patterns import parts, patterns, streams
 
 OFFICE = {
     "A": 'type = "Enters" and who = "Alice"',

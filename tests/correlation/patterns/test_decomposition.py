@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from fairlead.correlation.patterns import parse
 from fairlead.correlation.patterns.core import parse_core
-from fairlead.correlation.patterns.decomposition import PREFIX, Split, split, splits, whole
-from fairlead.correlation.patterns.joining import PartDetector
 from fairlead.correlation.patterns.model import Pattern, Sequence, Take, Within
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.reference import detect
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json
 from fairlead.model.order import END, order_keys
-from fairlead.testing.patterns import patterns, streams
+from fairlead_lab.correlation.patterns.decomposition import PREFIX, Split, split, splits, whole
+from fairlead_lab.correlation.patterns.joining import PartDetector
+from fairlead_lab.correlation.patterns.reference import detect
+from fairlead_lab.testing.patterns import patterns, streams
 
 
 def occurrences(notifications: Iterable[Notification]) -> list[Occurrence]:

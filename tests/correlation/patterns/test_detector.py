@@ -16,14 +16,14 @@ from fairlead.correlation.patterns.forms import form_of, with_atoms
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import Atom, Pattern
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.reference import detect
 from fairlead.errors import FilterError
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import notification_to_json
 from fairlead.model.order import BEGINNING, END, order_keys
-from fairlead.testing.patterns import patterns, streams
+from fairlead_lab.correlation.patterns.reference import detect
+from fairlead_lab.testing.patterns import patterns, streams
 
 
 def occurrences(notifications: Iterable[Notification]) -> list[Occurrence]:

@@ -12,7 +12,7 @@ from fairlead.correlation.patterns.automaton import Automaton
 from fairlead.correlation.patterns.drawing import END, MORE, START, Diagram, diagram, dot, svg
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import Pattern
-from fairlead.testing.patterns import patterns
+from fairlead_lab.testing.patterns import patterns
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -39,7 +39,7 @@ from fairlead.errors import FairleadError, FilterError, FilterSyntaxError
 from fairlead.filters import EVERYTHING, Op, Schema
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Instant, Multi, Point
-from fairlead.testing.patterns import patterns
+from fairlead_lab.testing.patterns import patterns
 
 SECOND = 1_000_000
 MINUTE, HOUR = 60 * SECOND, 3_600 * SECOND

@@ -34,12 +34,12 @@ from fairlead.correlation.patterns.model import (
     Within,
 )
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.reference import detect, detect_all, named_types
 from fairlead.errors import FilterError
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import fields_from_json
 from fairlead.model.order import order_keys
+from fairlead_lab.correlation.patterns.reference import detect, detect_all, named_types
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND

@@ -28,13 +28,13 @@ from fairlead.correlation.patterns.model import (
     can_be_empty,
 )
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.reference import detect
 from fairlead.filters import Op
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
 from fairlead.model.order import END, order_keys
-from fairlead.testing.patterns import parts, streams
+from fairlead_lab.correlation.patterns.reference import detect
+from fairlead_lab.testing.patterns import parts, streams
 
 
 def occurrences(notifications: Iterable[Notification]) -> list[Occurrence]:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.broker.detection import POLICIES, Consume, DetectionPolicy, Publisher
 from fairlead.correlation.patterns import Pattern, parse
 from fairlead.errors import ValueRefused
 from fairlead.filters import parse as parse_filter
 from fairlead.overlay import Topology
-from fairlead.simulation import Crash, Delay, Faults
-from fairlead.simulation.detection import DetectionNetwork, detect_in_order
+from fairlead_lab.broker.detection import POLICIES, Consume, DetectionPolicy, Publisher
+from fairlead_lab.simulation import Crash, Delay, Faults
+from fairlead_lab.simulation.detection import DetectionNetwork, detect_in_order
 
 PATTERNS = {
     "s1": parse("A followed by B, same k"),

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.cli import main
 from fairlead.errors import ScenarioError, SimulationFailed
-from fairlead.simulation.detection import (
+from fairlead_lab.simulation.detection import (
     DETECTION_KEYS,
     DetectionResults,
     DetectionRow,
@@ -21,7 +21,7 @@ from fairlead.simulation.detection import (
     plots,
     runs,
 )
-from fairlead.simulation.network import Simulation
+from fairlead_lab.simulation.network import Simulation
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "simulation"
 GIVEN: dict[str, Any] = {

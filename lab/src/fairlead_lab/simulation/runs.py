@@ -1,0 +1,271 @@
+"""From a scenario to figures: a run gives whole curves, and runs that are compared must deliver the same.
+
+    rows = run(scenario, "covering")
+    results = compare(scenario)
+
+Subscriptions arrive up to a checkpoint, the network comes to rest, the publications of that checkpoint are
+measured, and then it goes on to the next. What was delivered is compared with what the workload asks for, at
+every checkpoint; what fails says how to repeat it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gc
+import io
+import json
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+from fairlead.errors import FairleadError, SimulationFailed
+from fairlead.matching import engine_named
+from fairlead.routing import Catalogue
+from fairlead_lab.simulation.algorithms import ALGORITHMS
+from fairlead_lab.simulation.metrics import Metrics, Row
+from fairlead_lab.simulation.network import Simulation
+from fairlead_lab.simulation.scenario import Scenario
+from fairlead_lab.simulation.workload import Placed, workload_of
+
+__all__ = ["Cell", "Results", "cells_of", "compare", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of a comparison: an algorithm, a number of brokers, a seed."""
+
+    algorithm: str
+    brokers: int
+    seed: int
+
+    def command(self, scenario: Scenario, *, check: bool = False) -> str:
+        """What repeats this run alone."""
+        words = ["fairlead", "simulate", scenario.source, "--algorithm", self.algorithm]
+        words += ["--seed", str(self.seed), "--brokers", str(self.brokers)]
+        words += ["--subscriptions", *map(str, scenario.workload.checkpoints)]
+        return shlex.join([*words, "--check"] if check else words)
+
+    def run(
+        self,
+        scenario: Scenario,
+        *,
+        check: bool = False,
+        watch: Callable[[Simulation], object] | None = None,
+        told: Callable[[int], object] | None = None,
+    ) -> tuple[Row, ...]:
+        """The rows of this run."""
+        chosen = scenario.changed(brokers=self.brokers)
+        return run(chosen, self.algorithm, seed=self.seed, check=check, watch=watch, told=told)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The rows of runs that were compared."""
+
+    scenario: Scenario
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        if not self.scenario.faults:
+            _check_agreement(self.scenario, self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """The scenario and the rows."""
+        return {"scenario": self.scenario.to_json(), "rows": [row.to_json() for row in self.rows]}
+
+    def json(self) -> str:
+        """The results as a file, a row in each line."""
+        rows = ",\n".join(f"  {json.dumps(row.to_json())}" for row in self.rows)
+        return f'{{"scenario": {json.dumps(self.scenario.to_json())},\n "rows": [\n{rows}\n]}}\n'
+
+    def csv(self) -> str:
+        """The rows as a table with a head."""
+        text = io.StringIO()
+        names = [each.name for each in fields(Row)]
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row.to_json() for row in self.rows)
+        return text.getvalue()
+
+
+def run(
+    scenario: Scenario,
+    algorithm: str,
+    *,
+    seed: int | None = None,
+    check: bool = False,
+    watch: Callable[[Simulation], object] | None = None,
+    told: Callable[[int], object] | None = None,
+) -> tuple[Row, ...]:
+    """Simulate one algorithm: a row for each checkpoint; SimulationFailed where it does not do what it should.
+
+    With `check` every state is checked against the specification of routing, which takes its time. `watch` is
+    given the simulation before it starts, to add observers to it; `told` is called now and then with the
+    number of steps taken.
+    """
+    seed = scenario.seed if seed is None else seed
+    cell = Cell(algorithm, scenario.overlay.brokers, seed)
+    rows: list[Row] = []
+
+    def watched(simulation: Simulation) -> None:
+        if check:
+            _check(simulation)
+        if watch is not None:
+            watch(simulation)
+
+    try:
+        with _uncollected():
+            rows.extend(_run(scenario, cell, watched, told))
+    except Exception as error:
+        reached = f"after the {rows[-1].subscriptions:,} subscriptions that went well: " if rows else ""
+        kind = "" if isinstance(error, FairleadError | _Wrong) else f"{type(error).__name__}: "
+        problem = f"{reached}{kind}{error}"
+        raise _failed(scenario, cell, problem, check=check) from error
+    return tuple(rows)
+
+
+def _check(simulation: Simulation) -> None:
+    """By the specification of one tree, or by what can be said where there are several."""
+    from fairlead_lab.simulation.checking import Checker, is_of_a_tree
+    from fairlead_lab.simulation.forests import ForestChecker
+
+    if all(map(is_of_a_tree, simulation.brokers.values())):
+        Checker(simulation)
+    else:
+        ForestChecker(simulation)
+
+
+class _Wrong(Exception):
+    """Something else was delivered than the workload asks for."""
+
+
+def _run(
+    scenario: Scenario,
+    cell: Cell,
+    watch: Callable[[Simulation], object],
+    told: Callable[[int], object] | None,
+) -> Iterator[Row]:
+    topology = scenario.topology(cell.seed)
+    workload = workload_of(scenario, cell.seed)
+    catalogue = Catalogue(engine_named("columnar"))
+    make = ALGORITHMS[cell.algorithm].makes(scenario, topology, catalogue)
+    metrics = Metrics(told)
+    simulation = Simulation(
+        map(make, topology.brokers),
+        seed=cell.seed,
+        delay=scenario.delay,
+        faults=scenario.faults,
+        remake=make,
+        observers=[metrics],
+    )
+    watch(simulation)
+    _happen(scenario, simulation, workload.advertisements)
+    for phase in workload.phases:
+        _happen(scenario, simulation, phase.changes)
+        metrics.begin()
+        _happen(scenario, simulation, phase.publications)
+        row = metrics.row(
+            simulation.brokers.values(),
+            phase.expected,
+            algorithm=cell.algorithm,
+            topology=scenario.overlay.shape,
+            subscriptions=phase.subscriptions,
+            seed=cell.seed,
+        )
+        if not (scenario.faults or row.is_right):
+            raise _Wrong(_difference(row, metrics, phase.expected))
+        yield row
+
+
+def _happen(scenario: Scenario, simulation: Simulation, calls: Sequence[Placed]) -> None:
+    """Let clients call one after the other, and the network come to rest."""
+    last = simulation.now
+    for number, (broker, call) in enumerate(calls):
+        last = simulation.now + number * scenario.workload.every_us
+        simulation.at(last, broker, call)
+    # A crash that is still to come keeps the simulation busy; waiting for it would bring it about now.
+    simulation.run(until=last + scenario.rest_us if scenario.faults.crashes else None)
+
+
+def _difference(row: Row, metrics: Metrics, expected: frozenset[Any]) -> str:
+    """What is wrong with what was delivered, with one example of each kind."""
+    delivered = frozenset(metrics.delivered)
+    parts = []
+    if row.refused:
+        refusal = metrics.refusals[0]
+        parts.append(f"{row.refused} calls were refused, such as one of {refusal.client}: {refusal.reason}")
+    if row.missing:
+        client, notification, ids = min(expected - delivered)
+        parts.append(f"{row.missing} deliveries are missing, such as {notification} to {client} for {ids[0]}")
+    if row.unasked:
+        extra = sorted(delivered - expected) or sorted(metrics.delivered)
+        client, notification, _ = extra[0]
+        parts.append(f"{row.unasked} deliveries are too many, such as {notification} to {client}")
+    return f"at {row.subscriptions} subscriptions {'; '.join(parts)}"
+
+
+def _failed(scenario: Scenario, cell: Cell, problem: str, *, check: bool = False) -> SimulationFailed:
+    return SimulationFailed(
+        f"{cell.algorithm} on {cell.brokers} brokers with seed {cell.seed}, {problem}",
+        hint=f"this repeats it: {cell.command(scenario, check=check)}",
+    )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Tables of millions of entries hold no garbage, and looking for it among them takes a third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+# -- comparing ---------------------------------------------------------------------------------------------
+
+
+def cells_of(
+    scenario: Scenario, *, brokers: Iterable[int] = (), seeds: Iterable[int] = ()
+) -> tuple[Cell, ...]:
+    """All runs of a comparison: sizes, then seeds, then algorithms, so that those of one workload are together."""
+    sizes = tuple(brokers) or (scenario.overlay.brokers,)
+    chosen = tuple(seeds) or (scenario.seed,)
+    return tuple(
+        Cell(algorithm, size, seed)
+        for size in sizes
+        for seed in chosen
+        for algorithm in scenario.routing.algorithms
+    )
+
+
+def compare(
+    scenario: Scenario,
+    cells: Iterable[Cell] | None = None,
+    *,
+    check: bool = False,
+    watch: Callable[[Simulation], object] | None = None,
+    told: Callable[[Cell, int], object] | None = None,
+) -> Results:
+    """Run all algorithms on the same scenario; SimulationFailed unless all deliver the same."""
+    rows: list[Row] = []
+    for cell in cells_of(scenario) if cells is None else cells:
+        telling = None if told is None else lambda steps, cell=cell: told(cell, steps)
+        rows += cell.run(scenario, check=check, watch=watch, told=telling)
+    return Results(scenario, tuple(rows))
+
+
+def _check_agreement(scenario: Scenario, rows: Iterable[Row]) -> None:
+    first: dict[tuple[int, int, int], Row] = {}
+    for row in rows:
+        other = first.setdefault((row.brokers, row.subscriptions, row.seed), row)
+        if row.delivered != other.delivered:
+            cell = Cell(row.algorithm, row.brokers, row.seed)
+            raise _failed(
+                scenario,
+                cell,
+                f"at {row.subscriptions} subscriptions: it delivers otherwise than {other.algorithm}",
+            )

@@ -1,0 +1,5 @@
+"""What the project's own tests are made of: worlds, nodes, chaos without sockets, a disk that loses its power."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
