@@ -15,16 +15,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.matching.columnar.building import (
-    GRID_SLACK,
-    INACCESSIBLE,
-    choose,
-    first_seen,
-    options,
-    pick,
-    post,
-    sketch,
-)
 from fairlead.matching.columnar.compile import (
     ANY,
     BYTES,
@@ -39,7 +29,17 @@ from fairlead.matching.columnar.compile import (
     TIME,
     Sort,
 )
-from fairlead.matching.columnar.kernels import make_child_table
+from fairlead.matching.columnar.kernels import (
+    GRID_SLACK,
+    INACCESSIBLE,
+    choose,
+    first_seen,
+    make_child_table,
+    options,
+    pick,
+    post,
+    sketch,
+)
 from fairlead.matching.columnar.layout import BY_CELL, BY_VALUE, GRANTED, NEVER
 from fairlead.matching.columnar.table import Ints, Reals, Table, selected, spread
 
@@ -168,7 +168,7 @@ class Tree:
     """By which sort of predicate each slot is found; -1 always, -2 never, -3 by several."""
     symbol_node: Ints
     nodes: Ints
-    node_filter: Ints
+    entries: Ints
     shape_column: Ints
     shape_sort: Ints
     shape_rank: Ints
@@ -179,7 +179,6 @@ class Tree:
     half_rank: Ints
     half_start: Ints
     half_bound: Reals
-    half_filter: Ints
     sketch_rank: Ints
     sketch_least: Reals
     sketch_scale: Reals
@@ -363,7 +362,8 @@ class _Growth:
 
         half, half_heads = _groups(postings.first[at_half:])
         half_key = postings.first[at_half:][half_heads]
-        node_start, node_filter = self._lists()
+        node_start, listed = self._lists()
+        halves = self._sketched(postings.owner[at_half:], np.ones(len(half), np.uint64))
         shape_code = np.concatenate(self._codes)
         holder = np.concatenate(self._holders)
         cells = shape_code >= _CELLS
@@ -373,7 +373,7 @@ class _Growth:
         roots = len(codes)
         node_shapes = np.searchsorted(holder[roots:], np.arange(self._nodes + 1)) + roots
         column_shapes = np.searchsorted(shape_column[:roots], np.arange(columns + 1))
-        widest = int(np.diff(column_shapes).max(initial=0)), int(np.diff(node_shapes).max(initial=0))
+        widest = int(np.diff(node_shapes).max(initial=0))
         return Tree(
             table=table,
             ordinal=self._ordinal,
@@ -382,7 +382,7 @@ class _Growth:
             nodes=np.stack((node_start[:-1], node_start[1:], node_shapes[:-1], node_shapes[1:]), axis=1)
             .astype(np.int32)
             .reshape(-1),
-            node_filter=node_filter,
+            entries=np.concatenate((listed, halves)),
             shape_column=shape_column.astype(np.int32),
             shape_sort=np.where(cells, BY_CELL, BY_VALUE).astype(np.int32),
             shape_rank=np.array(_LINES, np.int32)[np.where(cells, grid % len(_LINES), 0)],
@@ -391,16 +391,15 @@ class _Growth:
             column_shapes=column_shapes.astype(np.int32),
             half_column=(half_key >> 8).astype(np.int32),
             half_rank=(half_key & 255).astype(np.int32),
-            half_start=np.append(half_heads, len(postings.first) - at_half).astype(np.int32),
+            half_start=(np.append(half_heads, len(half)) + len(listed) // 3).astype(np.int32),
             half_bound=postings.bound[at_half:],
-            half_filter=self._sketched(postings.owner[at_half:], np.ones(len(half), np.uint64)),
             sketch_rank=self._ruler.rank,
             sketch_least=self._ruler.least,
             sketch_scale=self._ruler.scale,
             kind_column=(first[heads[by_kind]] >> 32).astype(np.int32),
             kind_mask=(first[heads[by_kind]] & 0xFFFFFFFF).astype(np.int32),
             kind_node=by_kind.astype(np.int32),
-            stack_max=8 + 3 * widest[0] + 3 * widest[1] * (DEPTH_MAX + 1),
+            stack_max=columns + 3 * roots + len(by_kind) + len(half_heads) + 3 * widest * (DEPTH_MAX + 1),
         )
 
     def _split(self, node: NDArray[Any], slot: Ints, used: NDArray[np.uint64]) -> None:
@@ -441,6 +440,7 @@ class _Growth:
                 table.filter_literal,
                 shapes.sort,
                 shapes.chance,
+                np.full(len(choice), _WORTH),
                 choice,
             )
             moving = np.flatnonzero(choice >= 0)
@@ -545,6 +545,8 @@ class _Ruler:
 SKETCHED_MAX: Final = 512
 """A sketch has nine bits for the column."""
 
+_WORTH: Final = 0.6
+"""A split must leave less than this share of an entry's work."""
 _ROOM: Final = 16
 """How many entries per filter the splitting may make in all."""
 

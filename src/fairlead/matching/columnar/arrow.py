@@ -171,7 +171,7 @@ class _Reading:
         index = self._reader.index
         found = np.empty(len(starts) - 1, np.int32)
         kernels.find_strings(
-            index.directory, index.ints, index.pool, column.number, sort, starts, letters, valid, found, 1
+            index.directory, index.ints, index.pool, column.number, sort, starts, letters, valid, found
         )
         return found
 

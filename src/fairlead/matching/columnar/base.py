@@ -300,6 +300,7 @@ class Base:
             rows.extras,
             int(rows.extra_start[1]),
             desk.stamps,
+            np.empty(len(index.section("predicate_head")), np.bool_),
             scores,
         )
         self._desks.append(desk)

@@ -12,7 +12,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -23,19 +23,26 @@ import numba
 __all__ = ["cache_directory", "kernel"]
 
 
-def kernel(*signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Declare a kernel; with a signature it is compiled (or found) at once, else at its first call."""
+def kernel(
+    *signature: Any, inline: bool = False, counted: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a kernel; with a signature it is compiled, or loaded, at once, else at its first call.
+
+    `inline`: it becomes part of the kernels that call it, whatever its size. `counted`: it allocates arrays or
+    returns some, so references to arrays are counted. The others borrow what their callers hold: in a loop that
+    hands arrays on, counting would take most of the time.
+    """
 
     def declared(function: Callable[..., Any]) -> Any:
         config: Any = numba.config
         before = config.CACHE_DIR
         if not os.environ.get("NUMBA_CACHE_DIR"):
             config.CACHE_DIR = str(cache_directory())
+        options = {"nopython": True, "cache": True, "nogil": True, "forceinline": inline, "_nrt": counted}
+        made: Any = numba.jit(*signature, **options)  # type: ignore[call-overload]
         try:
-            if signature:
-                with _alone():
-                    return numba.jit(*signature, nopython=True, cache=True, nogil=True)(function)  # type: ignore[call-overload]
-            return numba.jit(*signature, nopython=True, cache=True, nogil=True)(function)  # type: ignore[call-overload]
+            with _alone() if signature else nullcontext():
+                return made(function)
         finally:
             config.CACHE_DIR = before
 

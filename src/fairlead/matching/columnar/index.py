@@ -171,8 +171,7 @@ class Index:
             **_texts(table),
             **_symbol_table(table),
             "code": code,
-            "node_filter": _located(tree.node_filter, code_start),
-            "half_filter": _located(tree.half_filter, code_start),
+            "entries": _located(tree.entries, code_start),
             "filter_ordinal": tree.ordinal,
             "filter_flags": table.filter_flags | (tree.paths + 3) << 8,
             "column_flags": _column_flags(table),
@@ -269,13 +268,14 @@ def _code(table: Table, ordinals: Ints) -> tuple[Ints, NDArray[np.float64]]:
         table.range_low,
         table.range_high,
         code_start,
+        np.empty(int(np.diff(starts).max(initial=0)), np.int64),
         code,
     )
     return code_start[:-1], code
 
 
 def _located(entries: Ints, code_start: Ints) -> Ints:
-    """Entries of nodes with the places of codes instead of slots."""
+    """Entries with the positions of codes instead of slots."""
     entries[::3] = code_start[entries[::3]]
     return entries
 

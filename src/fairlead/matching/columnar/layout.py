@@ -41,22 +41,22 @@ INT_SECTIONS: Final = (
     "clause_filter",
     "clause_start",
     "clause_literal",
-    # access: nodes (first and last filter, first and last shape by which it is split), and their filters
+    # access: nodes (first and last entry, first and last shape by which it is split); an entry is the position of
+    # a filter's code and two sketches: column, low and high in eleven bits; -1 is none
     "nodes",
-    "node_filter",
+    "entries",
     "shape_column",
     "shape_sort",
     "shape_rank",
     "children",
     "column_shapes",
+    # comparisons with one bound: lists of them, sorted by it, whose entries come behind those of the nodes
     "half_column",
     "half_rank",
     "half_start",
-    "half_filter",
     "kind_column",
     "kind_mask",
     "kind_node",
-    # beside each filter of a node stand two sketches: column, low and high in eleven bits; -1 is none
     "sketch_rank",
     # texts: the columns that have them, the lengths of prefixes and suffixes, grams of substrings
     "text_column",

@@ -38,7 +38,7 @@ from fairlead.matching.columnar.layout import SECTIONS
 __all__ = ["load", "save"]
 
 MAGIC: Final = b"fairlead index"
-VERSION: Final = 3
+VERSION: Final = 4
 SUFFIX: Final = ".filters"
 _ALIGNED: Final = 64
 _DIGEST: Final = 32

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.filters.filter import Filter
-from fairlead.matching.columnar.building import number_predicates
 from fairlead.matching.columnar.compile import (
     ANY,
     BYTES,
@@ -41,6 +40,7 @@ from fairlead.matching.columnar.compile import (
     Program,
     Sort,
 )
+from fairlead.matching.columnar.kernels import number_predicates
 from fairlead.matching.columnar.layout import NEVER, OPAQUE_FILTER
 from fairlead.model import Kind
 from fairlead.model.values import RANK

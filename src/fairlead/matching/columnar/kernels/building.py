@@ -9,7 +9,8 @@ import numpy as np
 
 from fairlead.matching.columnar.cache import kernel
 from fairlead.matching.columnar.compile import ALL_KINDS, ANY, EQ, KIND, MEMBER, RANGE, SYMBOL
-from fairlead.matching.columnar.kernels import cell_of, mark_of
+from fairlead.matching.columnar.kernels.grids import cell_of, mark_of
+from fairlead.matching.columnar.layout import BRANCHING, GRANTED
 
 __all__: list[str] = []
 
@@ -195,9 +196,11 @@ def options(node, slot, used, start, literal, program, sort, bounded, code, chan
 
 
 @kernel()
-def pick(entry, position, popularity, slot, start, literal, sort, chance, choice):
-    """For each entry the option that leaves the least to do: few false alarms, and a table that is shared."""
-    best = np.full(len(choice), 0.6)
+def pick(entry, position, popularity, slot, start, literal, sort, chance, best, choice):
+    """For each entry the option that leaves the least to do: few false alarms, and a table that is shared.
+
+    `best` begins with what an option has to be better than.
+    """
     for option in range(len(entry)):
         each = entry[option]
         predicate = literal[start[slot[each]] + position[option]] >> 1
@@ -233,3 +236,58 @@ def sketch(slot, used, start, literal, program, heads, low, high, rank, least, s
                 last = mark_of(high[predicate], least[column], scale[column])
                 entries[each, count] = column << 22 | min(first, last) << 11 | max(first, last)
                 count += 1
+
+
+@kernel()
+def encode(
+    starts,
+    literals,
+    programs,
+    flags,
+    ordinals,
+    jump_true,
+    jump_false,
+    heads,
+    arguments,
+    low,
+    high,
+    code_start,
+    places,
+    code,
+):
+    """Write the code of every slot: what a kernel reads about a filter lies in one piece.
+
+    `places` has room for the positions of the literals of one filter.
+    """
+    words = code.view(np.int64)
+    for slot in range(len(programs)):
+        begin, start, end = code_start[slot], starts[slot], starts[slot + 1]
+        branching = programs[slot] >= 0
+        flag = flags[slot] & 0xFF | (BRANCHING if branching else 0)
+        if flag & GRANTED != 0:
+            start += 1
+        words[begin] = np.int64(ordinals[slot]) | np.int64(flag) << 32 | np.int64(end - start) << 40
+        at = begin + 1
+        for each in range(start, end):
+            places[each - start] = at - begin
+            at += 2 if branching else 1
+            if heads[literals[each] >> 1] & 7 == RANGE:
+                at += 2
+        for each in range(start, end):
+            at = begin + places[each - start]
+            predicate = literals[each] >> 1
+            head = np.int64(heads[predicate]) & ~np.int64(0x300) | np.int64(literals[each] & 1) << 8
+            words[at] = head << 32 | np.int64(arguments[predicate])
+            at += 1
+            if head & 7 == RANGE:
+                code[at] = low[arguments[predicate]]
+                code[at + 1] = high[arguments[predicate]]
+                at += 2
+            if branching:
+                true, false = (
+                    jump_true[programs[slot] + each - start],
+                    jump_false[programs[slot] + each - start],
+                )
+                true_at = places[true] if true >= 0 else np.int64(true)
+                false_at = places[false] if false >= 0 else np.int64(false)
+                words[at] = true_at << 32 | (false_at & 0xFFFFFFFF)

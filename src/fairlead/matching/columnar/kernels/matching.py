@@ -1,0 +1,214 @@
+"""Matching: for each row, every way into the index, every candidate there, every one verified."""
+# Kernels have no annotations: numba infers their types, and takes no other hints.
+# ruff: noqa: PLR0917  (what compiles to good code is flat, and has arrays for arguments)
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from fairlead.matching.columnar.cache import kernel
+from fairlead.matching.columnar.kernels.access import (
+    half_run,
+    push,
+    push_children,
+    push_halves,
+    push_kinds,
+    push_values,
+)
+from fairlead.matching.columnar.kernels.sections import (
+    Found,
+    Rows,
+    access_of,
+    entries_of,
+    symbols_of,
+    texts_of,
+)
+from fairlead.matching.columnar.kernels.texts import stamp, text_hits
+from fairlead.matching.columnar.kernels.verification import accepts, fits, put_marks
+from fairlead.matching.columnar.layout import OPAQUE_FILTER
+
+__all__: list[str] = []
+
+_LAST = 2147483647
+FULL = -1
+
+
+@kernel(inline=True)
+def next_stamp(stamps):
+    """The stamp of the next row; after two billion rows, the first again."""
+    now = stamps[len(stamps) - 1] + 1
+    if now == _LAST:
+        stamps[:] = 0
+        now = 1
+    stamps[len(stamps) - 1] = now
+    return now
+
+
+@kernel(counted=True)
+def sort(out, begin, end):
+    out[begin:end].sort()
+
+
+@kernel(inline=True)
+def sorted_distinct(out, begin, end):
+    """Sort out[begin:end] and move its distinct values to the front; how many they are."""
+    ascending = True
+    for at in range(begin + 1, end):
+        if out[at] <= out[at - 1]:
+            ascending = False
+            break
+    if ascending:
+        return end - begin
+    if end - begin <= 24:
+        for at in range(begin + 1, end):
+            value = out[at]
+            other = at - 1
+            while other >= begin and out[other] > value:
+                out[other + 1] = out[other]
+                other -= 1
+            out[other + 1] = value
+    else:
+        sort(out, begin, end)
+    kept = begin
+    for at in range(begin + 1, end):
+        if out[at] != out[kept]:
+            kept += 1
+            out[kept] = out[at]
+    return kept + 1 - begin
+
+
+@kernel(inline=True)
+def verify(first, last, entries, rows, row, marks, exact, now, found, count):
+    """Append the ordinals of the matching filters among a run of entries; FULL where they do not fit."""
+    by_destination = len(found.destinations) > 0
+    for place in range(first, last):
+        # Two sketches of intervals beside each entry save most walks to the code.
+        if exact and not (
+            fits(entries.entries[3 * place + 1], marks) and fits(entries.entries[3 * place + 2], marks)
+        ):
+            continue
+        begin = entries.entries[3 * place]
+        head = entries.words[begin]
+        ordinal = head & 0xFFFFFFFF
+        if len(found.tally) > 0:
+            found.tally[ordinal] += 1
+        if by_destination:
+            destination = found.destinations[ordinal]
+            if destination >= 0 and found.stamps[found.symbols + destination] == now:
+                continue
+        if not accepts(begin, entries, rows, row, found.stamps, now):
+            continue
+        if len(found.died) > 0 and found.died[ordinal] <= found.version:
+            continue
+        if (head >> 32) & OPAQUE_FILTER != 0:
+            found.counters[1] += 1
+        elif by_destination and found.destinations[ordinal] >= 0:
+            found.stamps[found.symbols + found.destinations[ordinal]] = now
+        if count == len(found.out):
+            return np.int64(FULL)
+        found.out[count] = ordinal
+        count += 1
+    return count
+
+
+@kernel()
+def match_row(row, rows, symbols, texts, access, entries, found, marks, stack, begin):
+    """Match one row; where its matches end that begin at `begin`, or FULL."""
+    now = next_stamp(found.stamps)
+    hits = 0
+    for each in range(rows.extra_start[row], rows.extra_start[row + 1]):
+        hits = stamp(rows.extras[each, 1], now, found.stamps, stack, hits)
+    hits = text_hits(rows, row, texts, symbols, now, found.stamps, stack, hits)
+    top = 0
+    for each in range(hits):  # a symbol makes room for its node
+        top = push(access.symbol_node[stack[each]], stack, top)
+    top = push_values(access, rows, row, stack, top)
+    top = push_kinds(access, rows, row, stack, top)
+    top = push_halves(access, rows, row, stack, top)
+    exact = put_marks(entries, rows, row, marks)
+    tested = 0
+    count = begin
+    while top > 0:
+        top -= 1
+        item = stack[top]
+        if item >= 0:
+            first, last = access.nodes[4 * item], access.nodes[4 * item + 1]
+            top = push_children(access, item, rows, row, stack, top)
+        else:
+            first, last = half_run(access, -1 - item, rows, row)
+        tested += last - first
+        count = verify(first, last, entries, rows, row, marks, exact, now, found, count)
+        if count == FULL:
+            return count
+    found.counters[0] += tested
+    if count - begin > 1:
+        count = begin + sorted_distinct(found.out, begin, count)
+    return count
+
+
+_ROWS = numba.int64(
+    numba.int64[::1],  # directory
+    numba.int32[::1],  # ints
+    numba.float64[::1],  # reals
+    numba.uint8[::1],  # pool
+    numba.int32[:, ::1],  # states: ranks, then symbols
+    numba.float64[:, ::1],  # places
+    numba.int32[::1],  # extra_start
+    numba.int32[:, ::1],  # extras: column and symbol of elements
+    numba.int32[::1],  # text_start, for each row and text column
+    numba.uint8[::1],  # text
+    numba.int64[::1],  # died, by ordinal; empty while none has
+    numba.int64,  # version
+    numba.int32[::1],  # destination of each ordinal, or empty
+    numba.int64,  # first row
+    numba.int32[::1],  # stamps of symbols, then of destinations; the last one counts
+    numba.int32[::1],  # scratch: marks, then the stack, which begins as the symbols of the row
+    numba.int32[::1],  # out_start
+    numba.int32[::1],  # out
+    numba.int64[::1],  # counters: candidates, rechecks
+    numba.int64[::1],  # tally: how often each ordinal was verified, or empty
+)
+
+
+@kernel(_ROWS, counted=True)
+def match_rows(
+    directory,
+    ints,
+    reals,
+    pool,
+    states,
+    places,
+    extra_start,
+    extras,
+    text_start,
+    text,
+    died,
+    version,
+    destinations,
+    first_row,
+    stamps,
+    scratch,
+    out_start,
+    out,
+    counters,
+    tally,
+):
+    """Match rows from `first_row` on; the row at which `out` was full, or the number of rows.
+
+    `out` gets the ordinals of the matching filters, row by row, ascending.
+    """
+    symbols, texts = symbols_of(directory, ints, pool), texts_of(directory, ints)
+    access, entries = access_of(directory, ints, reals), entries_of(directory, ints, reals)
+    rows = Rows(states, places, extra_start, extras, text_start, text)
+    found = Found(died, version, destinations, stamps, len(symbols.columns), out, counters, tally)
+    width = states.shape[1] // 2
+    marks, stack = scratch[:width], scratch[width:]
+    count = np.int64(out_start[first_row])
+    for row in range(first_row, states.shape[0]):
+        end = match_row(row, rows, symbols, texts, access, entries, found, marks, stack, count)
+        if end == FULL:
+            return row
+        out_start[row + 1] = count = end
+    return states.shape[0]
