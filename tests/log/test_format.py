@@ -79,7 +79,9 @@ def test_a_log_has_the_bytes_of_the_law(tmp_path: Path) -> None:
     expected = opening + b"".join(marks) + rest + little(crc32(opening + rest), 4) + b"".join(records)
     directory = tmp_path / "new" / "log"
     assert (directory / "00000000000000000000.log").read_bytes() == expected
-    assert sorted(path.name for path in directory.iterdir()) == ["00000000000000000000.log", "lock"]
+    names = ["00000000000000000000.log", "lock", "tail"]
+    assert sorted(path.name for path in directory.iterdir()) == names
+    assert (directory / "tail").read_bytes() == b"0" * 20
 
 
 def test_encoding_gives_the_golden_bytes() -> None:

@@ -15,6 +15,7 @@ from fairlead_lab.testing.memory import MemoryDisk
 
 FIRST = "00000000000000000000.log"
 RECORD = 26
+TAIL = 20
 
 
 def payloads_of(directory: Path | str, **options: object) -> list[bytes]:
@@ -200,7 +201,7 @@ def test_retention_by_size_keeps_as_much_as_may_be() -> None:
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room() -> None:
-    disk = MemoryDisk(room=64 + 3 * RECORD + 5)
+    disk = MemoryDisk(room=64 + TAIL + 3 * RECORD + 5)
     log = Log("log", buffer_bytes=1, disk=disk)
     for _ in range(4):
         log.append(1, b"", 0)
@@ -217,7 +218,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room() -> None:
 
 
 def test_what_found_no_room_can_be_taken_back() -> None:
-    disk = MemoryDisk(room=64 + 3 * RECORD + 5)
+    disk = MemoryDisk(room=64 + TAIL + 3 * RECORD + 5)
     log = Log("log", disk=disk)
     log.append_many([(1, b"") for _ in range(5)], 0)
     log.cursors["a"] = 1
@@ -256,15 +257,15 @@ def reopened(log: Log, disk: MemoryDisk) -> MemoryDisk:
 
 
 def test_a_log_without_room_for_the_next_segment_keeps_the_last_one() -> None:
-    disk = MemoryDisk(room=64 + RECORD)
+    disk = MemoryDisk(room=64 + TAIL + RECORD)
     log = Log("log", segment_bytes=1, disk=disk)
     log.append(1, b"", 0)
     assert log.sync() == 1
-    assert disk.names("log") == [FIRST]
+    assert disk.names("log") == [FIRST, "tail"]
     disk.room = None
     log.append(1, b"", 0)
     log.sync()
-    assert disk.names("log") == [FIRST, name_of(2)]
+    assert sorted(disk.names("log")) == [FIRST, name_of(2), "tail"]
 
 
 def test_no_log_is_made_where_there_is_no_room() -> None:

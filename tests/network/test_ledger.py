@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.errors import DamagedLog
+from fairlead.errors import DamagedLog, LogFull
 from fairlead.log.records import STATE
+from fairlead.model import Notification
+from fairlead.model.packed import pack
 from fairlead.network import ledger as ledgers
 from fairlead.network.ledger import (
     Change,
@@ -24,6 +27,11 @@ from fairlead.network.ledger import (
     Wanted,
 )
 from fairlead_lab.testing.memory import MemoryDisk
+
+
+def packed(id: str) -> bytes:
+    return pack(Notification.of({"producer": "p", "id": id}))
+
 
 names = st.sampled_from(["a", "b"])
 heard = st.lists(st.tuples(st.sampled_from(["x = 1", "y > 2"]), st.sampled_from(["", "me"])), max_size=2)
@@ -93,11 +101,11 @@ def test_what_arrived_last_from_a_neighbour_is_remembered_with_it() -> None:
     ledger = Ledger("d", disk)
     ledger.note(Linked("n", "", "their log"), 0)
     ledger.arrivals("n", [(b"one", 4), (b"two", 9)], 0)
-    ledger.publications_of([b"own"], 0)
+    ledger.publications_of([packed("own")], 0)
     ledger.close()
     again = Ledger("d", disk)
     assert again.state.neighbours["n"].received == 9
-    assert again.publications == [b"own"]
+    assert again.identities == [("p", "own")]
     again.note(Linked("n", "", "another log"), 0)
     assert again.state.neighbours["n"].received == 0
     again.close()
@@ -139,11 +147,11 @@ def test_the_state_keeps_no_file_that_would_go_and_is_not_gathered_for_its_own_s
 def test_where_the_log_may_have_holes_is_known_after_gathering_and_opening_it_again() -> None:
     disk = MemoryDisk()
     ledger = Ledger("d", disk)
-    ledger.publications_of([b"one"], 0)
+    ledger.publications_of([packed("one")], 0)
     assert ledger.parted == 0
     ledger.note(Linked("n", ""), 0)
     parted = ledger.note(Unlinked("n"), 0) + 1
-    ledger.publications_of([b"two"], 0)
+    ledger.publications_of([packed("two")], 0)
     assert ledger.parted == parted
     ledger.gather(0)
     ledger.close()
@@ -176,6 +184,68 @@ def test_a_record_that_is_no_change_is_damage() -> None:
     ledger = Ledger("d", disk)
     ledger.log.append(STATE, b"nonsense", 0)
     ledger.close()
-    with pytest.raises(DamagedLog, match="record 1 is no change"):
+    with pytest.raises(DamagedLog, match="record 2 is no change"):
         Ledger("d", disk)
     Ledger("e", disk).close()
+
+
+def test_a_log_is_of_one_broker_and_every_opening_begins_an_incarnation() -> None:
+    disk = MemoryDisk()
+    first = Ledger("d", disk, broker="hub")
+    first.publications_of([packed("one")], 0)
+    first.close()
+    second = Ledger("d", disk, broker="hub")
+    assert second.identity == first.identity
+    assert [each.first for each in second.lineage] == [1, 3]
+    assert second.lineage[0] == first.lineage[0]
+    second.gather(0)
+    second.close()
+    with pytest.raises(DamagedLog, match="this is the log of the broker 'hub', not of 'west'"):
+        Ledger("d", disk, broker="west")
+    third = Ledger("d", disk)
+    assert third.lineage[:2] == second.lineage
+    assert third.identity == first.identity
+    third.close()
+
+
+def test_an_older_log_has_its_identity_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "identity").write_text("0123", encoding="ascii")
+    ledger = Ledger(tmp_path)
+    assert ledger.identity == "0123"
+    ledger.close()
+    (tmp_path / "identity").unlink()
+    ledger = Ledger(tmp_path)
+    assert ledger.identity == "0123"
+    ledger.close()
+
+
+def test_on_a_full_disk_changes_are_taken_and_publications_refused() -> None:
+    disk = MemoryDisk(room=4_000)
+    ledger = Ledger("d", disk, reserve_bytes=1_000)
+    ledger.note(Subscribed("d", "s", "x = 1", 0), 0)
+    ledger.publications_of([packed(str(n)) for n in range(200)], 0)
+    with pytest.raises(LogFull):
+        ledger.log.sync()
+    ledger.note(Unsubscribed("d", ""), 0)
+    ledger.take_back(0)
+    assert ledger.is_full
+    ledger.log.sync()
+    assert "d" not in ledger.state.durables
+    with pytest.raises(LogFull, match="the disk is full"):
+        ledger.publications_of([packed("more")], 0)
+    disk.room = None
+    ledger.publications_of([packed("more")], 0)
+    assert not ledger.is_full
+    ledger.close()
+    assert "d" not in Ledger("d", disk).state.durables
+
+
+def test_opening_a_log_takes_no_memory_for_payloads() -> None:
+    disk = MemoryDisk()
+    ledger = Ledger("d", disk)
+    payload = pack(Notification.of({"producer": "p", "id": "large", "text": "x" * 100_000}))
+    ledger.publications_of([payload] * 20, 0)
+    ledger.close()
+    again = Ledger("d", disk)
+    assert again.identities == [("p", "large")] * 20
+    again.close()

@@ -322,9 +322,7 @@ def test_a_new_link_that_is_interrupted_before_it_is_known_to_close_no_circle_is
 def test_a_link_that_one_of_both_has_forgotten_is_new() -> None:
     world = world_of(3)
     world.hosts["b1"].kill()
-    world.hosts["b0"].kill()
-    world.hosts["b0"].disk = MemoryDisk()
-    world.hosts["b0"].start()
+    node(world, "b0").neighbourhood.forget("b1", world.now)
     node(world, "b0").neighbourhood.call("b2")
     world.settle()
     assert is_up(world, "b0", "b2")

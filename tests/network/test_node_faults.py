@@ -105,7 +105,7 @@ class ForgetsPublications(Node):
 
     def _recall(self, now: int) -> None:
         assert self.ledger is not None
-        self.ledger.publications.clear()
+        self.ledger.identities.clear()
         super()._recall(now)
 
 

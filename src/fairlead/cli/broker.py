@@ -85,6 +85,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_connection_options(unlink)
     unlink.set_defaults(run=_unlink)
+    _add_log_actions(actions)
+
+
+def _add_log_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The actions on a broker's log, which need no running broker."""
+    backup = actions.add_parser("backup", help="copy a broker's log, also while the broker runs")
+    backup.description = (
+        "Copy the log of a broker into a new directory. The copy is consistent: it holds every record that was"
+        " synced when the command began. The broker may run meanwhile."
+    )
+    backup.epilog = "Example: fairlead broker backup hub-data backups/hub-2026-03-02"
+    backup.add_argument("data", metavar="DATA", help="the directory of the log")
+    backup.add_argument("target", metavar="TARGET", help="a new directory")
+    backup.set_defaults(run=_backup)
+    restore = actions.add_parser("restore", help="make a broker's log of a backup")
+    restore.description = (
+        "Copy a backup into a new directory, as the log of a broker. Stop the broker that it was made of first."
+        " When the restored broker connects, its neighbours and durable subscribers notice that its log has gone"
+        " back to the backup, and go on from there."
+    )
+    restore.epilog = "Example: fairlead broker restore backups/hub-2026-03-02 hub-data"
+    restore.add_argument("backup", metavar="BACKUP", help="the directory of the backup")
+    restore.add_argument("data", metavar="DATA", help="a new directory")
+    restore.set_defaults(run=_restore)
+    examine = actions.add_parser("examine", help="examine a broker's log, and save what is whole of it")
+    examine.description = (
+        "Read every record of a log and say what each segment holds and where it is damaged. With --salvage, write"
+        " every whole record into a new log; cursors start anew there."
+    )
+    examine.epilog = "Example: fairlead broker examine hub-data. Exit code: 1 where the log is damaged."
+    examine.add_argument("data", metavar="DATA", help="the directory of the log")
+    examine.add_argument("--salvage", metavar="TARGET", help="a new directory for what is whole")
+    examine.add_argument("--json", action="store_true", help="one JSON object for each segment")
+    examine.set_defaults(run=_examine)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -173,6 +207,45 @@ def _unlink(arguments: argparse.Namespace) -> int:
         client.unlink(arguments.neighbour)
         note(f"{client.broker} is not linked with {arguments.neighbour} any longer")
     return 0
+
+
+# -- the log ---------------------------------------------------------------------------------------------------
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    from fairlead.log.copies import back_up
+
+    held = back_up(arguments.data, arguments.target)
+    note(f"{arguments.target} holds {len(held):,} records, {held.start:,} to {held.stop:,}")
+    return 0
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    from fairlead.log.copies import restore
+
+    held = restore(arguments.backup, arguments.data)
+    note(f"{arguments.data} holds {len(held):,} records; run the broker with --data {arguments.data}")
+    return 0
+
+
+def _examine(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from fairlead.log.copies import examine, salvage
+
+    damaged = 0
+    for segment in examine(arguments.data):
+        damaged += bool(segment.damage)
+        if arguments.json:
+            emit_json(asdict(segment))
+            continue
+        verdict = paint(segment.damage, "red") if segment.damage else "whole"
+        records = f"records {segment.first:,} to {segment.end:,}"
+        say(f"{os.path.basename(segment.path)}  {records}, {segment.size_bytes:,} bytes: {verdict}")
+    if arguments.salvage is not None:
+        saved, lost = salvage(arguments.data, arguments.salvage)
+        note(f"{arguments.salvage} holds {saved:,} records; {lost:,} are lost")
+    return 1 if damaged else 0
 
 
 # -- check ---------------------------------------------------------------------------------------------------

@@ -12,14 +12,17 @@ followed, in order.
     records    what a broker writes: publications, arrivals, changes of its state
     places     where records stand, a sparse index made on the fly
     segment    a file of a log, open for reading
+    tail       which segment is the newest, so that a missing one is found
+    reserve    room for the records that make a full log smaller
     disk       the calls to the file system, all of them
 
 The format, version 1. Integers are little-endian; `u` is unsigned, `i` signed; a CRC is CRC-32 as in zlib.
 
 A log is a directory. Its segments are the files `OFFSET.log`, where OFFSET is the offset of the first record
 in 20 decimal digits; a segment holds the records up to the next segment's. Besides there may be `OFFSET.new`,
-a segment that is being made and is none yet, and `lock`, which the writer holds with flock(2). A segment is a
-head and records:
+a segment that is being made and is none yet; `lock`, which the writer holds with flock(2); `tail`, the offset of
+the newest segment, or of an older one, in 20 decimal digits; and `reserve`, allocated and without content. Only
+their owner may read these files. A segment is a head and records:
 
     head    bytes       what
             0   8       magic: 89 46 4C 4F 47 0D 0A 1A (\\x89 FLOG \\r \\n \\x1a)

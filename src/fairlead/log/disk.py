@@ -28,8 +28,8 @@ class Disk:
         return os.open(path, os.O_RDWR)
 
     def create(self, path: str) -> int:
-        """An empty file for reading and writing, whatever was there."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        """An empty file for reading and writing, whatever was there. Only its owner may read it."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
 
     def close(self, file: int) -> None:
         os.close(file)
@@ -47,6 +47,13 @@ class Disk:
 
     def truncate(self, file: int, size: int) -> None:
         os.ftruncate(file, size)
+
+    def allocate(self, file: int, size: int) -> None:
+        """Give a file this many bytes of the disk; an OSError (ENOSPC) where there are not so many."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file, 0, size)
+        else:
+            os.pwrite(file, bytes(size), 0)
 
     def sync(self, file: int) -> None:
         """Return when the bytes of the file, and its length, are safe."""
@@ -86,7 +93,7 @@ class Disk:
 
     def lock(self, path: str) -> int:
         """Hold a file locked until it is closed or the process ends, however it ends; or LogInUse."""
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

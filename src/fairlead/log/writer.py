@@ -36,7 +36,9 @@ from fairlead.log.format import (
     whole_records,
 )
 from fairlead.log.places import Place, Places
+from fairlead.log.reserve import Reserve
 from fairlead.log.segment import ROOM, Segment
+from fairlead.log.tail import check_tail, write_tail
 
 __all__ = ["Log", "Recovery"]
 
@@ -78,7 +80,7 @@ class Log:
 
     A segment is closed by the first sync that finds it at `segment_bytes` or beyond. Not more than
     `buffer_bytes` wait in memory for the next sync (or one call's records, if that is more): beyond,
-    appending writes.
+    appending writes. `reserve_bytes` of the disk are set aside for the records that make a full log smaller.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Log:
         *,
         segment_bytes: int = SEGMENT_BYTES,
         buffer_bytes: int = BUFFER_BYTES,
+        reserve_bytes: int = 0,
         disk: Disk | None = None,
     ) -> None:
         """Open a log, or make one: LogInUse if it has a writer, DamagedLog if what was safe is not there."""
@@ -107,6 +110,7 @@ class Log:
         self._held = self._disk.lock(f"{self._directory}/lock")
         try:
             self.recovery = self._recover()
+            self.reserve = Reserve(self._disk, self._directory, reserve_bytes)
         except BaseException:
             self._disk.close(self._held)
             raise
@@ -378,6 +382,7 @@ class Log:
                 self._disk.remove(new)
             raise (self._full(error) if error.errno in NO_ROOM else self._failed(error)) from error
         self._sync_directory()
+        write_tail(self._disk, self._directory, head.base)
         return Segment(self._disk, self._directory, head.base, update=True)
 
     def _full(self, error: OSError) -> LogFull:
@@ -403,12 +408,14 @@ class Log:
         # A process that was killed may have left names, and have removed some, that are not safe yet.
         self._sync_directory()
         bases = offsets_in(names)
+        check_tail(self._disk, self._directory, bases)
         if not bases:
             self._begin(self._create(Head(0)))
             return Recovery(0, 0)
         self._closed = self._closed_segments(bases)
         self._begin(Segment(self._disk, self._directory, bases[-1], update=True))
         try:
+            write_tail(self._disk, self._directory, bases[-1])
             return Recovery(bases[0], *self._recover_last())
         except BaseException:
             self._active.close()

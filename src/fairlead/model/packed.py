@@ -27,7 +27,16 @@ from fairlead.model.encoding import (
 )
 from fairlead.model.notification import Notification
 
-__all__ = ["PlainParts", "cut", "pack", "unpack", "unpack_all_plain", "unpack_parts", "unpack_plain"]
+__all__ = [
+    "PlainParts",
+    "cut",
+    "identity_in",
+    "pack",
+    "unpack",
+    "unpack_all_plain",
+    "unpack_parts",
+    "unpack_plain",
+]
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder()
@@ -57,6 +66,15 @@ def unpack(packed: bytes | memoryview) -> Notification:
     if packed[:1] == b"{":
         return notification_from_json(parse_json(bytes(packed)))
     return notification_of(unpack_parts(packed))
+
+
+def identity_in(packed: bytes) -> tuple[str, str]:
+    """Producer and id of a packed notification, without its content."""
+    if packed[:1] == b"{":
+        notification = unpack(packed)
+        return notification.producer, notification.id or ""
+    producer, id = unpack_parts(packed)[:2]
+    return producer, id or ""
 
 
 def unpack_plain(packed: bytes) -> PlainParts | None:

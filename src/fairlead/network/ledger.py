@@ -22,12 +22,16 @@ from msgspec import Struct
 from fairlead.errors import DamagedLog, LogFull
 from fairlead.log import Disk, Log, Reader
 from fairlead.log import Record as LogRecord
+from fairlead.log.lineage import LINEAGE_MAX, Incarnation, Lineage
 from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival, parse_arrival
+from fairlead.model.packed import identity_in
 
 __all__ = [
+    "RESERVE_BYTES",
     "DurableSubscription",
     "Ledger",
     "Linked",
+    "Opened",
     "Parting",
     "State",
     "Subscribed",
@@ -47,6 +51,10 @@ REMEMBERED: Final = 100_000
 """How many of the latest publications may come again, and be known."""
 LOOKED_AT_MAX: Final = 5
 """How many times as many records are looked at for them: a broker that mostly relays has few of its own."""
+
+FULL_HINT: Final = "make room on the disk, remove durable subscribers that are gone, or shorten the retention"
+RESERVE_BYTES: Final = 1 << 20
+"""Room on the disk that a broker sets aside for changes of its state."""
 
 Heard: TypeAlias = tuple[str, str]
 
@@ -105,6 +113,14 @@ class Wanted(Struct, frozen=True, array_like=True, tag=True):
     wanted: bool
 
 
+class Opened(Struct, frozen=True, array_like=True, tag=True):
+    """The broker's process has opened the log: its incarnations up to this one, whose log it is, and which."""
+
+    lineage: list[tuple[str, int]]
+    broker: str
+    log: str
+
+
 class Whole(Struct, frozen=True, array_like=True, tag=True):
     """What follows up to `Sealed` is the whole state."""
 
@@ -113,7 +129,9 @@ class Sealed(Struct, frozen=True, array_like=True, tag=True):
     """It is."""
 
 
-Change: TypeAlias = Subscribed | Unsubscribed | Told | Linked | Parting | Unlinked | Wanted | Whole | Sealed
+Change: TypeAlias = (
+    Subscribed | Unsubscribed | Told | Linked | Parting | Unlinked | Wanted | Opened | Whole | Sealed
+)
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Change)
@@ -157,6 +175,8 @@ class State:
     """Where those are that somebody wants to be neighbours, and that have not answered."""
     had_others: bool = False
     """Whether a link has ever been ended."""
+    opened: Opened | None = None
+    """The latest opening; a log that was written before openings were recorded has none."""
 
     def apply(self, change: Change) -> None:
         """Take one change in."""
@@ -193,9 +213,13 @@ class State:
                 self.wanted[url] = None
             case Wanted(url, False):
                 self.wanted.pop(url, None)
+            case Opened():
+                self.opened = change
 
     def changes(self) -> Iterator[Change]:
         """Changes that make this state of an empty one."""
+        if self.opened is not None:
+            yield self.opened
         for durable, subscriptions in self.durables.items():
             for id, (filter, since) in subscriptions.items():
                 yield Subscribed(durable, id, filter, since)
@@ -218,13 +242,21 @@ class State:
 class Ledger:
     """The log of a broker, and the state that is in it. Offsets are the log's."""
 
-    def __init__(self, directory: str | os.PathLike[str], disk: Disk | None = None, **options: int) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        disk: Disk | None = None,
+        *,
+        broker: str = "",
+        now: int = 0,
+        **options: int,
+    ) -> None:
+        """Open the log of a broker, or make one; DamagedLog where it is another broker's, or not whole."""
         self.directory, self.disk = os.fspath(directory), disk
         self.log = Log(self.directory, disk=disk, **options)
-        self.identity = self._identity()
         self.state = State()
-        self.publications: list[bytes] = []
-        """After opening: the latest publications, packed; whoever publishes one of them again is told so."""
+        self.identities: list[tuple[str, str]] = []
+        """After opening: the identities of the latest publications, so that a duplicate of one is known."""
         self.content = 0
         """The end of what has been appended; beyond it there are at most changes of cursors."""
         self._changes = 0
@@ -238,6 +270,7 @@ class Ledger:
         """Those that are not known to be safe."""
         try:
             self._recover()
+            self._open(broker, now)
         except BaseException:
             self.log.close()
             raise
@@ -249,14 +282,26 @@ class Ledger:
 
     def publications_of(self, packed: list[bytes], now: int) -> range:
         """Append publications of a client, all or none."""
+        self._check_room()
         return self._append([(PUBLICATION, each) for each in packed], now)
 
     def arrivals(self, neighbour: str, arrived: list[tuple[bytes, int]], now: int) -> range:
         """Append what a neighbour relayed, notifications with their places in its log; all or none."""
+        self._check_room()
         records = [(ARRIVAL, arrival(neighbour, place, packed)) for packed, place in arrived]
         offsets = self._append(records, now)
         self.state.neighbours[neighbour].received = arrived[-1][1]
         return offsets
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full: changes of state are still taken, notifications are refused."""
+        return not self.log.reserve.is_held
+
+    def _check_room(self) -> None:
+        """LogFull where only the reserve is left: that is for changes of state, which can free more."""
+        if not self.log.reserve.hold():
+            raise LogFull(f"{self.directory}: the disk is full", hint=FULL_HINT)
 
     def note(self, change: Change, now: int) -> int:
         """Append a change, and let it take effect."""
@@ -278,6 +323,8 @@ class Ledger:
         """
         end = self.content = self.log.take_back()
         self.synced(end)
+        if self._unsafe or self.log.cursors.changed:
+            self.log.reserve.release()
         again = [_before(end, change) for _, change in self._unsafe]
         for change in again:
             self.state.apply(change)
@@ -327,7 +374,9 @@ class Ledger:
             needed = min(needed, self._needed)
         else:
             self._needed = needed
-        return self.log.retain(since=since, max_bytes=max_bytes, keep_from=needed)
+        first = self.log.retain(since=since, max_bytes=max_bytes, keep_from=needed)
+        self.log.reserve.hold()
+        return first
 
     def reader(self, offset: int, *kinds: int, synced: bool = True) -> Reader:
         """A reader of what is safe, from an offset on; if not `synced`, of what is written."""
@@ -355,7 +404,7 @@ class Ledger:
         with self._between(min(begin, latest), self.log.end) as reader:
             for record in reader:
                 if record.kind == PUBLICATION and record.offset >= latest:
-                    self.publications.append(record.payload)
+                    self.identities.append(identity_in(record.payload))
                 elif record.offset < begin:
                     continue
                 elif record.kind == ARRIVAL:
@@ -388,30 +437,51 @@ class Ledger:
     def _look_back(self, looked: int) -> None:
         """Further back for publications, where few of the latest records were any."""
         least = max(self.log.first, self.log.end - LOOKED_AT_MAX * REMEMBERED)
-        while looked > least and len(self.publications) < REMEMBERED:
+        while looked > least and len(self.identities) < REMEMBERED:
             earlier = max(least, looked - REMEMBERED)
             with self._between(earlier, looked, PUBLICATION) as reader:
-                self.publications[:0] = [record.payload for record in reader]
+                self.identities[:0] = [identity_in(record.payload) for record in reader]
             looked = earlier
-        del self.publications[:-REMEMBERED]
+        del self.identities[:-REMEMBERED]
 
     def _between(self, offset: int, until: int, *kinds: int) -> Reader:
         places, disk = self.log.places, self.disk
         return Reader(self.directory, offset, until=until, kinds=kinds or None, places=places, disk=disk)
 
-    def _identity(self) -> str:
-        """What tells this log from another one that is put in its place."""
-        if self.disk is not None:
-            return uuid.uuid5(uuid.NAMESPACE_URL, self.directory).hex
+    @property
+    def identity(self) -> str:
+        """The id of this log, for as long as it exists: it tells the log from another one in its place."""
+        assert self.state.opened is not None
+        return self.state.opened.log
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of this log, the present one last."""
+        assert self.state.opened is not None
+        return tuple(Incarnation(*each) for each in self.state.opened.lineage)
+
+    def _open(self, broker: str, now: int) -> None:
+        """Begin an incarnation, as every opening does: a log and its copy differ from here on."""
+        before = self.state.opened
+        if before is not None and broker and before.broker not in ("", broker):
+            raise DamagedLog(
+                f"{self.directory}: this is the log of the broker {before.broker!r}, not of {broker!r}",
+                path=self.directory,
+                hint=f"start it as {before.broker!r}, or give {broker!r} a directory of its own",
+            )
+        known = [] if before is None else before.lineage
+        lineage = [*known, (uuid.uuid4().hex[:16], self.log.end)][-LINEAGE_MAX:]
+        log = self._written_identity() if before is None else before.log
+        self.note(Opened(lineage, broker or ("" if before is None else before.broker), log), now)
+        with contextlib.suppress(LogFull):  # on a full disk it waits for room, before everything else
+            self.log.sync()
+
+    def _written_identity(self) -> str:
+        """The identity in the file where older logs had it; a new one where there is none."""
         path = Path(self.directory, IDENTITY_FILE)
-        if not path.exists():
-            fresh = path.with_suffix(".new")
-            fresh.write_text(uuid.uuid4().hex, encoding="ascii")
-            with fresh.open("rb") as file:
-                os.fsync(file.fileno())
-            fresh.rename(path)
-            Disk().sync_directory(self.directory)
-        return path.read_text(encoding="ascii").strip()
+        if self.disk is None and path.exists():
+            return path.read_text(encoding="ascii").strip()
+        return uuid.uuid4().hex
 
 
 def cursor_of_durable(name: str) -> str:

@@ -29,7 +29,6 @@ from fairlead.broker import messages as calls
 from fairlead.errors import FairleadError, LogFull, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
-from fairlead.model.packed import unpack
 from fairlead.network import inspection, wire
 from fairlead.network.admission import Admission
 from fairlead.network.clientele import NAME_MAX, Clientele
@@ -117,10 +116,9 @@ class Node:
         self.neighbourhood.recall(now)
         self.durability.recall(now)
         if self.ledger is not None:
-            for packed in self.ledger.publications:
-                notification = unpack(packed)
-                self.broker.is_new((notification.producer, notification.id or ""))
-            self.ledger.publications.clear()
+            for identity in self.ledger.identities:
+                self.broker.is_new(identity)
+            self.ledger.identities.clear()
 
     @property
     def log_name(self) -> str:

@@ -25,7 +25,7 @@ from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, Pro
 from fairlead.network import wire
 from fairlead.network.contexts import Refusals, client_context, names_in, server_context
 from fairlead.network.files import room_for_connections
-from fairlead.network.ledger import Ledger
+from fairlead.network.ledger import RESERVE_BYTES, Ledger
 from fairlead.network.node import Node
 from fairlead.network.sessions import LinkSession, Session
 from fairlead.network.settings import Address, BrokerSettings
@@ -259,7 +259,9 @@ class Server:
         self.failure = self.loop.create_future()
         settings = self.settings
         context = None if settings.tls is None else server_context(settings.tls, self.refusals)
-        ledger = None if settings.data is None else Ledger(settings.data)
+        ledger = None
+        if settings.data is not None:
+            ledger = Ledger(settings.data, broker=settings.name, now=micros(), reserve_bytes=RESERVE_BYTES)
         try:
             self.node = Node(settings.broker(), ledger, settings.limits, life=uuid.uuid4().hex, now=micros())
             self._listening = await self.loop.create_server(

@@ -98,6 +98,10 @@ class MemoryDisk(Disk):
         _apply(opened.content, size, None)
         opened.writes.append((size, None))
 
+    def allocate(self, file: int, size: int) -> None:
+        if self.write(file, bytes(size), 0) < size:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
     def sync(self, file: int) -> None:
         self._step()
         opened = self._open[file]

@@ -1,0 +1,51 @@
+"""A reserve is room on the disk that a log gives up when the disk is full, so that it can shrink again.
+
+Removing a durable subscriber and removing segments both need records of their own. Without a reserve a full disk
+has no room for them, and stays full. The reserve is a file, `reserve`, whose blocks are allocated in advance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from fairlead.log.disk import Disk
+
+__all__ = ["Reserve"]
+
+NAME = "reserve"
+
+
+class Reserve:
+    """The reserve of one log. `size` 0 means that the log has none; it then counts as held."""
+
+    __slots__ = ("_disk", "_path", "is_held", "size")
+
+    def __init__(self, disk: Disk, directory: str, size: int) -> None:
+        self._disk, self._path, self.size = disk, f"{directory}/{NAME}", size
+        self.is_held = not size
+        self.hold()
+
+    def hold(self) -> bool:
+        """Allocate the reserve unless it is held; whether it is held now."""
+        if not self.is_held:
+            try:
+                file = self._disk.create(self._path)
+                try:
+                    self._disk.allocate(file, self.size)
+                finally:
+                    self._disk.close(file)
+            except OSError:
+                self._remove()
+            else:
+                self.is_held = True
+        return self.is_held
+
+    def release(self) -> None:
+        """Give the room back to the disk."""
+        if self.size and self.is_held:
+            self._remove()
+            self.is_held = False
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self._disk.remove(self._path)
