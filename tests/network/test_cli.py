@@ -648,3 +648,31 @@ def child_of(parent: int, name: str) -> int:
     )
     [line] = [line for line in shown.stdout.splitlines() if f"--name {name}" in line]
     return int(line.split()[0])
+
+
+def test_a_log_is_backed_up_restored_and_examined_at_the_prompt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fairlead.network.ledger import Ledger, Subscribed
+
+    ledger = Ledger(tmp_path / "hub", broker="hub")
+    ledger.note(Subscribed("desk", "s", "x = 1", 0), 0)
+    ledger.log.sync()
+    where = [str(tmp_path / name) for name in ("hub", "copy", "again", "saved")]
+    assert main(["broker", "backup", where[0], where[1]]) == 0
+    assert "holds 3 records, 0 to 3" in capsys.readouterr().err
+    ledger.close()
+    assert main(["broker", "restore", where[1], where[2]]) == 0
+    again = Ledger(where[2], broker="hub")
+    assert list(again.state.durables) == ["desk"]
+    again.close()
+    assert main(["broker", "examine", where[2]]) == 0
+    assert "records 0 to 4" in capsys.readouterr().out
+    [segment] = (tmp_path / "again").glob("*.log")
+    raw = bytearray(segment.read_bytes())
+    raw[-1] ^= 1
+    segment.write_bytes(raw)
+    assert main(["broker", "examine", where[2], "--json", "--salvage", where[3]]) == 1
+    printed = capsys.readouterr()
+    assert "is missing or damaged" in json.loads(printed.out)["damage"]
+    assert "1 are lost" in printed.err

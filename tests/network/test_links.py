@@ -21,7 +21,6 @@ from fairlead.network.node import Node
 from fairlead.network.sessions import LinkSession
 from fairlead.network.settings import BrokerSettings
 from fairlead_lab.testing.chaos import LIMITS, End, Plan, SimClient, World
-from fairlead_lab.testing.memory import MemoryDisk
 
 
 class Hand(SimClient):
