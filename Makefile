@@ -8,14 +8,13 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 # What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.
 RUN_EXTRAS := spark network console
-BENCH_EXTRAS := bench spark network
-DEV_EXTRAS := dev bench spark network console
+DEV_EXTRAS := dev
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(WORKERS)
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check fmt bench chaos golden soak clean java found-java run-env bench-env dev-env lint types
+.PHONY: help demo test check fmt bench chaos golden soak clean java found-java run-env dev-env lint types
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +34,7 @@ fmt: dev-env ## Format the code and mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-bench: found-java bench-env ## Measure, side by side with what one would use instead
+bench: found-java run-env ## Measure, side by side with what one would use instead
 	@$(WITH_JAVA) $(BIN)/fairlead bench matching --out build/bench
 	@$(WITH_JAVA) $(BIN)/fairlead bench correlation --quick --out build/bench
 
@@ -61,9 +60,6 @@ found-java:
 
 run-env:
 	@scripts/setup $(RUN_EXTRAS)
-
-bench-env:
-	@scripts/setup $(BENCH_EXTRAS)
 
 dev-env:
 	@scripts/setup $(DEV_EXTRAS)

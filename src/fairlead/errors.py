@@ -7,6 +7,7 @@
     ├── ValueRefused (ValueError)        a value that no notification may hold, such as a lone surrogate
     ├── ExtensionError (ValueError)      a type, operator or filter class that cannot be registered or loaded
     ├── EngineUnknown (LookupError)      a matching engine that does not exist
+    ├── NotInstalled (ImportError)       a feature whose libraries come with an extra that is not installed
     ├── DamagedIndex (ValueError)        a file that is no index of filters, or not whole any more
     ├── DamagedLog (ValueError)          a file that is no segment of a log, or damage where the log was safe
     ├── Gone (LookupError)               what was to be read has left the log: retention has removed it
@@ -58,6 +59,7 @@ __all__ = [
     "LogInUse",
     "NetworkError",
     "NotAdvertised",
+    "NotInstalled",
     "PipelineError",
     "ProtocolError",
     "ScenarioError",
@@ -253,6 +255,14 @@ class EngineUnknown(FairleadError, LookupError):
     @classmethod
     def named(cls, name: str, known: Iterable[str]) -> EngineUnknown:
         return cls(f"no matching engine is named {name!r}", hint=f"there is {', '.join(sorted(known))}")
+
+
+class NotInstalled(FairleadError, ImportError):
+    """A feature whose libraries come with an extra that is not installed."""
+
+    @classmethod
+    def extra(cls, feature: str, extra: str) -> NotInstalled:
+        return cls(f"{feature} is not installed", hint=f"pip install 'fairlead[{extra}]'")
 
 
 class Undecided(FairleadError, RuntimeError):

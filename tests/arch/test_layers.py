@@ -48,13 +48,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 LAB_STAGES = frozenset({"audit", "correlation", "matching", "overlay", "routing"})
 LAB_MAY_IMPORT: dict[str, frozenset[str]] = {
     "fairlead_lab": frozenset(),
+    "plotting": frozenset(),
     **dict.fromkeys(LAB_STAGES, frozenset()),
     "broker": LAB_STAGES,
-    "simulation": LAB_STAGES | {"broker"},
+    "simulation": LAB_STAGES | {"broker", "plotting"},
     "chaos": frozenset(),
     "spark": LAB_STAGES | {"simulation"},
     "testing": LAB_STAGES | {"broker", "chaos", "simulation"},
-    "bench": LAB_STAGES | {"chaos", "simulation", "spark"},
+    "bench": LAB_STAGES | {"chaos", "plotting", "simulation", "spark"},
     "cli": LAB_STAGES | {"bench", "simulation", "spark"},
 }
 
@@ -67,7 +68,7 @@ HOMES: dict[str, frozenset[str]] = {
     ),
     **dict.fromkeys(("starlette", "uvicorn"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
-    "matplotlib": frozenset({"bench", "simulation"}),
+    "matplotlib": frozenset({"plotting"}),
     "rich": frozenset({"cli"}),
 }
 

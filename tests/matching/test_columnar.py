@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from fairlead.errors import NotInstalled
 from fairlead.filters.constraint import Constraint, Op, Range
 from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or
 from fairlead.filters.terms import Attribute
 from fairlead.matching.brute import Brute
-from fairlead.matching.columnar import Columnar
+from fairlead.matching.columnar import Columnar, engine
 from fairlead.matching.columnar.compile import program_of
 from fairlead.matching.columnar.meaning import accepts
 from fairlead.model import Instant, Interval, Multi, Notification, Rectangle
@@ -57,6 +58,23 @@ def test_dictionaries_answer_as_brute_does(filters: list[Filter], notifications:
 @settings(max_examples=150)
 def test_arrays_answer_as_brute_does(filters: list[Filter], notifications: list[Notification]) -> None:
     agree(filters, notifications, small=0)
+
+
+@given(st.lists(FILTERS, min_size=1, max_size=12), st.lists(NOTIFICATIONS, max_size=5))
+def test_without_its_libraries_it_answers_as_brute_does_and_has_no_arrays(
+    filters: list[Filter], notifications: list[Notification]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "is_fast", lambda: False)
+        agree(filters, notifications, small=0)
+        columnar, brute = both(filters, small=0)
+        columnar.add(len(filters), filters[0])
+        brute.add(len(filters), filters[0])
+        columnar.remove(0)
+        brute.remove(0)
+        assert columnar.match_batch(notifications) == brute.match_batch(notifications)
+        with pytest.raises(NotInstalled, match="pip install 'fairlead\\[fast\\]'"):
+            columnar.save("nowhere")
 
 
 NUMBERS = st.one_of(

@@ -47,12 +47,3 @@ def test_a_single_point_is_drawn_as_well(tmp_path: Path, monkeypatch: pytest.Mon
     )
     monkeypatch.setattr(plots, "FORMATS", ("svg",))
     assert len(plots.draw(compare(scenario), tmp_path)) == 1
-
-
-def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> object:
-        raise ImportError(name)
-
-    monkeypatch.setattr(plots, "import_module", missing)
-    with pytest.raises(plots.PlotUnavailable, match=r"fairlead\[bench\]"):
-        plots.draw(compare(SCENARIO), tmp_path)

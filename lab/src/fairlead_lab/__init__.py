@@ -14,6 +14,7 @@ broker        brokers of the simulator: rendezvous, the order of fair correlatio
 correlation   definitions as programs, decomposition of patterns
 audit         specifications as temporal formulas, the specification of routing
 spark         the sample and the showcase of the demo, the baseline, sweeps of simulations
+plotting      what the plots share
 testing       worlds, nodes, a disk that loses its power: what the project's own tests are made of
 cli           `fairlead simulate`, `fairlead bench`, `fairlead demo`
 """

@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Final
 
 from fairlead.cli.terminal import complain
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, NotInstalled
 
 __all__ = ["main"]
 
@@ -47,6 +47,13 @@ LABORATORY: Final = {
 }
 """Commands of the distribution `fairlead-lab`, which offers them in the entry-point group `fairlead.commands`."""
 
+EXTRAS: Final = {
+    **dict.fromkeys(("numba", "numpy", "pyarrow"), "fast"),
+    **dict.fromkeys(("pandas", "pyspark"), "spark"),
+    **dict.fromkeys(("starlette", "uvicorn"), "console"),
+}
+"""The libraries that a command may need, and the extra that each comes with."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
@@ -63,6 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in EXTRAS:
+            raise
+        complain(str(NotInstalled.extra(f"{library}, which this needs,", EXTRAS[library])))
+        return 2
     except FairleadError as error:
         complain(str(error))
         return 2

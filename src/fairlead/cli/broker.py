@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.cli.connecting import add_connection_options, connected
 from fairlead.cli.terminal import emit_json, note, paint, say
-from fairlead.errors import BadInput, NetworkError
+from fairlead.errors import BadInput, NotInstalled
 
 if TYPE_CHECKING:
     from fairlead.console.serving import Serving
@@ -137,8 +137,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _http(server: Server) -> AbstractAsyncContextManager[Serving]:
     try:
         from fairlead.console.serving import serve
-    except ImportError as error:
-        raise NetworkError(f"HTTP is not installed here: {error}", hint="pip install '.[console]'") from None
+    except ModuleNotFoundError:
+        raise NotInstalled.extra("HTTP", "console") from None
     assert server.settings.http is not None
     return serve(server, server.settings.http)
 

@@ -15,8 +15,9 @@ from typing import Any, Final
 from fairlead_lab.bench.correlation import EVENTS_PER_S, Report
 from fairlead_lab.bench.correlation_cell import CHAINS, DEFINITION, FAIRLEAD, SEARCH, SHAPES, CorrelationCell
 from fairlead_lab.bench.correlation_spark import JOINS, WINDOWS
-from fairlead_lab.bench.plot import COLOURS, pyplot, tick
+from fairlead_lab.bench.plot import COLOURS, tick
 from fairlead_lab.bench.tables import compact, sized
+from fairlead_lab.plotting import pyplot, save
 
 __all__ = ["draw"]
 
@@ -70,8 +71,7 @@ def draw(report: Report, path: Path) -> None:
         panel.set_visible(False)
     _head(figure, flat, report)
     figure.tight_layout(rect=(0, 0, 1, 1 - HEAD / size[1]), h_pad=2.2, w_pad=2.0)
-    figure.savefig(path, dpi=130)
-    drawing.close(figure)
+    save(figure, [path])
 
 
 def _head(figure: Any, panels: Iterable[Any], report: Report) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_lab.bench.network import FAIRLEAD, MOSQUITTO, NATS, Cell, Report
-from fairlead_lab.bench.plot import COLOURS, pyplot
+from fairlead_lab.bench.plot import COLOURS
 from fairlead_lab.bench.runner import spread_of
 from fairlead_lab.bench.tables import compact, sized
+from fairlead_lab.plotting import pyplot, save
 
 __all__ = ["draw"]
 
@@ -45,8 +46,7 @@ def draw(report: Report, path: Path) -> None:
     handles = [drawing.Rectangle((0, 0), 1, 1, color=COLOUR[name]) for name in names]
     figure.legend(handles, names, loc="lower center", ncols=len(names), frameon=False)
     figure.tight_layout(rect=(0, 0.06, 1, 0.9))
-    figure.savefig(path, dpi=130)
-    drawing.close(figure)
+    save(figure, [path])
 
 
 def _settings(report: Report, part: str) -> list[tuple[str, int, int, int]]:

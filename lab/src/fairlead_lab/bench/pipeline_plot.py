@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from fairlead_lab.bench.jobs import FAIRLEAD, LOOP, LOOP_N, NEXT_N
 from fairlead_lab.bench.pipeline import LOOP_TIMES, NEXT_TIMES, Report
-from fairlead_lab.bench.plot import COLOURS, pyplot, tick
+from fairlead_lab.bench.plot import COLOURS, tick
 from fairlead_lab.bench.tables import brief, sized
+from fairlead_lab.plotting import pyplot, save
 
 __all__ = ["draw"]
 
@@ -41,8 +42,7 @@ def draw(report: Report, path: Path) -> None:
     where = f"{machine['cpu']}, {machine['cores']} cores, {machine['date'][:10]}"
     figure.text(0.5, 0.885, where, ha="center", color=GREY)
     figure.tight_layout(rect=(0, 0, 1, 0.9))
-    figure.savefig(path, dpi=130)
-    drawing.close(figure)
+    save(figure, [path])
 
 
 def _jobs(panel: Any, report: Report) -> None:

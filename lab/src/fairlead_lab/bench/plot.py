@@ -7,18 +7,17 @@ fastest round, and the goals are dashed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead.errors import FairleadError
 from fairlead_lab.bench.cell import MODES, Cell
 from fairlead_lab.bench.matching import BATCH_PER_S, GOAL_SHAPES, ONE_PER_S, PRODUCTION, Report
 from fairlead_lab.bench.tables import sized
 from fairlead_lab.matching.shapes import SHAPES
+from fairlead_lab.plotting import pyplot, save
 
-__all__ = ["PlotUnavailable", "draw", "pyplot", "tick"]
+__all__ = ["draw", "tick"]
 
 # Okabe and Ito's colours, which people who see few colours can tell apart as well.
 COLOURS: Final = {
@@ -38,21 +37,6 @@ LINES: Final = {"one": "-", "batch": "--", "arrow": ":", "json": "-.", "churn": 
 MARKERS: Final = {"churn": "X"}
 COLUMNS: Final = 4
 GOALS: Final = ((ONE_PER_S, "goal, one at a time"), (BATCH_PER_S, "goal, in batches"))
-
-
-class PlotUnavailable(FairleadError, ImportError):
-    """The library that draws is not installed."""
-
-
-def pyplot() -> Any:
-    """The library that draws, set to draw without a display."""
-    try:
-        import_module("matplotlib").use("Agg")
-    except ImportError:
-        raise PlotUnavailable(
-            "the plot needs matplotlib", hint="pip install 'fairlead[bench]', or leave --out away"
-        ) from None
-    return import_module("matplotlib.pyplot")
 
 
 def draw(report: Report, path: Path) -> None:
@@ -84,8 +68,7 @@ def draw(report: Report, path: Path) -> None:
     )
     height = figure.get_figheight()
     figure.tight_layout(rect=(0, 0.75 / height, 1, 1 - 0.65 / height))
-    figure.savefig(path, dpi=130)
-    drawing.close(figure)
+    save(figure, [path])
 
 
 def _panel(panel: Any, shape: str, report: Report) -> None:

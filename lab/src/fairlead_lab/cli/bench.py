@@ -329,16 +329,11 @@ def _kept(read: Callable[[Path], Report], path: Path) -> Report:
 
 
 def _keep(report: Report, benchmark: str, directory: Path) -> None:
-    from fairlead_lab.bench.plot import PlotUnavailable
-
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report.to_json(), indent=1)
     (directory / f"{benchmark}.json").write_text(f"{text}\n", encoding="utf-8")
     (directory / f"{benchmark}.md").write_text(report.markdown(), encoding="utf-8")
-    try:
-        import_module(PLOTS[benchmark]).draw(report, directory / f"{benchmark}.png")
-    except PlotUnavailable as missing:  # a run of minutes is not thrown away for a picture
-        note(str(missing))
+    import_module(PLOTS[benchmark]).draw(report, directory / f"{benchmark}.png")
     note(f"kept in {directory}")
 
 
@@ -359,19 +354,19 @@ def _show(report: Report) -> None:
         say(line)
     for grid in report.grids():
         say()
-        if not (sys.stdout.isatty() and _show_rich(grid)):
+        if sys.stdout.isatty():
+            _draw(grid)
+        else:
             say(grid.plain())
 
 
-def _show_rich(grid: Grid) -> bool:
-    """Draw a table for a terminal; False where the library for it is not installed."""
-    try:
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    except ImportError:
-        return False
+def _draw(grid: Grid) -> None:
+    """Draw a table on a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=Text(grid.title, style="bold"), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for place, head in enumerate(grid.heads):
         table.add_column(head, justify="left" if place in grid.left else "right", overflow="fold")
@@ -385,4 +380,3 @@ def _show_rich(grid: Grid) -> bool:
         )
         table.add_row(*(Text(text) for text in row), style=style)
     Console().print(table)
-    return True

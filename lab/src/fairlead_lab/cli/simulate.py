@@ -246,14 +246,9 @@ def _on_spark(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence
 
 
 def _keep(results: Results | FairResults, directory: Path, draw: Callable[[Any, Path], object]) -> None:
-    from fairlead_lab.simulation.plots import PlotUnavailable
-
     (directory / "results.json").write_text(results.json(), encoding="utf-8")
     (directory / "results.csv").write_text(results.csv(), encoding="utf-8")
-    try:
-        draw(results, directory)
-    except PlotUnavailable as missing:  # the figures are not thrown away for a picture
-        note(str(missing))
+    draw(results, directory)
     note(f"kept in {directory}")
 
 

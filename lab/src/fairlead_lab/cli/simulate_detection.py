@@ -78,14 +78,10 @@ def run_detection(arguments: argparse.Namespace) -> int:
 
 def _keep(results: DetectionResults, arguments: argparse.Namespace) -> None:
     from fairlead_lab.simulation.detection.plots import draw_detection
-    from fairlead_lab.simulation.plots import PlotUnavailable
 
     (arguments.out / "results.json").write_text(results.json(), encoding="utf-8")
     (arguments.out / "results.csv").write_text(results.csv(), encoding="utf-8")
-    try:
-        draw_detection(results, arguments.out)
-    except PlotUnavailable as missing:  # the figures are not thrown away for a picture
-        note(str(missing))
+    draw_detection(results, arguments.out)
     note(f"kept in {arguments.out}")
 
 

@@ -7,16 +7,15 @@ the line joins the medians and the band spans from the least to the most.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from fairlead.errors import FairleadError
+from fairlead_lab.plotting import pyplot, save
 from fairlead_lab.simulation.metrics import Row
 from fairlead_lab.simulation.runs import Results
 
-__all__ = ["PlotUnavailable", "draw"]
+__all__ = ["draw"]
 
 # Okabe and Ito's colours, which people who see few colours can tell apart as well.
 COLOURS: Final = {
@@ -69,10 +68,6 @@ PANELS: Final = (
 )
 
 
-class PlotUnavailable(FairleadError, ImportError):
-    """The library that draws is not installed."""
-
-
 def draw(results: Results, directory: Path) -> list[Path]:
     """Write the curves as PNG and SVG, one picture for each number of brokers; the files."""
     drawing = pyplot()
@@ -82,27 +77,8 @@ def draw(results: Results, directory: Path) -> list[Path]:
         rows = [row for row in results.rows if row.brokers == brokers]
         figure = _figure(drawing, results, rows)
         stem = "curves" if len(sizes) == 1 else f"curves-{brokers}"
-        for format in FORMATS:
-            path = directory / f"{stem}.{format}"
-            # Without a date in it, the same results are the same file.
-            metadata = {"Date": None} if format == "svg" else {"Software": None}
-            figure.savefig(path, dpi=130, metadata=metadata)
-            written.append(path)
-        drawing.close(figure)
+        written += save(figure, [directory / f"{stem}.{format}" for format in FORMATS])
     return written
-
-
-def pyplot() -> Any:
-    """The library that draws, set to draw without a display."""
-    try:
-        matplotlib = import_module("matplotlib")
-    except ImportError:
-        raise PlotUnavailable(
-            "the plots need matplotlib", hint="pip install 'fairlead[bench]', or leave --out away"
-        ) from None
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "fairlead"
-    return import_module("matplotlib.pyplot")
 
 
 def _figure(drawing: Any, results: Results, rows: Sequence[Row]) -> Any:

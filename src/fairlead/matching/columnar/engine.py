@@ -7,20 +7,25 @@ Adding appends to the delta, removing writes a stamp beside the filter; both the
 take the version once and see all of it and nothing newer, whatever writers do meanwhile. When the delta has grown
 past a share of the base, or a share of the base is dead, a new base is made of the living.
 
-With few filters there is no base, and neither numpy nor a compiler is loaded.
+With few filters there is no base, and neither numpy nor a compiler is loaded. Without the extra `fast` there is
+never a base: the delta holds any number of filters, at the speed of Python.
 """
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
+from fairlead.errors import NotInstalled
 from fairlead.filters.filter import Filter
 from fairlead.filters.schema import Schema
 from fairlead.matching.columnar.compile import Program, program_of
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Account", "Columnar", "Matches"]
 
+log: Final = logging.getLogger(__name__)
+
 SMALL: Final = 1_000
 """Up to so many filters live in dictionaries alone, as long as few notifications come."""
 FEW: Final = 64
@@ -48,6 +55,23 @@ DELTA_SHARE: Final = 32
 """A delta of more than the base's size divided by this is merged."""
 DEAD_SHARE: Final = 8
 FOREVER: Final = 2**62
+COMPILED: Final = ("numba", "numpy", "pyarrow")
+"""What a base needs: the libraries of the extra `fast`."""
+
+
+@cache
+def is_fast() -> bool:
+    """Whether a base can be made here."""
+    return all(find_spec(library) is not None for library in COMPILED)
+
+
+@cache
+def _advise() -> None:
+    """Say, once, what would help."""
+    log.warning(
+        "filters are matched in pure Python: with many filters, pip install 'fairlead[fast]' (%s) speeds it up",
+        ", ".join(COMPILED),
+    )
 
 
 class _Version(NamedTuple):
@@ -141,7 +165,7 @@ class Columnar(Generic[Id]):
             delta.where[id] = count
             self._size += 1
             self._version = _Version(base, delta, count + 1, stamp)
-            if count + 1 > max(self._small, len(base) // DELTA_SHARE if base else 0):
+            if count + 1 > max(self._small, len(base) // DELTA_SHARE if base else 0) and self._may_build():
                 self.compact()
 
     def add_many(self, subscriptions: Iterable[tuple[Id, Filter] | tuple[Id, Filter, Any]]) -> None:
@@ -165,7 +189,9 @@ class Columnar(Generic[Id]):
     def _take_in(self, compiled: _Compiled) -> None:
         base, delta, count, stamp = self._version
         self._size += len(compiled.ids)
-        if count + len(compiled.ids) <= self._small and compiled.programs is not None:
+        if compiled.programs is not None and (
+            count + len(compiled.ids) <= self._small or not self._may_build()
+        ):
             names = compiled.names() or repeat(None, len(compiled.ids))
             for id, filter, program, destination in zip(
                 compiled.ids, compiled.filters, compiled.programs, names, strict=True
@@ -222,8 +248,18 @@ class Columnar(Generic[Id]):
                 return
             self._build(living)
 
+    def _may_build(self) -> bool:
+        """Whether a base can be made; where not, all filters stay in the delta from now on."""
+        if is_fast():
+            return True
+        _advise()
+        self._small = FOREVER
+        return False
+
     def _build(self, living: list[int]) -> None:
         """Move the living filters of the delta into the base."""
+        if not is_fast():
+            raise NotInstalled.extra("an index of arrays", "fast")
         base, delta, _, stamp = self._version
         names = [delta.destinations[number] for number in living]
         made = _joined(
@@ -238,7 +274,7 @@ class Columnar(Generic[Id]):
         """Make a base of filters that few would not need, because so many notifications come."""
         with self._writing:
             base, delta, count, _ = self._version
-            if base is None and self._size > FEW:
+            if base is None and self._size > FEW and self._may_build():
                 self._build([number for number in range(count) if delta.died[number] == FOREVER])
 
     # -- files ---------------------------------------------------------------------------------------------
@@ -248,14 +284,14 @@ class Columnar(Generic[Id]):
 
         Ids and destinations are strings or whole numbers.
         """
-        from fairlead.matching.columnar.storage import save
-
         with self._writing:
             base, delta, count, _ = self._version
             if base is None or count or base.dead:
                 self._build([number for number in range(count) if delta.died[number] == FOREVER])
             base = self._version.base
         assert base is not None
+        from fairlead.matching.columnar.storage import save
+
         return save(base, Path(directory), self._schema)
 
     @classmethod
@@ -265,6 +301,8 @@ class Columnar(Generic[Id]):
         The file is mapped into memory, so this takes no time, and processes that open the same one share it.
         A file that is none, or not whole, is a DamagedIndex; another schema is a SchemaError.
         """
+        if not is_fast():
+            raise NotInstalled.extra("an index of arrays", "fast")
         from fairlead.matching.columnar.storage import load
 
         engine: Columnar[Any] = cls(schema=schema)
@@ -460,7 +498,7 @@ class _Compiled:
             return
         self.programs.append(program)
         self.filters.append(filter)
-        if len(self.programs) > SMALL:
+        if len(self.programs) > SMALL and is_fast():
             self._ledger = _ledger(self.programs)
             self.programs, self.filters = None, []
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fairlead_lab.plotting import pyplot, save
 from fairlead_lab.simulation.detection.runs import DetectionResults, DetectionRow
-from fairlead_lab.simulation.plots import FORMATS, pyplot
+from fairlead_lab.simulation.plots import FORMATS
 
 __all__ = ["draw_detection"]
 
@@ -97,14 +98,7 @@ def draw_detection(results: DetectionResults, directory: Path) -> list[Path]:
         figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False, fontsize=9.5)
     bottom = 0.35 if len(consumes) > 1 else 0.05
     figure.tight_layout(rect=(0, bottom / height, 1, 1 - 0.6 / height), w_pad=1.6, h_pad=1.6)
-    written = []
-    for format in FORMATS:
-        path = directory / f"policies.{format}"
-        metadata = {"Date": None} if format == "svg" else {"Software": None}
-        figure.savefig(path, dpi=130, metadata=metadata)
-        written.append(path)
-    drawing.close(figure)
-    return written
+    return save(figure, [directory / f"policies.{format}" for format in FORMATS])
 
 
 def _traffic(

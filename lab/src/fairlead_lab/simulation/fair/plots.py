@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fairlead_lab.plotting import pyplot, save
 from fairlead_lab.simulation.fair.evaluation import FairResults, FairRow
 from fairlead_lab.simulation.fair.scenario import SYSTEMS
-from fairlead_lab.simulation.plots import FORMATS, pyplot, scale
+from fairlead_lab.simulation.plots import FORMATS, scale
 
 __all__ = ["draw_fair"]
 
@@ -65,14 +66,7 @@ def draw_fair(results: FairResults, directory: Path) -> list[Path]:
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=9.5, handlelength=3)
     figure.tight_layout(rect=(0, 0.8 / height, 1, 1 - 0.55 / height), w_pad=2.2, h_pad=1.8)
-    written = []
-    for format in FORMATS:
-        path = directory / f"curves.{format}"
-        metadata = {"Date": None} if format == "svg" else {"Software": None}
-        figure.savefig(path, dpi=130, metadata=metadata)
-        written.append(path)
-    drawing.close(figure)
-    return written
+    return save(figure, [directory / f"curves.{format}" for format in FORMATS])
 
 
 def _panel(axis: Any, panel: Panel, rows: Sequence[FairRow], span: Sequence[float]) -> None:
