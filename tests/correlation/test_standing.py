@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.correlation import fair, patterns
-from fairlead.correlation.patterns.detector import types_named
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.correlation.standing import Question, Standing
 from fairlead.errors import FilterError
@@ -35,7 +34,7 @@ PATTERNS = (
     'top: [type in {"wave", "joint"}] as t',
     "2 or more pair as p followed by D within 30 us",
     '[type in {"joint", "B"}] as w then no pair within 5 us',
-    '[type = "composite"] as c followed by pair',
+    'over: [type = "composite"] as c followed by pair',
 )
 FAIR = (
     "pair: A.x <= B.x",
@@ -74,7 +73,7 @@ class Asked:
     def sees(self) -> frozenset[str]:
         about = self.question.about
         if isinstance(about, patterns.Pattern):
-            return types_named(about)
+            return about.types_named
         return frozenset(about.signature) - {"composite"}
 
 
@@ -96,11 +95,10 @@ def makes(asked: Asked) -> str | None:
 
 
 def is_circular(several: Sequence[Asked]) -> bool:
-    """Whether somebody sees its own answers, be it over others. (A pattern that names itself overlooks those.)"""
+    """Whether somebody sees its own answers, be it over others."""
 
     def seen(asked: Asked) -> Iterator[Asked]:
-        own = asked.question if asked.question.is_pattern else None
-        return (each for each in several if makes(each) in asked.sees and each.question != own)
+        return (each for each in several if makes(each) in asked.sees)
 
     def reaches(asked: Asked, wanted: Asked, known: set[str]) -> bool:
         for each in seen(asked):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
-from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_text
+from fairlead.cli.inputs import add_language_options, filter_lines, language, never_matches, opened, read_text
 from fairlead.cli.terminal import Progress, complain, emit_json, note, paint, say, write_utf8
 from fairlead.configuration import suggestion
 from fairlead.errors import BadInput, FairleadError, ValueRefused
@@ -163,7 +163,15 @@ def _asked(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[_As
             raise BadInput(
                 f"{where}: the id {asked.id!r} is taken by {first}", hint="ids and names are distinct"
             )
+        _remark(where, asked.question, schema)
         yield asked
+
+
+def _remark(where: str, question: Question, schema: Schema | None) -> None:
+    """Say which steps can take nothing at all."""
+    for filter in dict.fromkeys(question.filters):
+        if (remark := never_matches(filter, schema)) is not None:
+            note(f"{where}: [{filter}]: {remark}")
 
 
 def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[tuple[str, _Asked]]:
@@ -467,7 +475,7 @@ def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) 
     """When it ended, which pattern found it, what its steps took, and what it gives."""
     from fairlead.correlation.fair.relations import PRODUCER as FAIR
     from fairlead.correlation.fair.subscriptions import UNNAMED as RELATION
-    from fairlead.correlation.patterns.spelling import UNNAMED
+    from fairlead.correlation.patterns.model import UNNAMED
     from fairlead.model.encoding import encode, format_json
 
     steps: dict[str, list[str]] = {}

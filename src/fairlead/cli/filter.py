@@ -7,12 +7,19 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_filter
+from fairlead.cli.inputs import (
+    add_language_options,
+    filter_lines,
+    language,
+    never_matches,
+    opened,
+    read_filter,
+)
 from fairlead.cli.terminal import complain, emit_json, note, paint, say, speaks_unicode
 from fairlead.errors import BadInput, FilterSyntaxError
 
 if TYPE_CHECKING:
-    from fairlead.filters import Filter, Schema
+    from fairlead.filters import Schema
 
 __all__ = ["configure"]
 
@@ -139,21 +146,14 @@ def _check(text: str, schema: Schema | None, as_json: bool, place: dict[str, int
         else:
             complain(str(error))
         return False
-    nothing = _matches_nothing(filter, schema)
+    remark = never_matches(filter, schema)
     if as_json:
-        emit_json({**place, "valid": True, "filter": str(filter), "satisfiable": not nothing})
+        emit_json({**place, "valid": True, "filter": str(filter), "satisfiable": remark is None})
     else:
         say(str(filter))
-        if nothing:
-            note(f"{where}: no notification can match it" if where else "no notification can match it")
+        if remark is not None:
+            note(f"{where}: {remark}" if where else remark)
     return True
-
-
-def _matches_nothing(filter: Filter, schema: Schema | None) -> bool:
-    from fairlead.filters import simplify
-    from fairlead.filters.filter import NOTHING
-
-    return bool(simplify(filter, schema) == NOTHING)
 
 
 # -- relate, merge, simplify -------------------------------------------------------------------------------

@@ -22,10 +22,9 @@ from typing import Any, Final
 from fairlead.correlation.fair import Choice, Correlator, Relation, Snapshot, Subscription
 from fairlead.correlation.fair.matcher import Engine
 from fairlead.correlation.fair.subscriptions import Conjunction
-from fairlead.correlation.patterns.composites import PARTIAL
 from fairlead.correlation.patterns.levels import Seeing
+from fairlead.correlation.patterns.model import PARTIAL, UNNAMED
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.model import Notification
 from fairlead.model.order import BEGINNING, OrderKey
 

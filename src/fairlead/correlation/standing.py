@@ -38,8 +38,7 @@ from fairlead.correlation import fair, patterns
 from fairlead.correlation.fair.relations import PRODUCER as FAIR
 from fairlead.correlation.patterns.building import Expression
 from fairlead.correlation.patterns.composites import PRODUCER
-from fairlead.correlation.patterns.model import atoms
-from fairlead.correlation.patterns.spelling import UNNAMED
+from fairlead.correlation.patterns.model import UNNAMED, atoms
 from fairlead.correlation.relating import Correlating, Related, Relating, placed, seeing
 from fairlead.errors import FilterError, SubscriptionRefused
 from fairlead.filters import And, Attribute, Constraint, Filter, Op

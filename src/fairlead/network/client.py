@@ -294,6 +294,9 @@ class Client:
         What they are about is subscribed to, held until the newest event is `lateness` (microseconds, or as
         "5s") ahead, and looked at in the one total order: what is found is what an ordered bus finds. With
         `publish`, composites are published, too, before they are handed out.
+
+        Over several brokers the relations of a fair subscription may differ between clients: an event that is late
+        at one client need not be late at another.
         """
         from fairlead.correlation.standing import Question
         from fairlead.network.detection import Detection

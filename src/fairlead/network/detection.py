@@ -11,7 +11,10 @@ where they are no part of the pattern, and then nobody here has seen them.
 
 One subscription, to whatever one of the atoms matches, brings the events. They are held until the newest is
 `lateness` ahead, leave in the one total order, and go through the kernel of all runtimes (`correlation.standing`).
-That order is also the one that fair subscriptions are about: it is the same for every client, as arrival is not.
+That order is also the one that fair subscriptions are about. **Over several brokers their relations may differ
+between clients**: an event that comes later than `lateness` allows is late at one client and not at another, and what
+a fair subscription disposes of depends on every event. Brokers do not establish the order yet; creating such a
+detection logs a warning.
 
 Where the client has a clock, time passes while nothing comes, so that what is absent is found without another
 event; `advance` lets it pass by hand. A detection sees what is published while it stands, and with `since` what
@@ -42,6 +45,10 @@ __all__ = ["Detection"]
 
 log: Final = logging.getLogger(__name__)
 
+UNFAIR: Final = (
+    "over several brokers, the relations of a fair subscription may differ between clients: "
+    "the brokers establish no common order, and an event that is late at one client need not be at another"
+)
 TICK_S: Final = 0.25
 """How often the clock is looked at while nothing comes."""
 
@@ -61,6 +68,8 @@ class Detection:
         self._client, self._question, self._publish = client, question, publish
         self._lateness_us = duration_of(lateness)
         self._queue = OrderedQueue(self._lateness_us)
+        if not question.is_pattern:
+            log.warning("%s: %s", question, UNFAIR)
         self._standing = Standing(lambda: engine_named("columnar"))
         self._standing.add("", question)
         self._subscription = client.subscribe(Or.of(dict.fromkeys(question.filters)), since=since)

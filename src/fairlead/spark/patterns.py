@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fairlead.correlation import fair
 from fairlead.correlation.fair import Choice
 from fairlead.correlation.patterns import Pattern, parse
-from fairlead.correlation.patterns.detector import shared_of, types_made, types_named
+from fairlead.correlation.patterns.detector import shared_of
 from fairlead.correlation.patterns.levels import Seeing, leveled
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.relating import types_seen
@@ -265,7 +265,7 @@ class Patterns:
         """What an automaton sees of others, and they of it, under all its names."""
         questions = [self.question(self.rows[row]) for row in automaton.asked]
         makes = frozenset(type for each in questions for type in _made(each))
-        return Seeing(automaton.types, makes, automaton.pattern if isinstance(automaton, Automaton) else None)
+        return Seeing(automaton.types, makes)
 
     @cached_property
     def attributes(self) -> frozenset[str] | None:
@@ -396,7 +396,7 @@ def _parsed(text: str, schema: Schema | None) -> Pattern:
 def _shared(text: str, schema: Schema | None) -> tuple[Pattern, frozenset[str]]:
     """What patterns have in common that are detected together, and the types that it names."""
     shared = shared_of(_parsed(text, schema))
-    return shared, types_named(shared)
+    return shared, shared.types_named
 
 
 def _digest(*texts: str) -> str:
@@ -406,5 +406,5 @@ def _digest(*texts: str) -> str:
 def _made(question: Question) -> frozenset[str]:
     """The types of composites that others may see."""
     if isinstance(question.about, Pattern):
-        return types_made(question.about)
+        return question.about.types_made
     return frozenset({question.about.name} if question.is_public else ())

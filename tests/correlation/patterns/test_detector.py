@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,16 +16,18 @@ from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.detector import Detector, Found
 from fairlead.correlation.patterns.forms import form_of, with_atoms
 from fairlead.correlation.patterns.language import parse
-from fairlead.correlation.patterns.model import Atom, Pattern
+from fairlead.correlation.patterns.model import Atom, Pattern, Take
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
-from fairlead.model.encoding import notification_to_json
+from fairlead.model.encoding import fields_from_json, notification_to_json
 from fairlead.model.order import BEGINNING, END, order_keys
 from fairlead_lab.correlation.patterns.reference import detect
 from fairlead_lab.testing.patterns import patterns, streams
+
+CORPUS = json.loads((Path(__file__).parents[2] / "corpus" / "patterns.json").read_text(encoding="utf-8"))
 
 
 def occurrences(notifications: Iterable[Notification]) -> list[Occurrence]:
@@ -99,6 +103,85 @@ def for_each(found: Iterable[Found], id: str) -> list[object]:
 def test_the_detector_finds_what_the_definition_says(pattern: Pattern, given: list[Notification]) -> None:
     stream = occurrences(given)
     assert shown(found(pattern, stream)) == shown(detect(pattern, stream)), str(pattern)
+
+
+COMPARED = (
+    "A then no B within 5 us as n, n.x > A.x",
+    "A followed by C then no B until 1970-01-01T00:00:00.000020Z as n, n.x != A.x and n.y < C.y + 1",
+    "1 or more A as a then no B within 6 us as n, n.x >= sum(a.x)",
+    "2 or more A as a then no (B or C) within 6 us as n, n.x > max(a.x), n.time < first(a.time) + 4 us",
+    "any order of (A then no B within 5 us as n) and C, n.x = A.x",
+    "A starting timer T for 6 us then (timer T without B as n followed by C), n.x > A.x, same k",
+    "A then no B within 5 us as n within 9 us, n.x > 1, with partial matches",
+)
+"""Patterns in which what is not to happen is compared with what was taken."""
+
+
+@given(st.sampled_from(COMPARED), st.sampled_from(list(Take)), streams(max_size=12), st.integers(0, 30))
+@settings(max_examples=200)
+def test_what_is_not_to_happen_is_compared_as_the_definition_says(
+    text: str, take: Take, given: list[Notification], bound: int
+) -> None:
+    pattern, stream = replace(parse(text), take=take), occurrences(given)
+    assert shown(found(pattern, stream, bounds=[bound])) == shown(detect(pattern, stream)), str(pattern)
+
+
+ALTERNATIVES = (
+    (
+        "(A as a1 followed by A as a2 followed by C as c1)",
+        "(A as a3 followed by B as b3 followed by C as c3)",
+    ),
+    ("1 or more (A as a1 or [true] as z1)", "(2 or more [x > 1] as z2)"),
+    ("(1 or more (A as a1 or B as b1) followed by C as c1)", "(1 or more [true] as z2 followed by C as c2)"),
+    ("(any order of A as a1 and [x > 0] as z1)", "(A as a2 followed by [x > 0] as z2)"),
+)
+
+
+@given(st.sampled_from(ALTERNATIVES), st.sampled_from(list(Take)), st.sampled_from((1, 3, 1000)), streams())
+@settings(max_examples=200)
+def test_which_occurrences_are_taken_does_not_depend_on_the_order_of_alternatives(
+    parts: tuple[str, str], take: Take, limit: int, given: list[Notification]
+) -> None:
+    stream, limit = occurrences(given), limit if take is Take.ALL else 1000
+    one, other = (
+        replace(parse(f"{first} or {second}"), take=take, limit=limit)
+        for first, second in (parts, reversed(parts))
+    )
+    assert shown(found(one, stream)) == shown(detect(one, stream))
+    places = [
+        sorted(
+            [str(taken.notification.id) for _, taken in each.constituents] for each in found(pattern, stream)
+        )
+        for pattern in (one, other)
+    ]
+    assert places[0] == places[1]
+
+
+@pytest.mark.parametrize("row", CORPUS, ids=[row["name"] for row in CORPUS])
+def test_every_row_of_the_corpus_is_found(row: dict[str, Any]) -> None:
+    detector = detector_of(())
+    for number, text in enumerate(row["patterns"]):
+        detector.add(f"{number}", parse(text))
+    for occurrence in occurrences(Notification.of(fields_from_json(event)) for event in row["events"]):
+        detector.feed(occurrence)
+    until = Instant.parse(row["until"]).microseconds if "until" in row else END
+    rows = [
+        {
+            "type": each.composite.type,
+            "constituents": [[step, _called(taken)] for step, taken in each.composite.constituents],
+            "start": str(Instant(each.composite.start)),
+            "end": str(Instant(each.composite.end)),
+        }
+        for each in detector.advance(until)
+    ]
+    assert sorted(rows, key=str) == sorted(row["composites"], key=str)
+
+
+def _called(occurrence: Occurrence) -> object:
+    """As the corpus calls it: composites by their type and start."""
+    if occurrence.rank[2]:
+        return f"{occurrence.notification.get('type')} {Instant(occurrence.start).datetime():%H:%M}"
+    return occurrence.notification.id
 
 
 @given(patterns(), streams(), st.lists(st.integers(0, 40), max_size=4).map(sorted))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import time as TimeOfDay
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.correlation import fair
@@ -59,6 +61,136 @@ def test_what_is_printed_reads_back_to_the_same_pattern(pattern: Pattern) -> Non
     text = render(pattern)
     assert parse(text) == pattern
     assert render(parse(text)) == text == str(pattern)
+
+
+# -- the grammar ---------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[3] / "docs" / "patterns.md").read_text(encoding="utf-8")
+RULES = {
+    name: re.findall(r'"[^"]*"|\w+|[][(){}|]', right)
+    for name, right in re.findall(
+        r"^(\w+) += (.*(?:\n +.*)*)", PAGE.partition("```ebnf\n")[2].partition("```")[0], re.MULTILINE
+    )
+}
+"""The grammar that users read, rule by rule, in tokens."""
+FREE = {
+    "duration": "5 minutes",
+    "moment": "19:00",
+    "filter": "x > 1",
+    "condition": "count(A) > 1",
+    "matches": "the first",
+    "value": "count(A)",
+    "n": "2",
+    "m": "3",
+    "timer": "T",
+}
+"""What the page explains elsewhere."""
+
+
+class Deriving:
+    """Sentences of the grammar, by what a strategy chooses. Deep down, the shortest way is taken."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw, self.names = draw, 0
+
+    def rule(self, name: str, depth: int) -> list[str]:
+        if name in FREE:
+            return [FREE[name]]
+        if name not in RULES:  # a name of something: all are different
+            self.names += 1
+            return [f"{name}{self.names}"]
+        said, rest = self.choice(RULES[name], depth, taken=True)
+        assert not rest
+        return said
+
+    def choice(self, tokens: list[str], depth: int, *, taken: bool) -> tuple[list[str], list[str]]:
+        """One of several ways, up to the bracket that closes them."""
+        count, level = 1, 0
+        for token in tokens:
+            level += (token in "[({") - (token in "])}")
+            if level < 0:
+                break
+            count += token == "|" and level == 0
+        chosen = self.draw(st.integers(0, count - 1)) if depth > 0 else count - 1
+        said: list[str] = []
+        for way in range(count):
+            found, tokens = self.sequence(tokens, depth, taken=taken and way == chosen)
+            said += found
+            tokens = tokens[1:] if way < count - 1 else tokens
+        return said, tokens
+
+    def sequence(self, tokens: list[str], depth: int, *, taken: bool) -> tuple[list[str], list[str]]:
+        said: list[str] = []
+        while tokens and tokens[0] not in "|])}":
+            token, tokens = tokens[0], tokens[1:]
+            if token in "[({":
+                most = {"[": 1, "{": 2, "(": 1}[token]
+                least = 1 if token == "(" else 0
+                rounds = self.draw(st.integers(least, most)) if taken and depth > 0 else least
+                if not rounds or not taken:
+                    _, tokens_after = self.choice(tokens, depth, taken=False)
+                for _ in range(rounds if taken else 0):
+                    found, tokens_after = self.choice(tokens, depth, taken=True)
+                    said += found
+                tokens = tokens_after[1:]
+            elif taken:
+                said += [token[1:-1]] if token[0] == '"' else self.rule(token, depth - 1)
+        return said, tokens
+
+
+@st.composite
+def sentences(draw: st.DrawFn) -> str:
+    return " ".join(Deriving(draw).rule("pattern", draw(st.integers(3, 9))))
+
+
+@given(sentences())
+@settings(max_examples=400)
+def test_every_sentence_that_the_grammar_derives_is_read(text: str) -> None:
+    with suppress(FilterError):  # it may mean nothing, such as a timer that does not run; but it can be read
+        parse(text)
+
+
+def test_a_list_goes_on_behind_its_window_only() -> None:
+    assert parse("any order of A and B within 1 s followed by C").body == Sequence(
+        Within(Both((A, B)), SECOND), C
+    )
+    for text in ("any order of A and B followed by C", "A or B followed by C", "A or B then no C within 1 s"):
+        with pytest.raises(FilterSyntaxError, match="may be the list or its last part"):
+            parse(text)
+
+
+# -- times -----------------------------------------------------------------------------------------------------
+
+
+def test_to_a_time_a_duration_is_added_and_never_a_number() -> None:
+    (condition,) = parse_condition("B.time < A.time + 1h30m")
+    assert condition.right == Operand(Reference("A", "time"), lapse=90 * MINUTE)
+    assert parse_operand("A.seen - 5 s") == Operand(Reference("A", "seen"), lapse=-5 * SECOND)
+    for text in ("B.time < A.time + 5", "B.time < 2 * A.time", "B.time - 5 > A.time", "sum(A.time) > 5"):
+        with pytest.raises(FilterError, match="times have no arithmetic with numbers"):
+            parse_condition(text)
+    for text in (
+        "A.time > 5",
+        "A.time = true",
+        "A.time + 5 s > B.x + 1",
+        "count(A) = B.time",
+        "2 * B.x < A.time",
+    ):
+        with pytest.raises(FilterError, match="that never holds"):
+            parse_condition(text)
+
+
+def test_what_is_not_to_happen_is_compared_with_earlier_steps_only() -> None:
+    parse("A then no B within 1 s as n, n.x > A.x")
+    for text in (
+        "A then no B within 1 s as n, count(n) > 1",
+        "A then no B within 1 s as n followed by C, C.x > n.x",
+        "A starting timer T for 1 s then timer T as n, n.x > A.x",
+        "any order of (A then no B within 1 s as n) and C, n.x > C.x",
+        "A then no B within 1 s as n, giving x = n.x",
+    ):
+        with pytest.raises(FilterError, match="takes no event"):
+            parse(text)
 
 
 # -- names and values of any kind ----------------------------------------------------------------------------
@@ -127,7 +259,7 @@ def odd_patterns(draw: st.DrawFn) -> Pattern:
         outputs=(
             Output(draw(st.sampled_from(("out", "a.b", "class"))), Operand(Reference(steps[2], "x"), 2)),
         ),
-        name=draw(st.sampled_from(("composite", "a.b", "", "two words", "..", "or"))),
+        name=draw(st.sampled_from(("composite", "c.d", "", "two words", "..", "else"))),
     )
 
 

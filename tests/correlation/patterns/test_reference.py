@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.correlation.patterns.composites import PARTIAL, Composite
+from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import (
+    PARTIAL,
     Atom,
     Both,
     Concat,
@@ -430,6 +431,34 @@ def test_what_names_steps_of_different_branches_is_asked_of_the_complete_match()
     assert found(within, "A1{x=3} B2 C3{x=2} C4{x=4}") == ["A1 B2 C4"]
 
 
+def test_what_is_not_to_happen_is_compared_with_what_was_taken() -> None:
+    text = "A then no B within 5 s as n, n.x > A.x, taking all"
+    assert found(text, "A1{x=3} B2{x=3}") == ["A1 @6"]
+    assert found(text, "A1{x=3} B2{x=3} B3{x=4}") == []
+    assert found(text, "A1{x=3} B2{x=4} A3{x=9} B4{x=8}") == ["A3 @8"]
+    assert found(text, "A1{x=3} B2") == ["A1 @6"]
+    total = "1 or more A then no B within 5 s as n, n.x > sum(A.x), taking all"
+    assert found(total, "A1{x=1} A2{x=2} B3{x=3}") == ["A1 A2 @7"]
+
+
+def test_times_have_arithmetic_with_durations() -> None:
+    text = "A followed by B, B.time >= A.time + 2 s and B.time - 4 s < A.time, taking all"
+    assert found(text, "A1 B2 B3 B5") == ["A1 B3"]
+    assert found("A followed by B, B.x > A.x + 2 s", "A1{x=1} B2{x=9000000}") == []
+    (composite,) = detect(parse("A giving due = A.time + 5 s".replace(" giving", ", giving")), events("A1"))
+    assert composite.outputs == (("due", Instant(6 * SECOND)),)
+
+
+def test_which_match_is_first_does_not_depend_on_the_order_of_alternatives() -> None:
+    one, other = "(B as s0 followed by B as s1 followed by C)", "(B as s2 followed by A followed by C as c2)"
+    for take in ("past the last", "the first", "one for each start"):
+        for alternatives in (f"{one} or {other}", f"{other} or {one}"):
+            assert found(f"{alternatives}, taking {take}", "B1 A2 B3 C4")[0] == "B1 A2 C4"
+    for alternatives in (f"{one} or {other}", f"{other} or {one}"):
+        assert found(f"{alternatives}, taking all, limit 1", "B1 A2 B3 C4") == ["B1 A2 C4"]
+        assert found(f"{alternatives}, taking the most recent", "B1 A2 B3 C4") == ["B1 B3 C4"]
+
+
 # -- what is taken -----------------------------------------------------------------------------------------
 
 EACH_WAY = {Take.PAST, Take.ALL, Take.NEXT, Take.FIRST, Take.RECENT}
@@ -640,8 +669,17 @@ def test_partial_matches_are_seen_under_their_own_type() -> None:
 
 
 def test_no_pattern_sees_its_own_composites() -> None:
-    own = parse("pair: (A or pair) followed by B")
-    assert everything([own], "A1 B2 B3") == {"pair": ["A1 B2"]}
+    for text in (
+        "loop: loop followed by A",
+        "pair: (A or pair) followed by B",
+        "pair: A followed by B without pair",
+        'pair: [type in {"A", "pair"}] as a followed by B',
+        "pair: pair.partial as a followed by B within 1 s, with partial matches",
+        "composite followed by A",
+    ):
+        with pytest.raises(FilterError, match="names the type of its own composites"):
+            parse(text)
+    parse("over: composite followed by A")
     with pytest.raises(FilterError, match="own composites"):
         detect_all([parse("one: A or two"), parse("two: B or one")], events("A1"))
 

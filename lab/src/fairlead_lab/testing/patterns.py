@@ -21,6 +21,7 @@ from hypothesis.strategies import SearchStrategy
 
 from fairlead.correlation.patterns.model import (
     LIMIT,
+    TIME,
     Aggregate,
     Atom,
     Both,
@@ -41,6 +42,7 @@ from fairlead.correlation.patterns.model import (
     can_be_empty,
     can_be_skipped,
 )
+from fairlead.errors import FilterError
 from fairlead.filters import Filter, Op, parse
 from fairlead.model import Instant, Notification
 
@@ -198,12 +200,17 @@ def patterns(
     if is_partial and not isinstance(body, Within):
         body = Within(body, draw(_durations))
     names = [atom.step for atom in atoms(body)]
+    taking = [atom.step for atom in atoms(body) if not atom.is_silent]
     take = draw(st.sampled_from(takes))
     return Pattern(
         body,
         same=draw(st.sampled_from(((), (), ("k",), ("k", "y")))) if same else (),
-        conditions=tuple(draw(st.lists(_conditions(names), max_size=conditions))),
-        outputs=tuple(draw(_outputs(names))) if outputs else (),
+        conditions=tuple(
+            each
+            for each in draw(st.lists(_conditions(names), max_size=conditions))
+            if _is_allowed(body, each)
+        ),
+        outputs=tuple(draw(_outputs(taking))) if outputs else (),
         take=take,
         limit=draw(st.sampled_from((LIMIT, LIMIT, 1, 3))) if take is Take.ALL else LIMIT,
         partial=is_partial,
@@ -223,6 +230,7 @@ def _references(steps: Several[str]) -> SearchStrategy[Reference]:
     )
 
 
+_lapses = st.sampled_from((0, 0, 1, 2, 5, 9, -3))
 _numbers = st.sampled_from((0, 1, 2, 3, -1, Decimal("0.5")))
 _COMPARATORS: Final = (Op.LT, Op.LE, Op.GT, Op.GE, Op.NE, Op.NE, Op.EQ)
 
@@ -233,10 +241,28 @@ def _operands(steps: Several[str]) -> SearchStrategy[Operand]:
     return st.one_of(plain, plain, st.builds(Operand, references, _numbers, _numbers))
 
 
+def _times(steps: Several[str]) -> SearchStrategy[Operand]:
+    aggregates = st.sampled_from((None, None, None, Aggregate.MIN, Aggregate.MAX, Aggregate.FIRST))
+    references = st.builds(Reference, st.sampled_from(steps), st.just(TIME), aggregates)
+    return st.builds(lambda reference, lapse: Operand(reference, lapse=lapse), references, _lapses)
+
+
 def _conditions(steps: Several[str]) -> SearchStrategy[Condition]:
-    operands = _operands(steps)
+    operands, times = _operands(steps), _times(steps)
     constants = st.sampled_from((0, 1, 2, 3, Decimal("1.5"), "a", True))
-    return st.builds(Condition, operands, st.sampled_from(_COMPARATORS), st.one_of(operands, constants))
+    compared = st.builds(Condition, operands, st.sampled_from(_COMPARATORS), st.one_of(operands, constants))
+    instants = st.integers(0, TIME_MAX).map(Instant)
+    timed = st.builds(Condition, times, st.sampled_from(_COMPARATORS), st.one_of(times, times, instants))
+    return st.one_of(compared, compared, compared, timed)
+
+
+def _is_allowed(body: Part, condition: Condition) -> bool:
+    """Whether a condition may stand with a body: steps that take nothing are compared with earlier ones only."""
+    try:
+        Pattern(body, conditions=(condition,))
+    except FilterError:
+        return False
+    return True
 
 
 def _outputs(steps: Several[str]) -> SearchStrategy[list[Output]]:

@@ -67,13 +67,17 @@ first and last speak of all that it took. A condition is asked when the last of 
 left to right, is about to take an element, if it names that step plainly (`s.a`): with that element for
 `s.a`, and what is bound so far for the rest. A condition that names its last step in aggregates only, or
 names steps in different branches of a parallelisation, is asked of the complete match instead. In either case
-it is asked only if all that it names is bound. Time events are taken without being asked, and bind nothing.
-Absent values, and values of different kinds, satisfy nothing. Sums and averages are of the numbers, exact;
-min and max of the values of the kind of the first one.
+it is asked only if all that it names is bound. Time events are taken without being asked, and bind nothing. A step
+that takes time events only (`then no B`) takes no occurrence to ask about: a condition whose last step it is, is
+asked of the occurrences in its Σ, with what is bound so far, and those that fail it are not in Σ. Nothing else is
+asked of such a step. Absent values, and values of different kinds, satisfy nothing. Numbers have factors and
+offsets, times have durations that are added. Sums and averages are of the numbers, exact; min and max of the
+values of the kind of the first one.
 
 **What is taken.** Matches are found at their end. Of those that end with the same element (all time events of
 one instant are one, here), the *first* is the one whose constituents, in order, come first: compared one by
-one, by place in the stream, then by step; where one has no further constituent, the other one is first.
+one, by place in the stream; where one has no further constituent, the other one is first. Of those with the same
+occurrences, the one whose steps are written first.
 
     past      (default) from the first on, each that starts behind the last constituent of the one taken before
     all       every match; at most `limit` for each end, the first ones

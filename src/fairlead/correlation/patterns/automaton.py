@@ -219,7 +219,7 @@ class Step:
     """The registers of the timers that it takes."""
     domain_timers: frozenset[int]
     questions: tuple[Question, ...]
-    """What is asked of an occurrence before it is taken."""
+    """What is asked of an occurrence before it is taken or, if the atom is silent, counts as in its domain."""
     deferred: tuple[Question, ...]
     """The same about tallies: matches that are not told apart may give different answers."""
     bindings: tuple[tuple[int, str | None, Fold], ...]
@@ -349,6 +349,8 @@ class State:
     """The atoms that ask conditions, as bits."""
     deferring: int
     """Those that ask conditions about tallies."""
+    silent: int
+    """Those that take no occurrence: their conditions are asked of what is in their domain."""
     timers: tuple[int, ...]
     """The registers of timers that some atom looks at, in the order of the timers' names."""
     window: int | None
@@ -655,6 +657,7 @@ class Automaton:
                 _bits(wait.atom for wait in waits if wait.strong),
                 _bits(step.number for step in steps if step.questions),
                 _bits(step.number for step in steps if step.deferred),
+                _bits(step.number for step in steps if step.atom.is_silent),
                 tuple(sorted(looked_at, key=lambda timer: self.timer_names[timer])),
                 min((each.duration for each in frames if each.register is None), default=None),
                 tuple((each.register, each.duration) for each in frames if each.register is not None),

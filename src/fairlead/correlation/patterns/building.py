@@ -30,6 +30,7 @@ from fairlead.correlation.patterns.forms import with_atoms
 from fairlead.correlation.patterns.language import parse_condition, parse_operand
 from fairlead.correlation.patterns.model import (
     LIMIT,
+    UNNAMED,
     Atom,
     Both,
     Concat,
@@ -47,7 +48,6 @@ from fairlead.correlation.patterns.model import (
 )
 from fairlead.correlation.patterns.printer import render_condition, render_operand
 from fairlead.correlation.patterns.spelling import (
-    UNNAMED,
     default_step,
     events_of_type,
     excluded,

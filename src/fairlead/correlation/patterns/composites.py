@@ -21,16 +21,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
-from fairlead.correlation.patterns.model import Pattern
+from fairlead.correlation.patterns.model import PARTIAL, Pattern
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.model import Array, Instant, Notification, Record
 
-__all__ = ["PARTIAL", "PRODUCER", "Composite", "composite_id", "in_order"]
+__all__ = ["PRODUCER", "Composite", "composite_id", "in_order"]
 
 PRODUCER: Final = "patterns"
 """Who publishes composite events."""
-PARTIAL: Final = ".partial"
-"""What the type of a partial match ends with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ no decimal can say, such as a third, is the nearest double.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -26,19 +26,10 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.patterns.model import (
     Aggregate,
-    Atom,
-    Both,
-    Concat,
     Condition,
-    Either,
-    Iterate,
     Operand,
-    Part,
     Pattern,
     Reference,
-    Sequence,
-    Timing,
-    Within,
     atoms,
 )
 from fairlead.errors import ValueRefused
@@ -46,7 +37,7 @@ from fairlead.filters import Op
 from fairlead.filters.constraint import COMPARED, ORDERED
 from fairlead.filters.constraint import compare as compare_values
 from fairlead.filters.terms import decimal_of
-from fairlead.model import ABSENT, Kind, kind_of, number_of, value_of
+from fairlead.model import ABSENT, Instant, Kind, kind_of, number_of, value_of
 
 __all__ = [
     "FOLDS",
@@ -169,9 +160,11 @@ def fold_of(reference: Reference) -> Fold:
 
 
 def computed(operand: Operand, value: Any) -> Any:
-    """factor * value + offset; ABSENT where that asks for a number and there is none."""
+    """factor * value + offset, or value + lapse; ABSENT where the value is no number, or no time."""
     if operand.is_plain:
         return value
+    if operand.lapse:
+        return Instant(value.microseconds + operand.lapse) if type(value) is Instant else ABSENT
     number = exact(value)
     return ABSENT if number is ABSENT else exact(operand.factor) * number + exact(operand.offset)
 
@@ -191,7 +184,7 @@ class Asked:
     """When the conditions of a pattern are asked."""
 
     at_steps: Mapping[str, tuple[Condition, ...]]
-    """For each step that takes something, what is asked then: what names it last, and plainly."""
+    """For each step, what is asked then, of what it is about to take, or of its domain if it is silent."""
     at_end: tuple[Condition, ...]
     """What is asked of the complete match."""
 
@@ -199,44 +192,11 @@ class Asked:
 def asked(pattern: Pattern) -> Asked:
     """The conditions by when they are asked; in both cases only if all that they name is bound."""
     steps = [atom.step for atom in atoms(pattern.body)]
-    when = {each: _last_step(pattern, steps, each) for each in pattern.conditions}
+    when = {each: pattern.deciding_step(each) for each in pattern.conditions}
     return Asked(
         MappingProxyType({step: tuple(each for each in when if when[each] == step) for step in steps}),
         tuple(each for each in when if when[each] is None),
     )
-
-
-def _last_step(pattern: Pattern, steps: list[str], condition: Condition) -> str | None:
-    """The last step that a condition names, from left to right, if it decides there.
-
-    It does not where that step is named in aggregates only, for these are not complete; nor where steps of
-    different branches of a parallelisation are named, for either may come last.
-    """
-    last = max(condition.steps, key=steps.index)
-    for both in _parallel(pattern.body):
-        branches = [frozenset(atom.step for atom in atoms(part)) for part in both.parts]
-        if sum(not branch.isdisjoint(condition.steps) for branch in branches) > 1:
-            return None
-    return last if last in condition.plain_steps else None
-
-
-def _parallel(part: Part) -> Iterator[Both]:
-    match part:
-        case Atom():
-            return
-        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
-            inner: tuple[Part, ...] = (first, second)
-        case Iterate(repeated, _, _):
-            inner = (repeated,)
-        case Within(bounded, _):
-            inner = (bounded,)
-        case Either(parts):
-            inner = parts
-        case Both(parts):
-            yield part
-            inner = parts
-    for each in inner:
-        yield from _parallel(each)
 
 
 # -- outputs -----------------------------------------------------------------------------------------------

@@ -33,25 +33,22 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.patterns.asking import Asking, Engine, Matched
 from fairlead.correlation.patterns.automaton import EVERYONE, Automaton, Reaction
-from fairlead.correlation.patterns.composites import PARTIAL, Composite
+from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.conditions import fold_of, outputs
 from fairlead.correlation.patterns.forms import form_of
 from fairlead.correlation.patterns.graph import Extent, Shared, bits, extent_of, nodes_of
 from fairlead.correlation.patterns.instance import FIRST_OF_ALL, Instance, Kept, Seen
 from fairlead.correlation.patterns.levels import Maker, Seeing, leveled
-from fairlead.correlation.patterns.model import Atom, Pattern, Reference, atoms
+from fairlead.correlation.patterns.model import PARTIAL, UNNAMED, Atom, Pattern, Reference, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
-from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.errors import FilterError
-from fairlead.filters import Attribute, Constraint, Filter, Op
-from fairlead.filters.filter import leaves
-from fairlead.model import ABSENT, Kind, Multi, Notification, key_of, kind_of
+from fairlead.filters import Filter
+from fairlead.model import ABSENT, Kind, Notification, key_of, kind_of
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING
 
-__all__ = ["Detector", "Engine", "Found", "shared_of", "types_made", "types_named"]
+__all__ = ["Detector", "Engine", "Found", "shared_of"]
 
-_TYPE: Final = Attribute("type")
 _NO_KEY: Final = frozenset({Kind.ABSENT, Kind.NAN})
 PLANS_MAX: Final = 10_000
 """For how many sets of matching filters it is kept whom they concern."""
@@ -357,7 +354,7 @@ class Detector:
         if asked is None:
             asked = self._asked[shared, since] = self._ask(shared, since)
         asked.asked_by[id] = pattern
-        made = types_made(pattern)
+        made = pattern.types_made
         is_apart = made.isdisjoint(self._named) and asked.types.isdisjoint(self._made)
         self._made |= made
         self._named |= asked.types
@@ -404,7 +401,7 @@ class Detector:
     def _ask(self, pattern: Pattern, since: Rank) -> _Asked:
         found = tuple(atoms(pattern.body))
         numbers = tuple((self._number(atom.filter), self._number(atom.domain)) for atom in found)
-        return _Asked(pattern, since, types_named(pattern), found, numbers)
+        return _Asked(pattern, since, pattern.types_named, found, numbers)
 
     def _number(self, filter: Filter | None) -> int | None:
         return None if filter is None else self._asking.add(filter)
@@ -426,7 +423,7 @@ class Detector:
     def _leveled(self) -> dict[_Asked | str, int]:
         """The level of each pattern, and of what is beside them; FilterError where one sees its own composites."""
         looking: dict[_Asked | str, Seeing] = {
-            asked: Seeing(asked.types, _names(asked), asked.pattern) for asked in self._asked.values()
+            asked: Seeing(asked.types, _names(asked)) for asked in self._asked.values()
         }
         return leveled({**looking, **self._admitted})
 
@@ -758,43 +755,14 @@ def _ranked(given: Any) -> Rank:
 
 
 def shared_of(pattern: Pattern) -> Pattern:
-    """What a pattern has in common with those that are detected together with it, and differ in what they carry.
-
-    One that names its own type overlooks its own composites, which the others do not: it is by itself.
-    """
-    names_itself = not types_made(pattern).isdisjoint(types_named(pattern))
-    return replace(pattern, name=pattern.name if names_itself else UNNAMED, outputs=())
-
-
-def types_named(pattern: Pattern) -> frozenset[str]:
-    """The types that the atoms and domains of a pattern name: `type = "spike"`, or in a list."""
-    return frozenset(
-        name
-        for atom in atoms(pattern.body)
-        for filter in (atom.filter, atom.domain)
-        if filter is not None
-        for leaf in leaves(filter)
-        if isinstance(leaf, Constraint) and leaf.term == _TYPE
-        for name in _listed(leaf)
-    )
-
-
-def _listed(constraint: Constraint) -> Iterator[str]:
-    operand: Any = constraint.operand
-    if constraint.op is Op.EQ and isinstance(operand, str):
-        yield operand
-    elif constraint.op is Op.IN and isinstance(operand, Multi):
-        yield from (each for each in operand if isinstance(each, str))
-
-
-def types_made(pattern: Pattern) -> frozenset[str]:
-    """The types of the composites that a pattern makes."""
-    return frozenset(pattern.name + ending for ending in (("", PARTIAL) if pattern.partial else ("",)))
+    """A pattern without its name and outputs: patterns that agree in the rest are detected together."""
+    sees_unnamed = not pattern.types_named.isdisjoint((UNNAMED, UNNAMED + PARTIAL))
+    return replace(pattern, name=pattern.name if sees_unnamed else UNNAMED, outputs=())
 
 
 def _names(asked: _Asked) -> frozenset[str]:
     """The types of the composites that a pattern makes, by all its names."""
-    return frozenset(name for pattern in asked.asked_by.values() for name in types_made(pattern))
+    return frozenset(name for pattern in asked.asked_by.values() for name in pattern.types_made)
 
 
 def _report(

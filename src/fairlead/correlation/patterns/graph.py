@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from fairlead.correlation.patterns.automaton import EVERYONE
 from fairlead.correlation.patterns.judging import Claim, Hull
@@ -47,20 +47,16 @@ __all__ = [
     "leading_to",
     "nodes_of",
     "only",
-    "ordered",
     "prune",
     "starting_at",
     "starts_of",
 ]
 
 Constituent: TypeAlias = tuple[Rank, int, Occurrence]
-"""What an atom took; compared by place, then by the number of the atom."""
+"""What an atom took: its place, the number of the atom, the occurrence."""
 Path: TypeAlias = tuple[Constituent, ...]
 Shared: TypeAlias = tuple[int, Path]
 """Members, and a path that is a match of each of them."""
-
-_NOTHING_MORE: Final = (((2**64,),),)
-"""Behind every constituent: of two matches, the one that goes on comes first."""
 
 
 class Node:
@@ -284,16 +280,15 @@ def _made(reached: Reached) -> int:
     return reached[0].number
 
 
-def ordered(path: Path) -> tuple[Any, ...]:
-    return path + _NOTHING_MORE
-
-
 def _is_first(path: Path, other: Path) -> bool:
-    """Whether a path comes before another one; where one has no further constituent, the other one is first."""
-    length, further = len(path), len(other)
-    if length == further:
-        return path < other
-    return path[:further] <= other if length > further else path < other[:length]
+    """Whether a path comes before another one: by the places of its occurrences, then by its steps.
+
+    Where one has no further constituent, the other one is first.
+    """
+    for one, another in zip(path, other, strict=False):
+        if one[0] != another[0]:
+            return one[0] < another[0]
+    return path < other if len(path) == len(other) else len(path) > len(other)
 
 
 def best_paths(

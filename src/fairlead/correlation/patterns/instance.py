@@ -253,14 +253,15 @@ class Instance:
                 some = waiting & members
                 if not some:
                     continue
-                willing = takes & looks
+                willing = (takes | fails & state.silent) & looks
                 if willing & state.asking:
                     willing = self._willing(state, willing, occurrence, node.registers)
                 parts: Iterable[tuple[Node, int]] = ((node, willing),)
                 if willing & state.deferring:
                     parts = self._sifted(state, node, some, willing, occurrence)
-                for source, taking in parts:
-                    failing = fails & looks & ~taking
+                for source, answering in parts:
+                    taking = answering & ~state.silent
+                    failing = (fails & looks & ~state.silent | answering & state.silent) & ~taking
                     if taking | failing:
                         for move in automaton.moves(state.number, taking, failing):
                             behind = _behind(state, source, move, occurrence) if is_scoped else source
@@ -291,7 +292,7 @@ class Instance:
         return looks
 
     def _willing(self, state: State, takes: int, occurrence: Occurrence, registers: tuple[Any, ...]) -> int:
-        """Of the atoms that may take an occurrence, those whose conditions hold."""
+        """Of the atoms that may take an occurrence, or fail on it, those whose conditions hold."""
         for number in state.atoms:
             if takes >> number & 1:
                 questions = self._automaton.steps[number].questions

@@ -336,6 +336,9 @@ class Judging:
                 self._needed[number] = max(self._needed[number], bound)
         self.needed: tuple[Bound, ...] = tuple(self._needed)
         """What is needed in the end."""
+        self.single = self.aims[0] if len(self.aims) == len(final) == 1 and not self._hulled else None
+        """The measure that decides alone, where there is one: of two beginnings at a node, the one with more of it
+        satisfies the condition wherever the other does."""
         self.given_up = 0
         """How many searches for matches were given up."""
 
@@ -444,8 +447,8 @@ class Judging:
         left, op, right = condition.left, condition.op, condition.right
         assert isinstance(right, Operand)
         if question.left.register is None:
-            return right, _TURNED[op], exact(computed(left, given))
-        return left, op, exact(computed(right, given))
+            left, op, right = right, _TURNED[op], left
+        return left, op, ABSENT if left.lapse else exact(computed(right, given))
 
     def _aim(self, number: int, sign: int) -> int:
         """The number of the aim for a tally (1), or for its negative (-1)."""

@@ -1,19 +1,24 @@
 """The readable text of patterns: `parse` reads it, `render` writes it.
 
     pattern  = [ name ":" ] body { "," clause }
-    body     = ( operand | choice | parallel ) { link }
+    body     = list | ( operand | list window ) { link } [ follows parallel ]
+    list     = choice | parallel
     choice   = operand "or" operand { "or" operand }
     parallel = "any order of" operand { "," operand } "and" operand
-    link     = "within" duration
-             | [ "weakly" ] "followed by" ( operand | parallel )
+    follows  = [ "weakly" ] "followed by"
+    window   = "within" duration
+    link     = window | follows operand | follows parallel window
              | "then no" events ( "within" duration | "until" moment ) [ "as" step ]
              | "then" atom "before" ( duration [ "pass" ] | moment )
              | "starting timer" timer ( "for" duration | "until" moment ) "then" operand
     operand  = [ rounds ] ( "(" body ")" | atom )
     rounds   = n "or more" | n "to" m | "exactly" n | n "times" | "at least" n | "at most" n
              | "any number of" | "optional"
-    atom     = ( event | "timer" timer | "not" events "among" events ) [ "as" step ] { "else timer" timer }
-               [ ( "without" | "among" ) events ] { "before timer" timer } [ "as" step ]
+    atom     = taken "as" step rest | taken rest [ "as" step ]
+             | "not" events "as" step others | "not" events others [ "as" step ]
+    taken    = event | "timer" timer
+    rest     = { "else timer" timer } [ ( "without" | "among" ) events ] { "before timer" timer }
+    others   = { "else timer" timer } "among" events { "before timer" timer }
     events   = event | "(" event { "or" event } ")"
     event    = type [ "[" filter "]" ] | "[" filter "]"
     clause   = "same" name { "and" name } | condition { "and" condition } | "taking" matches | "limit" n
@@ -37,6 +42,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from fairlead.correlation.patterns.durations import Moment, scan_duration, scan_moment
 from fairlead.correlation.patterns.model import (
     COUNT_MAX,
+    UNNAMED,
     Aggregate,
     Atom,
     Both,
@@ -57,7 +63,6 @@ from fairlead.correlation.patterns.printer import render
 from fairlead.correlation.patterns.spelling import (
     TAKING,
     TAKING_WORDS,
-    UNNAMED,
     WORDS,
     default_step,
     events_of_type,
@@ -579,10 +584,11 @@ class PatternReader(FilterReader):
         return found
 
     def side(self) -> Operand | Any:
-        """factor * reference + offset, or a value."""
+        """factor * reference + offset, reference + duration, or a value."""
         start = self.starts[self.at]
         factor: Number = 1
         offset: Number = 0
+        lapse = 0
         if self.kinds[self.at] in (NUMBER, "-"):
             factor = self.number()
             if self.kinds[self.at] != "*":
@@ -601,9 +607,13 @@ class PatternReader(FilterReader):
             self.at += 1
             if self.kinds[self.at] == NAME:
                 hint = "one step on each side: A.x > B.x + 5"
-                raise self.unexpected(("a number",), hint=hint)
-            offset = negative(self.number()) if is_less else self.number()
-        return self.placed(start, Operand, reference, factor, offset)
+                raise self.unexpected(("a number", "a duration"), hint=hint)
+            found = self.scanned(scan_duration)
+            if found is not None:
+                lapse = -found if is_less else found
+            else:
+                offset = negative(self.number()) if is_less else self.number()
+        return self.placed(start, Operand, reference, factor, offset, lapse)
 
     def is_reference(self) -> bool:
         kind, word, following = self.kinds[self.at], self.texts[self.at], self.kinds[self.at + 1]

@@ -28,8 +28,6 @@ class Seeing(NamedTuple):
     """The types that it names: composites of others are seen by these."""
     makes: frozenset[str]
     """The types of its own composites."""
-    self_as: Hashable = None
-    """It overlooks composites of all that are the same, from whichever time on; None: it may not name its own."""
 
 
 class Maker(Protocol):
@@ -49,14 +47,7 @@ def leveled(seeing: Mapping[Node, Seeing]) -> dict[Node, int]:
         for type in each.makes:
             makes.setdefault(type, []).append(node)
     sees = {
-        node: {
-            other
-            for type in each.types
-            for other in makes.get(type, ())
-            if each.self_as is None
-            or (seeing[other].self_as, seeing[other].makes) != (each.self_as, each.makes)
-        }
-        for node, each in seeing.items()
+        node: {other for type in each.types for other in makes.get(type, ())} for node, each in seeing.items()
     }
     levels: dict[Node, int] = {}
     try:

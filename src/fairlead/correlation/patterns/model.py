@@ -26,11 +26,15 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from fairlead.errors import FilterError
-from fairlead.filters import Filter, Op
-from fairlead.model import Instant, Key, Kind, Number, check_name, key_of, kind_of, number_of, value_of
+from fairlead.filters import Attribute, Constraint, Filter, Op
+from fairlead.filters.filter import leaves
+from fairlead.model import Instant, Key, Kind, Multi, Number, check_name, key_of, kind_of, number_of, value_of
 
 __all__ = [
     "LIMIT",
+    "PARTIAL",
+    "TIME",
+    "UNNAMED",
     "Aggregate",
     "Atom",
     "Both",
@@ -53,8 +57,14 @@ __all__ = [
     "can_be_skipped",
 ]
 
+TIME: Final = "time"
+"""The attribute that is a time in every notification that has it."""
 LIMIT: Final = 1_000
 """How many matches with the same end are enumerated, unless a pattern says otherwise."""
+UNNAMED: Final = "composite"
+"""The name of a pattern that has none of its own."""
+PARTIAL: Final = ".partial"
+"""What the type of a partial match ends with."""
 RESERVED: Final = frozenset(
     {"constituents", "id", "interval", "pattern", "producer", "sequence", "time", "type"}
 )
@@ -80,6 +90,11 @@ class Atom:
     """The occurrences of Σ, beyond A; None where there are none."""
     domain_timers: frozenset[str] = frozenset()
     """The time events of Σ."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it takes time events only: of the occurrences, it is asked which are in its domain."""
+        return self.filter is None
 
     def __post_init__(self) -> None:
         check_name(self.step)
@@ -209,22 +224,42 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """factor * reference + offset; where it is just the reference, values of all kinds are compared."""
+    """factor * reference + offset, for numbers; reference + lapse, for times; or the value itself, of any kind."""
 
     reference: Reference
     factor: Any = 1
     offset: Any = 0
+    lapse: int = 0
+    """A duration in microseconds, negative to go back."""
 
     def __post_init__(self) -> None:
         for name in ("factor", "offset"):
             object.__setattr__(self, name, _finite(getattr(self, name)))
+        if self.lapse:
+            _check_duration(abs(self.lapse))
+        is_number = self.factor != 1 or self.offset != 0 or self.reference.aggregate in _COMPUTED
+        if is_number and (self.lapse or self.reference.attribute == TIME):
+            what = "a duration is added" if self.lapse else f"{self.reference.step}.{TIME} is a time"
+            raise FilterError(
+                f"{what}: times have no arithmetic with numbers",
+                hint="to a time a duration is added: A.time + 5 s",
+            )
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the value itself, which need not be a number then."""
-        return bool(self.factor == 1 and self.offset == 0)
+        """Whether it is the value itself, of whatever kind that is."""
+        return bool(self.factor == 1 and self.offset == 0 and not self.lapse)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of its values; None where any kind is possible."""
+        if self.lapse or self.reference.attribute == TIME:
+            return Kind.TIME
+        return None if self.is_plain and self.reference.aggregate not in _COMPUTED else Kind.NUMBER
 
 
+_COMPUTED: Final = (Aggregate.COUNT, Aggregate.SUM, Aggregate.AVG)
+"""The aggregates that are numbers, whatever was taken."""
 _COMPARATORS: Final = (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)
 
 
@@ -246,6 +281,15 @@ class Condition:
         else:
             object.__setattr__(self, "right", value_of(self.right))
             object.__setattr__(self, "key", key_of(self.right))
+        one, other = (
+            self.left.kind,
+            self.right.kind if isinstance(self.right, Operand) else kind_of(self.right),
+        )
+        if one and other and one is not other and Kind.TIME in (one, other):
+            raise FilterError(
+                f"a {one.value} is compared with a {other.value}: that never holds",
+                hint='times are compared with times: B.time < A.time + 5 s, A.time > t"2026-01-01T00:00:00Z"',
+            )
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -295,7 +339,7 @@ class Pattern:
     take: Take = Take.PAST
     limit: int = LIMIT
     partial: bool = False
-    name: str = "composite"
+    name: str = UNNAMED
     """The `type` of its composites."""
 
     def __post_init__(self) -> None:
@@ -317,6 +361,7 @@ class Pattern:
             check_name(name)
         for step in sorted(step for each in self.conditions for step in each.steps if step not in names):
             raise FilterError(f"no step is called {step!r}", hint=f"there are {', '.join(names)}")
+        self._check_silent({atom.step: atom for atom in found if atom.is_silent})
         for taken in (*names, *(output.name for output in self.outputs)):
             if taken.split(".")[0] in RESERVED:
                 raise FilterError(
@@ -331,12 +376,60 @@ class Pattern:
                 raise FilterError(f"{output.name!r} is the name of a step")
             if output.operand.reference.step not in names:
                 raise FilterError(f"no step is called {output.operand.reference.step!r}")
+        if own := sorted(self.types_made & self.types_named):
+            raise FilterError(
+                f"the pattern names the type of its own composites: {own[0]}",
+                hint="no pattern sees its own composites: name it otherwise",
+            )
         if self.partial and not isinstance(self.body, Within):
             raise FilterError("only what has a window runs out of time", hint="add `within 5 minutes`")
         if self.limit < 1:
             raise FilterError(f"a limit of {self.limit} matches")
         if self.limit != LIMIT and self.take is not Take.ALL:
             raise FilterError("a limit is about taking all matches", hint="add `taking all matches`")
+
+    def _check_silent(self, silent: dict[str, Atom]) -> None:
+        """A step that waits for a timer takes no event: a condition on it is about the events of its domain."""
+        for condition in self.conditions:
+            for reference in (each for each in condition.references if each.step in silent):
+                step = reference.step
+                if silent[step].domain is None:
+                    raise FilterError(f"the step {step!r} waits for a timer, and takes no event to compare")
+                if reference.aggregate is not None or self.deciding_step(condition) != step:
+                    raise FilterError(
+                        f"the step {step!r} takes no event: what is not to happen is compared with earlier steps",
+                        hint=f"write {step}.x > A.x, where A stands before it",
+                    )
+        for output in self.outputs:
+            if output.operand.reference.step in silent:
+                raise FilterError(f"the step {output.operand.reference.step!r} takes no event to give")
+
+    def deciding_step(self, condition: Condition) -> str | None:
+        """The last step that a condition names, from left to right, if it decides there.
+
+        It does not where that step is named in aggregates only, for these are not complete; nor where steps of
+        different branches of a parallelisation are named, for either may come last.
+        """
+        steps = [atom.step for atom in atoms(self.body)]
+        last = max(condition.steps, key=steps.index)
+        for both in _parallel(self.body):
+            branches = [frozenset(atom.step for atom in atoms(part)) for part in both.parts]
+            if sum(not branch.isdisjoint(condition.steps) for branch in branches) > 1:
+                return None
+        return last if last in condition.plain_steps else None
+
+    @cached_property
+    def types_named(self) -> frozenset[str]:
+        """The types that its atoms and domains name (`type = "spike"`, or in a list): it sees such composites."""
+        filters = (
+            each for atom in atoms(self.body) for each in (atom.filter, atom.domain) if each is not None
+        )
+        return frozenset(type for filter in filters for leaf in leaves(filter) for type in _types_in(leaf))
+
+    @property
+    def types_made(self) -> frozenset[str]:
+        """The types of its composites."""
+        return frozenset({self.name, self.name + PARTIAL} if self.partial else {self.name})
 
     @cached_property
     def repeated_steps(self) -> frozenset[str]:
@@ -434,6 +527,33 @@ def _repeated(part: Part, inside: bool) -> Iterator[str]:
             yield from _repeated(inner, inside or most != 1)
         case Within(inner, _):
             yield from _repeated(inner, inside)
+
+
+def _parallel(part: Part) -> Iterator[Both]:
+    match part:
+        case Atom():
+            return
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            inner: tuple[Part, ...] = (first, second)
+        case Iterate(repeated, _, _):
+            inner = (repeated,)
+        case Within(bounded, _):
+            inner = (bounded,)
+        case Either(parts):
+            inner = parts
+        case Both(parts):
+            yield part
+            inner = parts
+    for each in inner:
+        yield from _parallel(each)
+
+
+def _types_in(leaf: Filter) -> Iterator[str]:
+    match leaf:
+        case Constraint(Attribute("type"), Op.EQ, str(type)):
+            yield type
+        case Constraint(Attribute("type"), Op.IN, Multi() as types):
+            yield from (type for type in types if isinstance(type, str))
 
 
 def _finite(given: Any) -> Number:

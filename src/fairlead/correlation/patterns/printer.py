@@ -12,6 +12,7 @@ from typing import Final
 from fairlead.correlation.patterns.durations import render_duration, render_moment
 from fairlead.correlation.patterns.model import (
     LIMIT,
+    UNNAMED,
     Atom,
     Both,
     Concat,
@@ -28,7 +29,6 @@ from fairlead.correlation.patterns.model import (
 )
 from fairlead.correlation.patterns.spelling import (
     TAKING_WORDS,
-    UNNAMED,
     WORDS,
     default_step,
     excluded,
@@ -91,6 +91,8 @@ def render_operand(operand: Operand) -> str:
     text = quote_name(".".join(names))
     if reference.aggregate is not None:
         text = f"{reference.aggregate.value}({text})"
+    if operand.lapse:
+        return f"{text} {'-' if operand.lapse < 0 else '+'} {render_duration(abs(operand.lapse))}"
     if operand.factor != 1:
         text = f"{render_value(operand.factor)} * {text}"
     if operand.offset < 0:

@@ -20,7 +20,6 @@ from fairlead.model import Number, check_name
 __all__ = [
     "TAKING",
     "TAKING_WORDS",
-    "UNNAMED",
     "WORDS",
     "default_step",
     "events_of_type",
@@ -42,8 +41,6 @@ WORDS: Final = frozenset(
 )  # fmt: skip
 """Words of the language: a type of this name stands in backquotes."""
 
-UNNAMED: Final = "composite"
-"""What a pattern is called unless it says otherwise."""
 TAKING: Final[dict[tuple[str, ...], Take]] = {
     ("all", "matches"): Take.ALL,
     ("all",): Take.ALL,

@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from fairlead.correlation.patterns.detector import types_named
-from fairlead.correlation.patterns.model import Atom, Pattern, atoms
-from fairlead.correlation.patterns.spelling import UNNAMED
+from fairlead.correlation.patterns.model import UNNAMED, Atom, Pattern, atoms
 from fairlead.errors import ValueRefused
 from fairlead.filters import Filter, overlaps
 from fairlead.matching.brute import Brute
@@ -266,7 +264,7 @@ class Directory:
             for each in self._publishers.values()
             if any(overlaps(filter, each.filter) for filter in looked_at)
         ]
-        named = {name for each in here for name in types_named(each)}
+        named = {name for each in here for name in each.types_named}
         by_type: dict[str, set[str]] = {}
         for placed in self.detectors.values():
             if placed.specification.pattern.name in named:

@@ -29,10 +29,8 @@ from msgspec import Struct
 
 from fairlead.broker.messages import Call, Join, Leave, Publish, Subscribe, Tick, Wake
 from fairlead.correlation.patterns.composites import PRODUCER
-from fairlead.correlation.patterns.detector import types_named
-from fairlead.correlation.patterns.model import Pattern, atoms
+from fairlead.correlation.patterns.model import UNNAMED, Pattern, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence
-from fairlead.correlation.patterns.spelling import UNNAMED
 from fairlead.filters import Filter
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification, Record
@@ -140,7 +138,7 @@ class MobileDetector:
         """What was fed to automata, and put together."""
         self._predecessor = predecessor
         self._successor: tuple[str, int] | None = None
-        self._types = types_named(specification.pattern)
+        self._types = specification.pattern.types_named
         self._detector = PartDetector(
             Brute(), specification.pattern, specification.split, specification.delegated
         )

@@ -34,7 +34,6 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from fairlead.correlation.patterns.conditions import asked
-from fairlead.correlation.patterns.detector import types_named
 from fairlead.correlation.patterns.model import (
     Atom,
     Both,
@@ -272,9 +271,9 @@ class _Cutter:
         leaves = tuple(_leaves(tree))
         if len(leaves) < 2:
             return None
-        named = types_named(self._pattern)
+        named = self._pattern.types_named
         for leaf in leaves:
-            unseen = named - types_named(leaf.pattern)
+            unseen = named - leaf.pattern.types_named
             for atom in atoms(leaf.pattern.body):
                 for filter in (atom.filter, atom.domain):
                     if filter is not None and any(overlaps(filter, _of_type(name)) for name in unseen):

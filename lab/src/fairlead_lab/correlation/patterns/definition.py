@@ -95,6 +95,8 @@ class Matching:
     now: float
     takes: Callable[[Atom, Occurrence, Taken], bool]
     """Whether a step takes an occurrence, with what is bound before: by its filter, and by what else is asked."""
+    fails: Callable[[Atom, Occurrence, Taken], bool]
+    """Whether an occurrence is in the domain of a step, with what is bound before."""
 
     def runs(self, part: Part, p: Point) -> Iterator[Run]:
         """The matches of a part from a point, complete or waiting."""
@@ -131,7 +133,7 @@ class Matching:
                 fails = element.name in atom.domain_timers
             else:
                 taken = ((atom.step, element),) if self.takes(atom, element, p.bound) else None
-                fails = atom.domain is not None and atom.domain.matches(element.notification)
+                fails = self.fails(atom, element, p.bound)
             if taken is not None:
                 yield Run(taken, element)
             if taken is not None or fails:

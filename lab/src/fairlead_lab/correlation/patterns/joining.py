@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
-from fairlead.correlation.patterns.detector import Detector, Engine, types_named
+from fairlead.correlation.patterns.detector import Detector, Engine
 from fairlead.correlation.patterns.instance import FIRST_OF_ALL
 from fairlead.correlation.patterns.model import Atom, Condition, Pattern, Reference, Take, Within, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
@@ -230,7 +230,7 @@ class _Heads:
 
     def __init__(self, pattern: Pattern, atom: Atom) -> None:
         self._same, self._atom = pattern.same, atom
-        self._types = types_named(pattern)
+        self._types = pattern.types_named
         self._asked = asked(pattern).at_steps[atom.step]
         self._held: list[tuple[Rank, Occurrence]] = []
         self._cared: dict[Key, _Cared] = {}
@@ -643,7 +643,10 @@ class PartDetector:
             if all(_holds(each, match.constituents) for each in self.split.conditions):
                 constituents = sorted(match.constituents, key=self._order)
                 ordered.setdefault(
-                    (*((0, *self._order(each)) for each in constituents), (1,)),
+                    (
+                        (*((0, each.rank) for _, each in constituents), (1,)),
+                        tuple(self._steps.index(step) for step, _ in constituents),
+                    ),
                     replace(match, constituents=tuple(constituents)),
                 )
         taken = self._taken.get(key)

@@ -17,9 +17,9 @@ from itertools import product
 from math import inf
 from typing import Any
 
-from fairlead.correlation.patterns.composites import PARTIAL, Composite, in_order
+from fairlead.correlation.patterns.composites import Composite, in_order
 from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
-from fairlead.correlation.patterns.model import Atom, Condition, Pattern, Reference, Take, Within, atoms
+from fairlead.correlation.patterns.model import PARTIAL, Atom, Condition, Pattern, Reference, Take, Within, atoms
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Op
@@ -111,7 +111,7 @@ class Taking:
     def matches(self, stream: tuple[Occurrence, ...], now: float, waiting: bool) -> list[Match]:
         """All matches that are complete, or all that wait; the first one first."""
         found: set[Match] = set()
-        for run in self.runs(Matching(stream, now, self.takes)):
+        for run in self.runs(Matching(stream, now, self.takes, self.fails)):
             if run.waits is waiting and run.taken:
                 end = () if run.end is None else place(run.end)
                 ordered = sorted(run.taken, key=lambda each: (each[1].rank, self.steps.index(each[0])))
@@ -131,10 +131,17 @@ class Taking:
             return False
         return all(_holds(each, bound, (atom.step, element)) for each in self.asked.at_steps[atom.step])
 
+    def fails(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
+        """Whether it is in Σ and, of a step that takes time events only, the conditions that are asked hold."""
+        if atom.domain is None or not atom.domain.matches(element.notification):
+            return False
+        asked = self.asked.at_steps[atom.step] if atom.filter is None else ()
+        return all(_holds(each, bound, (atom.step, element)) for each in asked)
+
     def order(self, match: Match) -> Place:
-        """One constituent after the other; where one has no further constituent, the other one is first."""
-        compared = ((0, each.rank, self.steps.index(step)) for step, each in match.constituents)
-        return (*compared, (1,))
+        """One occurrence after the other; where one has no further one, the other is first. Then the steps."""
+        places = ((0, each.rank) for _, each in match.constituents)
+        return (*places, (1,)), tuple(self.steps.index(step) for step, _ in match.constituents)
 
     def take(self, matches: list[Match]) -> Iterator[Match]:
         """Those that are taken of the matches with one end."""
