@@ -50,6 +50,8 @@ def test_check_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_filter_that_nothing_can_match_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = answer(capsys, "filter", "check", "x > 5 and x < 5")
     assert (code, err) == (0, "no notification can match it\n")
+    code, _, err = answer(capsys, "filter", "check", "time = 5 and x > 1")
+    assert (code, err) == (0, "no notification can match it: time = 5 never holds\n")
 
 
 def test_every_line_of_a_file_is_checked_and_the_bad_ones_are_named(

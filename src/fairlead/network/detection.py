@@ -12,9 +12,9 @@ where they are no part of the pattern, and then nobody here has seen them.
 One subscription, to whatever one of the atoms matches, brings the events. They are held until the newest is
 `lateness` ahead, leave in the one total order, and go through the kernel of all runtimes (`correlation.standing`).
 That order is also the one that fair subscriptions are about. **Over several brokers their relations may differ
-between clients**: an event that comes later than `lateness` allows is late at one client and not at another, and what
-a fair subscription disposes of depends on every event. Brokers do not establish the order yet; creating such a
-detection logs a warning.
+between clients**: an event that comes later than `lateness` allows is late at one client and not at another, and
+what a fair subscription disposes of depends on every event. Brokers do not establish the order yet; creating such
+a detection logs a warning.
 
 Where the client has a clock, time passes while nothing comes, so that what is absent is found without another
 event; `advance` lets it pass by hand. A detection sees what is published while it stands, and with `since` what
