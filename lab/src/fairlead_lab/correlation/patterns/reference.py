@@ -19,7 +19,16 @@ from typing import Any
 
 from fairlead.correlation.patterns.composites import Composite, in_order
 from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
-from fairlead.correlation.patterns.model import PARTIAL, Atom, Condition, Pattern, Reference, Take, Within, atoms
+from fairlead.correlation.patterns.model import (
+    PARTIAL,
+    Atom,
+    Condition,
+    Pattern,
+    Reference,
+    Take,
+    Within,
+    atoms,
+)
 from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Op
