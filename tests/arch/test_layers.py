@@ -20,7 +20,7 @@ SOURCES = {"fairlead": ROOT / "src" / "fairlead", "fairlead_lab": ROOT / "lab" /
 BASE = frozenset({"errors", "filters", "model"})
 # The stages are siblings: they meet through the protocols in model/ and never import one another.
 STAGES = frozenset({"correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"})
-KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "log"}
+KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "log", "rules"}
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
 # "fairlead" is the package's own `__init__`, the face that users import; the code below it does not.
@@ -31,8 +31,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "filters": frozenset({"errors", "model"}),
     **dict.fromkeys(STAGES, BASE),
     "log": BASE,
+    "rules": BASE,
     "audit": BASE | STAGES,
-    "broker": BASE | STAGES | {"audit", "configuration"},
+    "broker": BASE | STAGES | {"audit", "configuration", "rules"},
     "bus": KERNEL,
     "network": KERNEL,
     "spark": KERNEL | {"network.addresses", "network.client", "network.sync"},

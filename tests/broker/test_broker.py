@@ -20,6 +20,7 @@ from fairlead.broker.messages import (
     Connect,
     Deliver,
     Disconnect,
+    Duplicate,
     Effect,
     Forward,
     Join,
@@ -107,7 +108,7 @@ def test_an_id_that_is_taken_is_refused_and_a_repeated_call_is_nothing() -> None
     assert one.handle(Unadvertise("ada", "a9"), 0) == [Refuse("ada", "there is no advertisement 'a9'", True)]
 
 
-def test_a_notification_without_producer_or_id_gets_both_and_a_duplicate_is_refused() -> None:
+def test_a_notification_without_producer_or_id_gets_both_and_a_duplicate_goes_nowhere() -> None:
     one = broker()
     one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
     [first] = one.handle(Publish("pub", Notification.of({"x": 1})), 0)
@@ -117,9 +118,7 @@ def test_a_notification_without_producer_or_id_gets_both_and_a_duplicate_is_refu
     assert first.notification.producer == "pub"
     assert first.notification.id != second.notification.id
     one.handle(Publish("pub", notification("7", x=1)), 0)
-    assert one.handle(Publish("pub", notification("7", x=1)), 0) == [
-        Refuse("pub", "this notification was published before")
-    ]
+    assert one.handle(Publish("pub", notification("7", x=1)), 0) == [Duplicate("pub")]
 
 
 def test_who_leaves_takes_subscriptions_and_advertisements_along() -> None:
@@ -286,11 +285,44 @@ def test_a_durable_publication_waits_for_the_log() -> None:
     one = broker(durable=True)
     one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
     n, m = notification("1", x=1), notification("2", x=2)
-    assert one.handle(Publish("p", n), 0) == [Append(1, Publish("p", n))]
-    assert one.handle(Publish("p", m), 0) == [Append(2, Publish("p", m))]
-    assert one.handle(Synced(1), 0) == [Acknowledge("p", n), Deliver("ada", n, ("s1",))]
-    assert one.handle(Synced(2), 0) == [Acknowledge("p", m), Deliver("ada", m, ("s1",))]
-    assert one.handle(Synced(2), 0) == []
+    assert one.handle(Publish("p", n, 1), 0) == [Append(0, "p", n)]
+    assert one.handle(Publish("p", m, 2), 0) == [Append(1, "p", m)]
+    assert one.handle(Synced(0), 0) == [Deliver("ada", n, ("s1",)), Acknowledge("p", 1)]
+    assert one.handle(Synced(1), 0) == [Deliver("ada", m, ("s1",)), Acknowledge("p", 2)]
+    assert one.handle(Synced(1), 0) == []
+
+
+def test_nothing_overtakes_what_waits_for_the_log() -> None:
+    one = broker(durable=True)
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    n, m = notification("1", x=1), notification("2", x=2)
+    assert one.handle(Publish("p", m), 0) == [Deliver("ada", m, ("s1",))]
+    o = notification("3", x=3)
+    assert one.handle(Publish("p", n, 1), 0) == [Append(0, "p", n)]
+    assert one.handle(Publish("q", o), 0) == []
+    assert one.handle(Publish("p", n, 2), 0) == []
+    assert one.handle(Synced(0), 0) == [
+        Deliver("ada", n, ("s1",)),
+        Deliver("ada", o, ("s1",)),
+        Duplicate("p", 2),
+        Acknowledge("p", 2),
+    ]
+
+
+def test_what_a_neighbour_has_logged_is_logged_here_too_and_known_when_it_comes_again() -> None:
+    one = broker(durable=True)
+    one.handle(Subscribe("ada", "s1", parse("exists x")), 0)
+    n = notification("1", x=1)
+    assert one.handle(Forward("B2", n, number=7), 0) == [Append(0, "B2", n)]
+    assert one.handle(Forward("B2", n, number=7), 0) == []
+    assert one.handle(Synced(0), 0) == [Deliver("ada", n, ("s1",))]
+
+
+def test_a_publication_is_acknowledged_without_a_log_too() -> None:
+    one = broker()
+    n = notification("1", x=1)
+    assert one.handle(Publish("p", n, 1), 0) == [Acknowledge("p", 1)]
+    assert one.handle(Publish("p", n, 2), 0) == [Duplicate("p", 2), Acknowledge("p", 2)]
 
 
 def test_a_parent_that_is_lost_gets_nothing_until_it_is_linked_again() -> None:

@@ -359,8 +359,8 @@ def test_what_a_broker_fails_to_do_is_refused_and_the_connection_goes_on(
 
     last = wire.publish(2, pack(Notification.of({"x": 1, "producer": "p", "id": "1"})))
     with monkeypatch.context() as patch:
-        patch.setattr(node.ways, "look_at", fails)
-        patch.setattr(node.broker, "route", fails)
+        patch.setattr(node.router, "look_at", fails)
+        patch.setattr(node.router, "fanout", fails)
         sent = wire.control(wire.Subscribe(1, "s", "x = 1")) + last
         node.receive(session, wire.Frames().feed(sent), 0)
         work(node)

@@ -216,8 +216,9 @@ class DeliversToAll(Node):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        way = self.ways.way
-        self.ways.way = lambda notification, source: way(Notification.of({"x": 7, "region": "south"}), source)
+        fanout = self.router.fanout
+        everyone = Notification.of({"x": 7, "region": "south"})
+        self.router.fanout = lambda notification, source: fanout(everyone, source)
 
 
 MUTANTS: list[tuple[Callable[..., Node], str, frozenset[str]]] = [

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead import connect
+from fairlead.broker.published import Published
 from fairlead.errors import LogFull
 from fairlead.log.records import PUBLICATION
 from fairlead.model import Notification
@@ -25,7 +26,6 @@ from fairlead.network import ledger as ledgers
 from fairlead.network import wire
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import READ_AT_ONCE, Node
-from fairlead.network.published import Published
 from fairlead.network.server import SILENT_S, Connection, Server
 from fairlead.network.sessions import ClientSession, LinkSession, Session
 from fairlead.network.settings import Address, BrokerSettings, Limits
@@ -290,7 +290,7 @@ def test_what_was_sent_without_an_answer_is_logged_when_it_is_published() -> Non
 def test_what_others_send_without_an_answer_does_not_make_a_publication_new(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fairlead.network.published.SENT", 10)
+    monkeypatch.setattr("fairlead.broker.published.SENT", 10)
     place = Place()
     listener, session = place.client("s")
     place.say(session, subscribed(durable="d"))

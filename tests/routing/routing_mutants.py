@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from fairlead.broker import Broker
 from fairlead.broker.messages import Admin, Batch, Deliver, Forward, Leave, Link, Send
+from fairlead.model import Notification
 from fairlead.routing import (
     Covering,
     Identity,
@@ -20,6 +21,7 @@ from fairlead.routing import (
     Strategy,
 )
 from fairlead.routing.table import Entry
+from fairlead.rules import Route
 
 # -- strategies ------------------------------------------------------------------------------------------------
 
@@ -141,18 +143,17 @@ class MergesClientsImperfectly(ImperfectMerging):
 class SendsBack(Broker):
     """One broker returns what it is sent. (One only: two would do so for ever.)"""
 
-    def _pass_on(self, message: Forward) -> list[str]:
-        passed_to = super()._pass_on(message)
-        if self.name == "B0" and message.source in self.neighbours:
-            self._send(message.source, Forward(self.name, message.notification))
-        return passed_to
+    def _destinations(self, notification: Notification, source: str) -> Route:
+        route = super()._destinations(notification, source)
+        back = (source,) if self.name == "B0" and source in self.neighbours else ()
+        return Route((*route.neighbours, *back), route.clients)
 
 
 class DeliversAnything(Broker):
     """Whoever subscribes to something gets everything."""
 
-    def _pass_on(self, message: Forward) -> list[str]:
-        passed_to = super()._pass_on(message)
+    def _send_along(self, route: Route, message: Forward) -> tuple[str, ...]:
+        passed_to = super()._send_along(route, message)
         reached = {effect.client for effect in self._effects if isinstance(effect, Deliver)}
         for client in self.clients:
             if client not in reached and self.clients[client].subscriptions.by_id:
@@ -163,8 +164,8 @@ class DeliversAnything(Broker):
 class DeliversTwice(Broker):
     """Notifies a client once for each of its subscriptions that match."""
 
-    def _pass_on(self, message: Forward) -> list[str]:
-        passed_to = super()._pass_on(message)
+    def _send_along(self, route: Route, message: Forward) -> tuple[str, ...]:
+        passed_to = super()._send_along(route, message)
         self._effects += [
             effect
             for effect in list(self._effects)
@@ -177,8 +178,8 @@ class DeliversTwice(Broker):
 class NamesTheWrongSubscriptions(Broker):
     """Says that a subscription matched which did not."""
 
-    def _pass_on(self, message: Forward) -> list[str]:
-        passed_to = super()._pass_on(message)
+    def _send_along(self, route: Route, message: Forward) -> tuple[str, ...]:
+        passed_to = super()._send_along(route, message)
         for place, effect in enumerate(self._effects):
             if isinstance(effect, Deliver):
                 ids = tuple(sorted(self.clients[effect.client].subscriptions.by_id))
@@ -189,8 +190,8 @@ class NamesTheWrongSubscriptions(Broker):
 class LosesTheOrder(Broker):
     """Holds a notification until the next one for the same client, and delivers that first."""
 
-    def _pass_on(self, message: Forward) -> list[str]:
-        passed_to = super()._pass_on(message)
+    def _send_along(self, route: Route, message: Forward) -> tuple[str, ...]:
+        passed_to = super()._send_along(route, message)
         held: dict[str, Deliver] = self.__dict__.setdefault("held", {})
         for effect in [each for each in self._effects if isinstance(each, Deliver)]:
             if effect.client in held:
@@ -204,10 +205,10 @@ class LosesTheOrder(Broker):
 class ForgetsTheParent(Broker):
     """Does not pass notifications up."""
 
-    def _pass_on(self, message: Forward) -> list[str]:
+    def _destinations(self, notification: Notification, source: str) -> Route:
         parent, self.parent = self.parent, None
         try:
-            return super()._pass_on(message)
+            return super()._destinations(notification, source)
         finally:
             self.parent = parent
 

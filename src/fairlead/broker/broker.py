@@ -9,13 +9,16 @@ What it does is the framework of the book; how filters travel is the strategy's.
 a second table, for advertisements, kept by a strategy of its own, and subscriptions go only where something
 is advertised that overlaps them. In a hierarchy the parent gets every notification, and filters go to it
 alone.
+
+Notifications pass the seam (`fairlead.rules`), which decides, and the program of `publications`, which logs what
+has to be logged before it is sent on. The live node asks the same seam and drives the same program.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from fairlead.broker.clients import Clients
@@ -32,6 +35,7 @@ from fairlead.broker.messages import (
     Connect,
     Deliver,
     Disconnect,
+    Duplicate,
     Effect,
     Forward,
     Join,
@@ -53,32 +57,25 @@ from fairlead.broker.messages import (
     Unsubscribe,
     Wake,
 )
+from fairlead.broker.publications import AcknowledgeAll, AnswerDuplicates, Publications, SendOn
+from fairlead.broker.publications import Effect as Released
+from fairlead.broker.publications import Entry as Publication
+from fairlead.broker.published import Published
 from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.matching import engine_named
 from fairlead.model import Notification
-from fairlead.model.encoding import record_hash
-from fairlead.model.order import LatestIdentities, identity_of
+from fairlead.model.order import identity_of
 from fairlead.routing import Catalogue, Entry, Interest, Outcome, RoutingTable, Strategy
 from fairlead.routing.advertisements import newly_servable, servable, unservable
+from fairlead.rules import Advertisements, Refusal, Route, Rule, Seam
 
-__all__ = ["Broker", "Route", "Settings"]
+__all__ = ["Broker", "Settings"]
 
-REMEMBERED: Final = 100_000
-"""How many identities of publications of its clients a broker remembers."""
 RENEWED_MAX: Final = 10_000
 """How many interests it remembers that somebody has asked to renew."""
 _CALLS: Final = frozenset(get_args(Call))
 """The kinds of calls. Most messages are none, and to ask `isinstance` of each kind takes long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where a notification goes from one broker."""
-
-    neighbours: tuple[str, ...]
-    clients: tuple[tuple[str, tuple[str, ...]], ...]
-    """The clients it is delivered to, each with the sorted ids of its subscriptions that match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +110,22 @@ class Settings:
     may wait for the neighbour, those who published them may have gone before it gets them."""
 
 
+class _EffectLog:
+    """A log that is an effect: what is appended is told to whoever drives the broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.end = 0
+
+    def append(self, origin: str, records: list[tuple[Notification, int]], now: int) -> range:
+        first, self.end = self.end, self.end + len(records)
+        for offset, (notification, _) in enumerate(records, first):
+            self._broker._effects.append(Append(offset, origin, notification))
+        return range(first, self.end)
+
+
 class Broker:
-    """One broker, by its name."""
+    """One broker, by its name. `rules` are those of its seam, besides the rule of advertisements."""
 
     def __init__(
         self,
@@ -122,7 +133,9 @@ class Broker:
         settings: Settings,
         neighbours: Iterable[str] = (),
         catalogue: Catalogue | None = None,
-        identities: LatestIdentities | None = None,
+        identities: Published | None = None,
+        *,
+        rules: Iterable[Rule] = (),
     ) -> None:
         self.name = name
         self.settings = settings
@@ -142,16 +155,24 @@ class Broker:
         self._routed: dict[tuple[bool, str, Filter], Interest] = {}
         self._latest = 0
         self._renewed: dict[Interest, None] = {}
-        self.identities = LatestIdentities(REMEMBERED) if identities is None else identities
+        self.identities = Published() if identities is None else identities
         """What was published here, as far as that is remembered."""
+        self._advertised = Advertisements(self._advertised_by, _not_advertised)
+        """The rule that holds where there are advertisements."""
+        own = () if settings.advertisements is None else (self._advertised,)
+        self.seam = Seam(self._destinations, (*own, *rules))
+        """Decides about every notification, whoever drives this broker."""
+        self._publications: Publications[str, Route, Notification] = Publications(
+            _EffectLog(self) if settings.durable else None
+        )
+        self._received: dict[str, int] = {}
+        """By neighbour, the last number of what it has forwarded from its log."""
         self._effects: list[Effect] = []
         self.waiting: dict[str, list[Message]] = {}
         """What is to be sent to whom, when its time has come."""
         self._due: int | None = None
-        self._queues: dict[str, deque[Publish]] = {}
+        self._queues: dict[str, deque[Notification]] = {}
         """By producer, what waits for its last publication; a producer of whom nothing is under way has none."""
-        self._unsynced: dict[int, Publish] = {}
-        self._appended = 0
         for neighbour in neighbours:
             self._meet(neighbour, LinkId())
 
@@ -186,34 +207,45 @@ class Broker:
     # -- notifications -------------------------------------------------------------------------------------
 
     def _publish(self, call: Publish, now: int) -> None:
-        self.clients.join(call.source)
-        admitted = self.admit(call.source, call.notification)
-        if isinstance(admitted, str):
-            self._effects.append(Refuse(call.source, admitted))
-        elif self.settings.durable:
-            self._appended += 1
-            self._unsynced[self._appended] = publish = Publish(call.source, admitted)
-            self._effects.append(Append(self._appended, publish))
+        source, number = call.source, call.number
+        self.clients.join(source)
+        memory = self.identities.memory(number, call.notification.id)
+        admitted = self.seam.take(source, call.notification, memory, now)
+        if isinstance(admitted, Refusal):
+            self._effects.append(Refuse(source, admitted.reason, number=number))
+        elif admitted is None:
+            self._enter(source, (None, call.notification, number), now)
         else:
-            self._route(call.source, admitted, now)
+            self._enter(source, (self.seam.route(admitted, ""), admitted, number), now)
 
-    def admit(
-        self, client: str, notification: Notification, identities: LatestIdentities | None = None
-    ) -> Notification | str:
-        """A client's publication as it goes on its way, with a producer and an id; or why it does not.
+    def _enter(self, origin: str, publication: Publication[Route, Notification], now: int) -> None:
+        """A notification is to be logged, or waits for what is; or is sent on at once."""
+        route, notification, number = publication
+        if number or self._publications.pending:
+            self._publications.commit(origin, [publication], now)
+            if not self.settings.durable:
+                self._release(self._publications.synced(0), now)
+        elif route is None:
+            self._effects.append(Duplicate(origin, number))
+        else:
+            self._begin(notification, route, 0, now)
 
-        `identities` are those that it must not be one of, if not all that are remembered.
-        """
-        if not notification.producer:
-            notification = replace(notification, producer=client)
-        if not self._may_publish(client, notification):
-            return "no advertisement of this client matches"
-        digest = None
-        if notification.id is None:
-            digest = record_hash(notification.attributes, notification.document)
-        # Every notification has a producer and an id, so that it can be told from all others.
-        identified = (self.identities if identities is None else identities).take(notification, digest)
-        return "this notification was published before" if identified is None else identified
+    def _synced(self, command: Synced, now: int) -> None:
+        self._release(self._publications.synced(command.offset + 1), now)
+
+    def _release(self, released: Iterable[Released[str, Route, Notification]], now: int) -> None:
+        """Carry out what the log has released."""
+        for each in released:
+            match each:
+                case SendOn(entries):
+                    for offset, route, notification, _ in entries:
+                        self._begin(notification, route, offset + 1, now)
+                case AnswerDuplicates(origin, entries) if origin not in self.links:
+                    self._effects.extend(Duplicate(origin, number) for _, _, number in entries)
+                case AcknowledgeAll(origin, number) if origin in self.clients:
+                    self._effects.append(Acknowledge(origin, number))
+                case _:
+                    pass
 
     def is_new(self, identity: tuple[str, str]) -> bool:
         """Whether nothing of this identity was published here before, as far as is remembered; now it was."""
@@ -227,30 +259,22 @@ class Broker:
         """Whether something of its identity was published here before."""
         return identity_of(notification) in self.identities
 
-    def _may_publish(self, client: str, notification: Notification) -> bool:
-        if self.settings.advertisements is None:
-            return True
-        return any(interest.filter.matches(notification) for interest in self.advertisements.of(client))
+    def _advertised_by(self, client: str) -> list[Filter]:
+        return [interest.filter for interest in self.advertisements.of(client)]
 
-    def _synced(self, command: Synced, now: int) -> None:
-        for number in [each for each in self._unsynced if each <= command.number]:
-            publish = self._unsynced.pop(number)
-            self._effects.append(Acknowledge(publish.source, publish.notification))
-            self._route(publish.source, publish.notification, now)
-
-    def _route(self, source: str, notification: Notification, now: int) -> None:
-        """A local publication begins its way, or waits for its turn."""
+    def _begin(self, notification: Notification, route: Route, number: int, now: int) -> None:
+        """A notification is sent on; a local publication, where there are several trees, when it is its turn."""
         history = self.history
         if history is None:
-            self._pass_on(Forward(source, notification))
+            self._send_along(route, Forward(self.name, notification, number=number))
             return
         if not self._is_one_way:
             queue = self._queues.get(notification.producer)
             if queue is not None:
-                queue.append(Publish(source, notification))
+                queue.append(notification)
                 return
             self._queues[notification.producer] = deque()
-        self._set_out(history, source, notification, now)
+        self._set_out(history, notification, None if number else route, now)
         self._go_on(history, now)
 
     @property
@@ -260,9 +284,10 @@ class Broker:
         settings = self.settings
         return not settings.in_order or bool(settings.strategy.initial())
 
-    def _set_out(self, history: History, source: str, notification: Notification, now: int) -> None:
-        forward = Forward(source, notification, self.name, history.stamp(now))
-        passed_to = self._pass_on(forward)
+    def _set_out(self, history: History, notification: Notification, route: Route | None, now: int) -> None:
+        """`route` is None where it has waited since it was admitted: a tree may have lost a link."""
+        forward = Forward(self.name, notification, self.name, history.stamp(now))
+        passed_to = self._send_along(self.seam.route(notification, "") if route is None else route, forward)
         history.begin(identity_of(notification), self.name, forward.stamp, None, passed_to)
         self._tell_done()
 
@@ -272,8 +297,7 @@ class Broker:
             for identity in over:
                 queue = self._queues.get(identity.producer)
                 if queue:
-                    publish = queue.popleft()
-                    self._set_out(history, publish.source, publish.notification, now)
+                    self._set_out(history, queue.popleft(), None, now)
                 elif queue is not None:
                     del self._queues[identity.producer]
 
@@ -281,18 +305,30 @@ class Broker:
         if not self.hears(message.source):
             return  # sent over an earlier link: it may come again on another way
         if self.history is None:
-            self._pass_on(message)
+            self._arrive(message, now)
             return
         identity = identity_of(message.notification)
         due: str | None = message.source
         if self.history.is_new(identity, message.origin, message.stamp):
-            passed_to = self._pass_on(message)
+            onward = Forward(self.name, message.notification, message.origin, message.stamp)
+            passed_to = self._send_along(self.seam.route(message.notification, message.source), onward)
             due = self.history.begin(identity, message.origin, message.stamp, message.source, passed_to)
         if due is not None:
             self._send(due, Passed(self.name, identity))
 
-    def route(self, notification: Notification, source: str) -> Route:
-        """Where a notification goes: to the neighbours in F_B(n) but the source, and to clients."""
+    def _arrive(self, message: Forward, now: int) -> None:
+        """A neighbour has forwarded a notification: it is logged here, too, if it was there."""
+        source, notification, number = message.source, message.notification, message.number
+        route: Route | None
+        if number and number <= self._received.get(source, 0):
+            route, number = None, self._received[source]
+        else:
+            route = self.seam.route(notification, source)
+            self._received[source] = number or self._received.get(source, 0)
+        self._enter(source, (route, notification, number), now)
+
+    def _destinations(self, notification: Notification, source: str) -> Route:
+        """The neighbours in F_B(n) but the source, and the clients: what the tables say."""
         destinations = self.subscriptions.destinations(notification)
         neighbours = self.subscriptions.neighbours
         if self.parent in neighbours and self.settings.climbs:
@@ -305,12 +341,10 @@ class Broker:
             tuple((client, ids) for client, ids in wanted if ids or self.settings.widen is None),
         )
 
-    def _pass_on(self, message: Forward) -> tuple[str, ...]:
+    def _send_along(self, route: Route, message: Forward) -> tuple[str, ...]:
         """Send a notification to the neighbours on its route, notify the clients."""
-        route = self.route(message.notification, message.source)
-        onward = Forward(self.name, message.notification, message.origin, message.stamp)
         for neighbour in route.neighbours:
-            self._send(neighbour, onward)
+            self._send(neighbour, message)
         for client, ids in route.clients:
             self._effects.append(Deliver(client, message.notification, ids))
         return route.neighbours
@@ -352,6 +386,7 @@ class Broker:
         advertised = self._recall(name, client.advertisements.by_filter, advertisements=True)
         if advertised and self.settings.advertisements is not None:
             self._administer_advertisements(name, (), advertised)
+            self._advertised.changed()
         self.clients.leave(name)
 
     def _declare(self, client: str, filter: Filter, now: int, *, advertisements: bool) -> list[Interest]:
@@ -411,6 +446,7 @@ class Broker:
             advertised = self._declare(call.source, call.filter, now, advertisements=True)
             if self.settings.advertisements is not None:
                 self._administer_advertisements(call.source, advertised, ())
+                self._advertised.changed(call.filter)
 
     def _unadvertise(self, call: Unadvertise, now: int) -> None:
         removed = self.clients.join(call.source).advertisements.remove(call.id)
@@ -422,6 +458,7 @@ class Broker:
             advertised = self._recall(call.source, [filter], advertisements=True)
             if self.settings.advertisements is not None:
                 self._administer_advertisements(call.source, (), advertised)
+                self._advertised.changed()
 
     # -- filters -------------------------------------------------------------------------------------------
 
@@ -615,6 +652,7 @@ class Broker:
         if self.links.pop(neighbour) == LinkId():
             self.severed.add(neighbour)
         self._awaited.discard(neighbour)
+        self._received.pop(neighbour, None)
         for table in (self.subscriptions, self.advertisements):
             table.part(neighbour)
             table.mergers.pop(neighbour, None)  # all entries go, so what they were made of does not matter
@@ -698,3 +736,7 @@ class Broker:
         Tick: _tick,
         Synced: _synced,
     }
+
+
+def _not_advertised(client: str, notification: Notification) -> Refusal:
+    return Refusal("no advertisement of this client matches")

@@ -20,7 +20,8 @@ The answers are effects, to be carried out in their order:
 
     Send          a message to a neighbour          Deliver       a notification to a client
     Append        a record to the log               Acknowledge   the publication will not be lost
-    Refuse        a call that cannot be granted     Wake          come back at this time, with a Tick
+    Refuse        a call that cannot be granted     Duplicate     a publication that was published before
+    Wake          come back at this time, with a Tick
 
 A simulation makes millions of Admin and Send: they are never part of a circle, so the collector of garbage does
 not keep track of them (`gc=False`).
@@ -49,6 +50,7 @@ __all__ = [
     "Connect",
     "Deliver",
     "Disconnect",
+    "Duplicate",
     "Effect",
     "Forward",
     "InTree",
@@ -77,12 +79,16 @@ Micros: TypeAlias = int
 
 
 class Forward(Struct, frozen=True):
-    """forward(n). Where histories are kept (book 4.6.6) it says where and when n was published."""
+    """forward(n). Where histories are kept (book 4.6.6) it says where and when n was published.
+
+    `number` is one more than the offset of n in the source's log, and 0 where it is in none.
+    """
 
     source: str
     notification: Notification
     origin: str = ""
     stamp: Micros = 0
+    number: int = 0
 
 
 class Admin(Struct, frozen=True, gc=False):
@@ -173,10 +179,11 @@ class Leave(Struct, frozen=True):
 
 
 class Publish(Struct, frozen=True):
-    """pub(X, n)."""
+    """pub(X, n). With a number, which grows, it is logged by a durable broker, and acknowledged."""
 
     source: str
     notification: Notification
+    number: int = 0
 
 
 class Subscribe(Struct, frozen=True):
@@ -236,9 +243,9 @@ class Tick(Struct, frozen=True):
 
 
 class Synced(Struct, frozen=True):
-    """All records up to this number are safe in the log."""
+    """The log is synced up to and including this offset."""
 
-    number: int
+    offset: int
 
 
 Command: TypeAlias = Link | Unlink | Climb | Tick | Synced
@@ -260,17 +267,25 @@ class Deliver(Struct, frozen=True):
 
 
 class Append(Struct, frozen=True):
-    """Write a publication to the log; it is answered by Synced, and forwarded only then."""
+    """Write a notification from a client or a neighbour to the log; it is sent on when Synced says so."""
 
-    number: int
-    publication: Publish
+    offset: int
+    source: str
+    notification: Notification
 
 
 class Acknowledge(Struct, frozen=True):
-    """A client's publication is safe and on its way."""
+    """All of a client's publications up to this number are in the log, and have been sent on."""
 
     client: str
-    notification: Notification
+    number: int
+
+
+class Duplicate(Struct, frozen=True):
+    """A publication has no effect: it was published before, and is as safe as it was then."""
+
+    client: str
+    number: int = 0
 
 
 class Refuse(Struct, frozen=True):
@@ -280,6 +295,8 @@ class Refuse(Struct, frozen=True):
     reason: str
     is_missing: bool = False
     """Whether something was to be ended that is not there."""
+    number: int = 0
+    """Of a publication."""
 
 
 class Wake(Struct, frozen=True):
@@ -288,4 +305,4 @@ class Wake(Struct, frozen=True):
     at: Micros
 
 
-Effect: TypeAlias = Send | Deliver | Append | Acknowledge | Refuse | Wake
+Effect: TypeAlias = Send | Deliver | Append | Acknowledge | Refuse | Duplicate | Wake

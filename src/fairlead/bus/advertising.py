@@ -5,10 +5,13 @@ One that has revoked all its advertisements may publish nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fairlead.bus.handles import Advertisement
 from fairlead.errors import NotAdvertised
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
+from fairlead.rules import Advertisements, Refusal
 
 __all__ = ["Advertised"]
 
@@ -16,10 +19,11 @@ __all__ = ["Advertised"]
 class Advertised:
     """The active advertisements of a bus, by producer. Whoever uses it holds the bus's lock."""
 
-    __slots__ = ("_active",)
+    __slots__ = ("_active", "rule")
 
     def __init__(self) -> None:
         self._active: dict[str, dict[Filter, Advertisement]] = {}
+        self.rule = Advertisements(self._filters, self._refusal)
 
     def get(self, producer: str, filter: Filter) -> Advertisement | None:
         """That of a producer with that filter, if it is active."""
@@ -28,26 +32,25 @@ class Advertised:
     def add(self, advertisement: Advertisement) -> None:
         """One more."""
         self._active.setdefault(advertisement.producer, {})[advertisement.filter] = advertisement
+        self.rule.changed(advertisement.filter)
 
     def remove(self, advertisement: Advertisement) -> bool:
         """One less; False where it was not active."""
         active = self._active.get(advertisement.producer, {})
+        self.rule.changed()
         return active.pop(advertisement.filter, None) is not None
 
-    def allows(self, notification: Notification) -> bool:
-        """Whether its producer may publish it."""
-        active = self._active.get(notification.producer)
-        return active is None or any(filter.matches(notification) for filter in active)
+    def _filters(self, producer: str) -> Collection[Filter] | None:
+        """What a producer advertises; None where it never has."""
+        return self._active.get(producer)
 
-    def refusal(self, notification: Notification) -> NotAdvertised:
-        """Why it may not."""
-        active = self._active[notification.producer]
-        who = (
-            f"producer {notification.producer!r}" if notification.producer else "the producer without a name"
-        )
-        return NotAdvertised(
+    def _refusal(self, producer: str, notification: Notification) -> Refusal:
+        active = self._active[producer]
+        who = f"producer {producer!r}" if producer else "the producer without a name"
+        return Refusal(
             f"{who} has advertised nothing that this matches: {dict(notification.attributes)!r}",
-            hint=f"it advertises {', or '.join(map(str, active))}" if active else "it has revoked everything",
+            f"it advertises {', or '.join(map(str, active))}" if active else "it has revoked everything",
+            NotAdvertised,
         )
 
     @property

@@ -2,6 +2,7 @@
 
 A publication is matched under the bus's lock, at the moment at which it takes its place: when it is published, or,
 on an ordered bus, when the watermark passes it. What it completes takes its place next. Then all is handed over.
+Whether it is admitted and whom it concerns is decided by the seam (`fairlead.rules`), as in brokers.
 
     registry      who asks for what
     receivers     where a subscriber's notifications go: a callback, or a queue
@@ -29,13 +30,14 @@ from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
-from fairlead.errors import BusClosed, SubscriptionRefused, ValueRefused
+from fairlead.errors import BusClosed, NotAdvertised, SubscriptionRefused, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Instant, Notification, Record
 from fairlead.model.encoding import record_hash
 from fairlead.model.order import BEGINNING, END, LatestIdentities, OrderKey
+from fairlead.rules import Refusal, Route, Rule, Seam
 
 if TYPE_CHECKING:
     from fairlead.audit import Event
@@ -72,6 +74,7 @@ class Bus:
     `clock` stamps notifications that come without a time; without a clock they have none. `on_error` is
     called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
     recognised among the last `remembered` identities (producer, id): that bounds the memory they take.
+    `rules` refuse publications and narrow whom they go to (`fairlead.rules`), besides advertisements.
 
     `trace` records what happens, for `fairlead audit`: in a file with that name, complete when the bus is
     closed, or by calling a function with every event, under locks, so that it must not use the bus. What has
@@ -90,6 +93,7 @@ class Bus:
         lateness_us: int = 0,
         on_late: Callable[[Late], object] | None = None,
         trace: str | os.PathLike[str] | Callable[[Event], object] | None = None,
+        rules: Iterable[Rule] = (),
     ) -> None:
         self._schema = schema
         self._clock = clock
@@ -98,6 +102,7 @@ class Bus:
         self._engine: Engine[str] = engine_named(engine) if isinstance(engine, str) else engine
         self._registry = Registry()
         self._advertised = Advertised()
+        self._seam = Seam(self._route, (self._advertised.rule, *rules))
         self._identities = LatestIdentities(remembered)
         self._is_ordered = _is_ordered(order)
         self._lateness_us = lateness_us
@@ -132,9 +137,12 @@ class Bus:
             return self._publish_ordered(notification, digest)
         with self._lock:
             self._check_open()
-            self._check_advertised(notification)
             matched = self._matching(notification)
-            identified = self._identities.take(notification, digest)
+            identified = self._seam.take(
+                notification.producer, notification, self._identities, self._now(), digest
+            )
+            if isinstance(identified, Refusal):
+                raise self._refused(identified)
             if identified is None:
                 self._counts["duplicates"] += 1
                 return None
@@ -151,8 +159,12 @@ class Bus:
             notification = replace(notification, id=digest)
         with self._lock:
             self._check_open()
-            self._check_advertised(notification)
-            arrival, identified = self._queue.take(notification)
+            admitted = self._seam.admit(notification.producer, notification, self._now())
+            if isinstance(admitted, Refusal):
+                raise self._refused(admitted)
+            arrival, identified = self._queue.take(admitted)
+            if arrival is Arrival.HELD:
+                self._seam.count(identified.producer, identified, self._now())
             self._counts[COUNTED_AS[arrival]] += 1
             late = self._queue.take_late()
             failures = self._release()
@@ -190,7 +202,7 @@ class Bus:
         """What the watermark has passed enters now, in the total order, and with it what patterns find there."""
         released = self._queue.release()
         if self._is_ordered:
-            released = [each for each in released if self._was_advertised(each[1])]
+            released = [each for each in released if self._is_still_admitted(each[1])]
         answers: deque[Answer] = deque()
         failed: list[Failed] = []
         if self._standing is not None and self._standing.is_timed:
@@ -494,16 +506,21 @@ class Bus:
             notification, time=now, attributes=Record({**dict(notification.attributes), "time": now})
         )
 
-    def _was_advertised(self, notification: Notification) -> bool:
-        """Whether what was held is advertised still: what held for larger order keys may be revoked."""
-        is_advertised = self._advertised.allows(notification)
-        self._counts["not_advertised"] += not is_advertised
-        return is_advertised
+    def _now(self) -> int:
+        """The time that rules are told: 0 on a bus without a clock."""
+        return 0 if self._clock is None else self._clock().microseconds
 
-    def _check_advertised(self, notification: Notification) -> None:
-        if not self._advertised.allows(notification):
-            self._counts["not_advertised"] += 1
-            raise self._advertised.refusal(notification)
+    def _is_still_admitted(self, notification: Notification) -> bool:
+        """Whether what was held is admitted still: what was advertised may have been revoked."""
+        refusal = self._seam.objection(notification.producer, notification, self._now())
+        if refusal is not None:
+            self._refused(refusal)
+        return refusal is None
+
+    def _refused(self, refusal: Refusal) -> Exception:
+        """The refusal as an exception; it is counted."""
+        self._counts["not_advertised" if refusal.error is NotAdvertised else "refused"] += 1
+        return refusal.exception()
 
     def _admitted(self, since: Instant | None, until: Instant | None) -> Validity:
         """For which order keys a subscription that is made now holds."""
@@ -528,7 +545,23 @@ class Bus:
             self._handing_over.failed(subscription._receiver, delivery, error)
 
     def _matching(self, notification: Notification) -> tuple[list[str], Failures]:
-        """The ids of the subscriptions that match, and those whose filter failed instead of answering."""
+        """The ids of the subscriptions that a notification goes to, and those whose filter failed instead."""
+        matching, failures = self._matched(notification)
+        if self._seam.narrows:
+            route = self._seam.narrow(self._route_to(matching), notification, "")
+            matching = [id for _, ids in route.clients for id in ids]
+        return matching, failures
+
+    def _route(self, notification: Notification, source: str) -> Route:
+        return self._route_to(self._matched(notification)[0])
+
+    def _route_to(self, matching: Iterable[str]) -> Route:
+        """The route to these subscriptions, each by itself: two may be of subscribers of the same name."""
+        by_id = self._registry.by_id
+        return Route((), tuple((by_id[id].subscriber, (id,)) for id in matching))
+
+    def _matched(self, notification: Notification) -> tuple[list[str], Failures]:
+        """The subscriptions that match, and those whose filter failed instead of answering."""
         try:
             return self._engine.match(notification), []
         except Exception:  # a filter object's own: asked one by one, only its subscriber misses out

@@ -10,8 +10,8 @@ from fairlead.matching import Statistics
 __all__ = ["COUNTED", "BusStatistics"]
 
 COUNTED: Final = (
-    *("published", "duplicates", "late", "not_advertised", "composites", "delivered", "withdrawn", "dropped"),
-    "errors",
+    *("published", "duplicates", "late", "not_advertised", "refused", "composites", "delivered"),
+    *("withdrawn", "dropped", "errors"),
 )
 
 
@@ -26,6 +26,8 @@ class BusStatistics:
     held: int
     """Wait for the watermark."""
     not_advertised: int
+    refused: int
+    """Refused by another rule."""
     composites: int
     """Composite events, and relations, that were found."""
     delivered: int

@@ -1,7 +1,9 @@
 """What clients publish is taken once, in its order, and refused with a reason where it cannot be.
 
-Most publications are plain fields that want no answer. Those that follow one another are looked at together, and
-go on together as far as they go one way; those that are not plain are taken one by one.
+Every publication passes the seam of the broker. Most are plain fields that want no answer: where the seam says
+that plain is enough for a client, those that follow one another are decided about together, by what is remembered,
+and go on together as far as they go the same way. All others are taken one by one (`Seam.take`). The law: both
+give the same verdicts and the same effects.
 """
 
 from __future__ import annotations
@@ -9,15 +11,16 @@ from __future__ import annotations
 from itertools import compress, groupby
 from typing import TYPE_CHECKING
 
+from fairlead.broker.publications import NO_OFFSET
 from fairlead.errors import ValueRefused
-from fairlead.model.order import Identity
+from fairlead.model.order import identity_of
 from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network import wire
 from fairlead.network.dispatch import Taken
 from fairlead.network.relays import Relays
-from fairlead.network.routes import is_plain
-from fairlead.network.sessions import NO_OFFSET, ClientSession
-from fairlead.network.ways import Way, together
+from fairlead.network.router import Fanout, together
+from fairlead.network.sessions import ClientSession
+from fairlead.rules import Refusal, is_plain
 
 if TYPE_CHECKING:
     from fairlead.network.node import Node
@@ -31,7 +34,9 @@ class Admission:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def take(self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken]) -> None:
+    def take(
+        self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken], now: int
+    ) -> None:
         """Take publications with their numbers, which are none after; what is to be logged is `taken`.
 
         So is all that comes behind it: nothing overtakes what waits for the log.
@@ -40,29 +45,38 @@ class Admission:
             return
         node, some = self._node, publications[:]
         publications.clear()
+        if not node.broker.seam.is_plain_enough(session.client):
+            self._take_any(session, some, taken, now)
+            return
         relays = Relays([packed for _, packed in some])
         parts = relays.plain
-        if node.broker.settings.advertisements is not None:
-            self._take_any(session, some, taken)
-        elif parts is None or not _are_plain(parts):
+        if parts is None or not _are_plain(parts):
             for is_plain, run in groupby(some, _is_plain):
-                (self.take if is_plain else self._take_any)(session, [*run], taken)
-        elif taken or node.dispatch.pending or any(number for number, _ in some):
-            self._take_plain(session, some, relays, parts, taken)
+                if is_plain:
+                    self.take(session, [*run], taken, now)
+                else:
+                    self._take_any(session, [*run], taken, now)
+        elif (
+            taken
+            or node.dispatch.pending
+            or any(number for number, _ in some)
+            or not node.broker.seam.admits_all
+        ):
+            self._take_plain(session, some, relays, parts, taken, now=now)
         else:
             self._send(relays, parts)
 
     def _send(self, relays: Relays, parts: list[PlainParts]) -> None:
-        """Plain publications that are in no log go on their way at once."""
-        node, published = self._node, self._node.published
-        is_sent = published.take_sent if published else published.sent.take_identity
-        new = [is_sent(each[:2]) for each in parts]
+        """Plain publications that are in no log go on at once."""
+        node = self._node
+        take = node.broker.identities.sent.take_identity
+        new = [take(each[:2]) for each in parts]
         if not all(new):
+            node.counters.duplicates += len(new) - sum(new)
             relays, parts = Relays([*compress(relays.each, new)]), [*compress(parts, new)]
         node.counters.published += relays.count
-        ways = node.ways.of_plain(relays, [fields for _, _, fields in parts], "")
-        for way, some in together(ways, relays):
-            way.dispatch_all(some)
+        for fanout, some in together(node.router.of_plain(relays, parts, ""), relays):
+            fanout.send_all(some)
 
     def _take_plain(
         self,
@@ -71,84 +85,82 @@ class Admission:
         relays: Relays,
         parts: list[PlainParts],
         taken: list[Taken],
+        *,
+        now: int,
     ) -> None:
-        """Plain publications, some of which wait for the log."""
-        published = self._node.published
+        """Plain publications, some of which wait for the log, or are refused."""
+        identities = self._node.broker.identities
         try:
-            ways = self._node.ways.of_plain(relays, [fields for _, _, fields in parts], "")
+            verdicts = self._node.router.verdicts(session.client, relays, parts, now)
         except Exception:  # of one of them: which one that is, is seen one by one
-            self._take_any(session, publications, taken)
+            self._take_any(session, publications, taken, now)
             return
-        for (number, packed), each, way in zip(publications, parts, ways, strict=True):
-            is_new = published.take_identity if number else published.take_sent
-            self._go_on(session, way if is_new(each[:2]) else None, packed, number, taken)
+        for (number, packed), each, verdict in zip(publications, parts, verdicts, strict=True):
+            memory = identities if number else identities.sent
+            if isinstance(verdict, Fanout):
+                self._go_on(
+                    session, verdict if memory.take_identity(each[:2]) else None, packed, number, taken
+                )
+            elif each[:2] in memory:
+                self._go_on(session, None, packed, number, taken)
+            else:
+                self._refuse(session, number, verdict)
 
     def _take_any(
-        self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken]
+        self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken], now: int
     ) -> None:
         """Publications of any kind."""
         for number, given in publications:
             try:
-                way, packed = self._admitted(session, given, number)
+                fanout, packed = self._admitted(session, given, number, now)
             except ValueRefused as error:
-                self._node.counters.refused += 1
-                if number:
-                    session.tell(wire.Refused(number, str(error)))
+                self._refuse(session, number, Refusal(str(error)))
             except Exception as error:
                 if not number:
                     raise  # nobody waits for an answer, and nobody sends it again
                 self._node.clientele.refuse(session, number, error)
             else:
-                self._go_on(session, way, packed, number, taken)
+                if isinstance(fanout, Refusal):
+                    self._refuse(session, number, fanout)
+                else:
+                    self._go_on(session, fanout, packed, number, taken)
+
+    def _admitted(
+        self, session: ClientSession, packed: bytes, number: int, now: int
+    ) -> tuple[Fanout | Refusal | None, bytes]:
+        """Where a publication goes, and its bytes as they go there; why it is refused; None: it is a duplicate."""
+        node, notification = self._node, unpack(packed)
+        memory = node.broker.identities.memory(number, notification.id)
+        admitted = node.broker.seam.take(session.client, notification, memory, now)
+        if admitted is None or isinstance(admitted, Refusal):
+            return admitted, packed
+        try:
+            fanout = node.router.fanout(admitted, "")
+        except Exception:
+            memory.forget(identity_of(admitted))  # it is not here, and may come again
+            raise
+        return fanout, packed if admitted is notification else pack(admitted)
 
     def _go_on(
-        self, session: ClientSession, way: Way | None, packed: bytes, number: int, taken: list[Taken]
+        self, session: ClientSession, fanout: Fanout | None, packed: bytes, number: int, taken: list[Taken]
     ) -> None:
         node = self._node
-        if (
-            number
-            and len(packed) > node.neighbourhood.room
-            and self._is_too_large(session, way, packed, number)
-        ):
-            return
-        if number or taken or node.dispatch.pending:
-            taken.append((way, packed, number))
-        elif way is not None:
-            node.counters.published += 1
-            way.dispatch(NO_OFFSET, packed)
-
-    def _admitted(self, session: ClientSession, packed: bytes, number: int) -> tuple[Way | None, bytes]:
-        """Where a publication goes that is not plain, and its bytes as they go there.
-
-        Nowhere, if it was published before; ValueRefused says why it cannot be.
-        """
-        node, notification = self._node, unpack(packed)
-        published = node.published
-        identities = published if number or notification.id is None else published.sent
-        identity = Identity(notification.producer or session.client, notification.id or "")
-        if not number and identity in published:
-            return None, packed
-        admitted = node.broker.admit(session.client, notification, identities)
-        if isinstance(admitted, str):
-            if notification.id is not None and identity in identities:
-                return None, packed
-            raise ValueRefused(admitted)
-        try:
-            way = node.ways.way(admitted, "")
-        except Exception:
-            node.broker.forget(admitted)  # it is not here, and may come again
-            raise
-        return way, packed if admitted is notification else pack(admitted)
-
-    def _is_too_large(self, session: ClientSession, way: Way | None, packed: bytes, number: int) -> bool:
-        """Refuse a publication that is too large for a neighbour on its way."""
-        node = self._node
-        reason = "" if way is None else node.neighbourhood.too_large(way, packed)
-        if reason:
+        if number and len(packed) > node.neighbourhood.room and fanout is not None and fanout.links:
+            # No rule, but what the links can carry: it would be acknowledged, and get nowhere.
             node.broker.forget(unpack(packed))
-            node.counters.refused += 1
-            session.tell(wire.Refused(number, reason))
-        return bool(reason)
+            self._refuse(session, number, node.neighbourhood.too_large(packed))
+        elif number or ((taken or node.dispatch.pending) and fanout is not None):
+            taken.append((fanout, packed, number))
+        elif fanout is not None:
+            node.counters.published += 1
+            fanout.send(NO_OFFSET, packed)
+        else:
+            node.counters.duplicates += 1
+
+    def _refuse(self, session: ClientSession, number: int, refusal: Refusal) -> None:
+        self._node.counters.refused += 1
+        if number:
+            session.tell(wire.Refused(number, str(refusal.exception())))
 
 
 def _is_plain(publication: tuple[int, bytes]) -> bool:

@@ -57,7 +57,7 @@ class Clientele:
         if name in node.clients:
             node.clients[name].end(f"another connection has taken over the name {name!r}", is_final=True)
         session = ClientSession(node, peer, name, hello.policy)
-        node.clients[name] = node.ways.targets[session.client] = session
+        node.clients[name] = node.router.targets[session.client] = session
         node.broker.handle(calls.Join(session.client), 0)
         session.tell(
             wire.Welcome(wire.VERSION, node.name, name, log=node.log_name, frame_max=node.limits.frame_bytes)
@@ -139,7 +139,7 @@ class Clientele:
         if len(message.durable.encode()) > NAME_MAX:
             raise ValueRefused(f"the name of a durable subscriber has at most {NAME_MAX} bytes")
         filter = node.filter(message.filter)
-        node.ways.look_at(filter)
+        node.router.look_at(filter)
         if message.durable or message.since is not None:
             node.durability.subscribe(session, message, filter, now)
             return
@@ -176,8 +176,8 @@ class Clientele:
     def tick(self) -> None:
         """From time to time, when something has changed: tell producers whether anyone listens."""
         node, left = self._node, COMPARED_AT_ONCE
-        if self._version != node.ways.version:
-            self._version = node.ways.version
+        if self._version != node.router.version:
+            self._version = node.router.version
             for session in node.clients.values():
                 self._unsure.update(((session, id), None) for id in session.listens)
         while self._unsure and left > 0:

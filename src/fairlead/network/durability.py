@@ -18,7 +18,6 @@ from fairlead.errors import NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
-from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
 from fairlead.network.sessions import ClientSession, Durable
@@ -49,7 +48,7 @@ class Durability:
                 filter = node.filter(text)
                 durable.subscriptions[id] = (filter, since)
                 node.broker.handle(calls.Subscribe(durable.client, id, filter), now)
-                node.ways.look_at(filter)
+                node.router.look_at(filter)
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
@@ -85,7 +84,7 @@ class Durability:
             session, message.number, patient=patient, then=lambda: durable.acknowledged.add(message.id)
         )
         # What it missed follows when those who asked before have been answered.
-        node.dispatch.after_sync(lambda: node.dispatch.read_on(durable))
+        node.dispatch.after_sync(lambda: node.catch_up.read_on(durable))
 
     def _subscribed(
         self, durable: Durable | None, name: str, message: wire.Subscribe, filter: Filter, now: int
@@ -126,7 +125,7 @@ class Durability:
             durable.claimed.discard(id)
             durable.acknowledged.discard(id)
             node.call(calls.Unsubscribe(durable.client, id), now)
-            node.dispatch.after_sync(lambda: node.dispatch.read_on(durable))
+            node.dispatch.after_sync(lambda: node.catch_up.read_on(durable))
 
     def passing(self, session: ClientSession, id: str) -> Durable | None:
         """The subscriber without a name that a client's subscription to the past has."""
@@ -174,7 +173,7 @@ class Durability:
     def _new(self, name: str, cursor: int, *, ends: bool = False) -> Durable:
         node = self._node
         durable = node.durables[name] = Durable(node, name, cursor, ends=ends)
-        node.ways.targets[durable.client] = durable
+        node.router.targets[durable.client] = durable
         return durable
 
     def _end(self, durable: Durable) -> None:
@@ -190,7 +189,7 @@ class Durability:
         if durable is not None:
             for place in places:
                 durable.confirm(place - 1)
-            self._node.dispatch.read_on(durable)
+            self._node.catch_up.read_on(durable)
 
     def reject(self, session: ClientSession, name: str, place: int, *, again: bool) -> None:
         """It has not dealt with this one: it gets it again, or never."""
@@ -201,17 +200,16 @@ class Durability:
         node.counters.rejected += 1
         if not again:
             durable.confirm(place - 1)
-            node.dispatch.read_on(durable)
+            node.catch_up.read_on(durable)
             return
         assert node.ledger is not None
         with node.ledger.reader(place - 1, PUBLICATION, ARRIVAL) as reader:
             [record] = reader.read(1)
-        packed = notification_in(record)
-        head = durable.head_for(unpack(packed), record.offset)
+        head = durable.head_for(record)
         if head is None:  # the subscription it came for is gone
             durable.confirm(place - 1)
         else:
-            session.send(wire.deliver(place, head, packed))
+            session.send(wire.deliver(place, head, notification_in(record)))
 
 
 def _passing(session: ClientSession, id: str) -> str:

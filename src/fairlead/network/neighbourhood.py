@@ -22,8 +22,8 @@ from fairlead.network.fences import FenceKey, broker_in
 from fairlead.network.ledger import Heard, Linked, Neighbour, Parting, Told, Unlinked, cursor_of_link
 from fairlead.network.sessions import Link, LinkSession, Peer
 from fairlead.network.settings import agreed
-from fairlead.network.ways import Way
 from fairlead.routing import Interest
+from fairlead.rules import Refusal
 
 if TYPE_CHECKING:
     from fairlead.network.node import Node
@@ -366,24 +366,22 @@ class Neighbourhood:
         node = self._node
         node.broker.meet(name)
         link = node.links[name] = Link(node, name, node.place(cursor_of_link(name), node.dispatched))
-        node.ways.change()
+        node.router.change()
         return link
 
     def _ready(self, link: Link) -> None:
         """It has said what it asks for, and may be sent to."""
         if link.session is not None and link.introduced:
             link.ready = True
-            self._node.dispatch.read_on(link)
+            self._node.catch_up.read_on(link)
             self._node.fences.ready(link.name)
             self.calling.linked(link.name)
 
     # -- what neighbours take ----------------------------------------------------------------------------------
 
-    def too_large(self, way: Way, packed: bytes) -> str:
-        """Why a notification that goes this way cannot get everywhere; empty if it can, as far as is known."""
-        if way.links and len(packed) > self.room:
-            return f"a notification of {len(packed):,} bytes; neighbours take at most {self.room:,}"
-        return ""
+    def too_large(self, packed: bytes) -> Refusal:
+        """Why a notification cannot be relayed that has more bytes than there is `room`."""
+        return Refusal(f"a notification of {len(packed):,} bytes; neighbours take at most {self.room:,}")
 
     # -- what neighbours say -----------------------------------------------------------------------------------
 
@@ -456,7 +454,7 @@ class Neighbourhood:
                 self._told(name, added, removed, now, advertisements=about_advertisements)
             case wire.Received(place):
                 link.confirm_through(place - 1)
-                node.dispatch.read_on(link)
+                node.catch_up.read_on(link)
             case wire.Fence(origin, number, _) if origin == node.fences.origin:
                 session.tell(wire.Fenced(origin, number))
             case wire.Fence(origin, number, _):
@@ -513,12 +511,12 @@ class Neighbourhood:
         for some in _some(added):
             node.note(Told(name, some, [], advertisements), now)
         self.carry(node.broker.handle(calls.Admin(name, more, less, advertisements), now))
-        node.ways.change()
+        node.router.change()
 
     def _interest(self, heard: Iterable[str]) -> Interest:
         text, owner = heard
         interest = self._node.broker.catalogue.interest(self._node.filter(text), owner)
-        self._node.ways.look_at(interest.filter)
+        self._node.router.look_at(interest.filter)
         return interest
 
     # -- what neighbours are told ------------------------------------------------------------------------------
@@ -606,7 +604,7 @@ class Neighbourhood:
         link.session, link.ready = None, False
         link.close()
         link.give_up()
-        node.ways.forget(name)
+        node.router.forget(name)
         self.carry(effects)
         node.unplace(cursor_of_link(name))
         node.fences.gone(name)

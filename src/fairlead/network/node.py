@@ -7,8 +7,9 @@ telling the node when that is done. A node never waits.
 Here is the way of a notification, from a frame to its destinations, and what all parts share. The parts:
 
     admission      what clients publish: that it is new, and may be
-    ways           where a notification goes
-    dispatch       that it is safe before it goes there, and in order
+    router         where a notification goes: the answers of the seam
+    dispatch       log, sync, then send: drives the program of publications
+    catch_up       those who are behind read on in the log
     fences         that all brokers have made safe what came before
     neighbourhood  the links: how they are made and end, what neighbours tell each other
     calling        whom it calls, and why a link is not up
@@ -26,11 +27,13 @@ from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
+from fairlead.broker.publications import NO_OFFSET
 from fairlead.errors import FairleadError, LogFull, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.network import inspection, wire
 from fairlead.network.admission import Admission
+from fairlead.network.catch_up import CatchUp
 from fairlead.network.clientele import NAME_MAX, Clientele
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
@@ -38,10 +41,9 @@ from fairlead.network.fences import Fences
 from fairlead.network.ledger import Change, Ledger, State, cursor_of_durable, cursor_of_link
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.outbox import Outbox
-from fairlead.network.published import Published
 from fairlead.network.relays import Relays
+from fairlead.network.router import Router
 from fairlead.network.sessions import (
-    NO_OFFSET,
     ClientSession,
     Counters,
     Durable,
@@ -52,7 +54,6 @@ from fairlead.network.sessions import (
     Stuck,
 )
 from fairlead.network.settings import Limits
-from fairlead.network.ways import Ways
 
 __all__ = ["Node"]
 
@@ -75,7 +76,6 @@ class Node:
         self, broker: Broker, ledger: Ledger | None, limits: Limits | None = None, *, life: str, now: int = 0
     ) -> None:
         self.broker, self.ledger, self.limits, self.life = broker, ledger, limits or Limits(), life
-        broker.identities = self.published = Published()
         self.name = broker.name
         self.state = State() if ledger is None else ledger.state
         self.counters = Counters()
@@ -91,16 +91,9 @@ class Node:
         """Where this broker can be called."""
         self.blocking: set[ClientSession | Link] = set()
         """Whoever cannot keep up and is to miss nothing: what is for them waits where it comes from."""
-        self.ways = Ways(broker, self.links)
-        self.dispatch = Dispatch(
-            broker,
-            ledger,
-            state=self.state,
-            counters=self.counters,
-            ways=self.ways,
-            links=self.links,
-            durables=self.durables,
-        )
+        self.router = Router(broker, self.links)
+        self.dispatch = Dispatch(ledger, counters=self.counters, durables=self.durables)
+        self.catch_up = CatchUp(ledger, self.dispatch)
         self.fences = Fences(f"{self.name}/{life}", self.links, self.dispatch)
         self.neighbourhood = Neighbourhood(self)
         self.durability = Durability(self)
@@ -295,11 +288,11 @@ class Node:
         source = session.name if isinstance(session, LinkSession) else ""
         try:
             if kind == wire.RELAYS:
-                found = [way for way, _ in self.ways.of_all(Relays.read(payload), source)]
+                found = [fanout for fanout, _ in self.router.of_all(Relays.read(payload), source)]
                 number = 0
             elif kind in (wire.PUBLISH, wire.RELAY):
                 number, packed = wire.parse_numbered(payload)
-                found = [self.ways.of(packed, source)]
+                found = [self.router.of(packed, source)]
             else:
                 return False
         except Exception:
@@ -307,8 +300,8 @@ class Node:
         is_logged = number > 0 and self.ledger is not None
         return any(
             target in self.blocking
-            for way in found
-            for target in (*(() if is_logged else way.links), *(stop.target for stop in way.stops))
+            for fanout in found
+            for target in (*(() if is_logged else fanout.links), *(each.target for each in fanout.recipients))
         )
 
     def _has_too_many_answers(self, session: ClientSession) -> bool:
@@ -333,7 +326,7 @@ class Node:
                 if kind == wire.PUBLISH:
                     publications.append(wire.parse_numbered(payload))
                 elif kind == wire.CONTROL:
-                    self.admission.take(session, publications, taken)
+                    self.admission.take(session, publications, taken, now)
                     self.dispatch.commit(session, taken, now)
                     message = wire.parse_control(payload)
                     self.clientele.said(session, message, now)
@@ -344,42 +337,42 @@ class Node:
                 else:
                     raise ProtocolError(f"clients do not send frames of the kind {kind}")
         finally:  # also what came before something that is wrong
-            self.admission.take(session, publications, taken)
+            self.admission.take(session, publications, taken, now)
 
     def _from_broker(
         self, session: LinkSession, frames: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
     ) -> None:
-        ways, pending = self.ways, self.dispatch.pending
+        router, pending = self.router, self.dispatch.pending
         name = session.name
         last = self.neighbourhood.received(session)
         for kind, payload in frames:
             if kind == wire.RELAY:
                 if last is None:
                     continue  # the link has ended here, and the neighbour does not know yet
-                place, packed = wire.parse_numbered(payload)
-                if not place:
+                number, packed = wire.parse_numbered(payload)
+                if not number:
                     session.deal(len(packed))
-                if place and place <= last:
+                if number and number <= last:
                     taken.append((None, packed, last))
                     continue
-                last = place or last
-                way = ways.of(packed, name)
-                if place or taken or pending:
-                    taken.append((way, packed, place))
+                last = number or last
+                fanout = router.of(packed, name)
+                if number or taken or pending:
+                    taken.append((fanout, packed, number))
                 else:
                     self.counters.received += 1
-                    way.dispatch(NO_OFFSET, packed)
+                    fanout.send(NO_OFFSET, packed)
             elif kind == wire.RELAYS:
                 if last is None:
                     continue
                 several = Relays.read(payload)
                 session.deal(several.size)
-                for way, relays in ways.of_all(several, name):
+                for fanout, relays in router.of_all(several, name):
                     if taken or pending:
-                        taken += [(way, packed, 0) for packed in relays.each]
+                        taken += [(fanout, packed, 0) for packed in relays.each]
                     else:
                         self.counters.received += relays.count
-                        way.dispatch_all(relays)
+                        fanout.send_all(relays)
             elif kind == wire.CONTROL:
                 self.dispatch.commit(session, taken, now)
                 self.neighbourhood.said(session, session.parts.finish(payload), now)
@@ -428,7 +421,7 @@ class Node:
         link = self.links.get(session.name) if isinstance(session, LinkSession) else None
         for outbox in list(session.durables.values()) if isinstance(session, ClientSession) else [link]:
             if outbox is not None and outbox.session is session:
-                looked += self.dispatch.turn(outbox, max(0, at_most - looked))
+                looked += self.catch_up.turn(outbox, max(0, at_most - looked))
         return looked
 
     def drained(self, session: Session) -> None:
@@ -440,9 +433,9 @@ class Node:
                 session.choked = False
                 self._let_speak(session)
             for durable in list(session.durables.values()):
-                self.dispatch.read_on(durable)
+                self.catch_up.read_on(durable)
         elif (link := self.links.get(session.name)) is not None and link.session is session:
-            self.dispatch.read_on(link)
+            self.catch_up.read_on(link)
             link.drained()
 
     def block(self, target: ClientSession | Link) -> None:
@@ -501,20 +494,20 @@ class Node:
             if isinstance(effect, calls.Refuse):
                 raise (NotThere if effect.is_missing else ValueRefused)(effect.reason)
         self.neighbourhood.carry(effects)
-        self.ways.change()
+        self.router.change()
 
     def leave(self, client: str) -> None:
         """Tell the broker that a client is gone, with all that it has asked for."""
-        self.ways.targets.pop(client, None)
+        self.router.targets.pop(client, None)
         self.neighbourhood.carry(self.broker.handle(calls.Leave(client), 0))
-        self.ways.change()
+        self.router.change()
 
     def tick(self, now: int) -> None:
         """From time to time: tell producers whether anyone listens, and make ready what comes next."""
         self._now = now
         for target in list(self.blocking):
             target.look_after()
-        self.ways.tick()
+        self.router.tick()
         self.neighbourhood.calling.tick(now)
         self.neighbourhood.tick()
         self.clientele.tick()

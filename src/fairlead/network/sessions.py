@@ -9,36 +9,42 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from fairlead.broker.publications import NO_OFFSET, Entry, Pending
+from fairlead.errors import LogFull
 from fairlead.filters.filter import Filter
-from fairlead.model import Notification
+from fairlead.log import Record
+from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
+from fairlead.model.order import Identity, identity_of
+from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.outbox import Outbox
 from fairlead.network.relays import Relays
 from fairlead.network.settings import DISCONNECT, DROP
+from fairlead.rules import Route
 
 if TYPE_CHECKING:
+    from fairlead.network.ledger import Ledger
     from fairlead.network.node import Node
+    from fairlead.network.router import Fanout
 
 __all__ = [
-    "NO_OFFSET",
     "ClientSession",
     "Counters",
     "Durable",
     "Link",
     "LinkSession",
     "Peer",
+    "Recipient",
     "Session",
-    "Stop",
     "Stuck",
 ]
 
 log: Final = logging.getLogger(__name__)
 
-NO_OFFSET: Final = -1
-"""Of a notification that is in no log."""
 HEADS_MAX: Final = 256
 TOLD_MAX: Final = 2
 """So many times what may be under way to a neighbour may wait for it before it is not told what it misses."""
@@ -112,9 +118,8 @@ class Session(ABC):
         self.out: list[bytes] = []
         self.waiting = 0
         """Bytes that are on their way out, roughly: exact after each flush."""
-        self.numbered = 0
-        """The last number that is to be answered when the log is safe."""
-        self.answered = 0
+        self.acknowledged = 0
+        """The last number that has been acknowledged."""
         self.starved = False
         """Whether something could not be sent because it was full."""
         self.is_due = False
@@ -182,9 +187,45 @@ class Session(ABC):
             self.is_read = is_read
             (self.peer.resume if is_read else self.peer.pause)()
 
+    # -- what the program of publications asks of those whom they come from --
+
     @abstractmethod
-    def stored(self) -> None:
-        """All up to `numbered` is safe."""
+    def append_to(self, ledger: Ledger, records: list[tuple[bytes, int]], now: int) -> range:
+        """Append what came, with its numbers, all or none; LogFull: none."""
+
+    @abstractmethod
+    def took(self, new: int, number: int) -> None:
+        """So many new ones were committed, the last of all with this number."""
+
+    @abstractmethod
+    def acknowledge(self, number: int) -> None:
+        """All up to this number is synced, and sent on."""
+
+    @abstractmethod
+    def answer_duplicates(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        """These came again."""
+
+    @abstractmethod
+    def forget(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        """These are in no log: whoever publishes them again does so for the first time."""
+
+    @abstractmethod
+    def refuse(self, entries: Iterable[Entry[Fanout, bytes]], reason: str) -> None:
+        """These have no effect."""
+
+    @abstractmethod
+    def take_back(
+        self,
+        pending: Pending[Session, Fanout, bytes],
+        gone: list[tuple[int, Fanout, bytes, int]],
+        earlier: Iterable[Pending[Session, Fanout, bytes]],
+        refused: set[Identity],
+        error: LogFull,
+    ) -> list[Entry[Fanout, bytes]]:
+        """The log has no room for a part of a batch, which is `gone`; what has to be refused of the batch.
+
+        `earlier` are the batches before it, and `refused` is what was refused of them, and of this one.
+        """
 
     def end(self, reason: str, *, is_final: bool = False) -> None:
         """Say goodbye."""
@@ -196,6 +237,11 @@ class Session(ABC):
 
 class ClientSession(Session):
     """A connected client."""
+
+    @property
+    def connection(self) -> Session:
+        """Over which it is reached."""
+        return self
 
     def __str__(self) -> str:
         return f"the client {self.name!r}"
@@ -214,11 +260,11 @@ class ClientSession(Session):
         self.dropped = 0
         self.stuck = Stuck()
 
-    def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:
+    def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
         """Deliver to a subscription that is not durable."""
         self.node.counters.delivered += 1
         size = len(packed)
-        head = stop.heads.get(size) or stop.head_of(size)
+        head = recipient.heads.get(size) or recipient.head_of(size)
         if self.backlog or self.is_full:
             self._keep_back(head + packed)
             return
@@ -227,17 +273,17 @@ class ClientSession(Session):
         self.out += (head, packed)
         self.waiting += size
 
-    def deliver_all(self, stop: Stop, relays: Relays) -> None:
+    def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
         """Deliver several that are in no log."""
         if self.backlog or self.waiting + relays.size > self.node.limits.buffer_bytes:
             for packed in relays.each:
-                self.deliver(NO_OFFSET, stop, packed)
+                self.deliver(NO_OFFSET, recipient, packed)
             return
         if not self.out:
             self.node.dirty.append(self)
-        heads = stop.heads
+        heads = recipient.heads
         for packed in relays.each:
-            self.out += (heads.get(len(packed)) or stop.head_of(len(packed)), packed)
+            self.out += (heads.get(len(packed)) or recipient.head_of(len(packed)), packed)
         self.node.counters.delivered += relays.count
         self.waiting += relays.size
 
@@ -301,10 +347,49 @@ class ClientSession(Session):
             self.tell(wire.Dropped(self.dropped))
             self.dropped = 0
 
-    def stored(self) -> None:
-        if self.numbered > self.answered:
-            self.answered = self.numbered
-            self.send(wire.stored(self.numbered))
+    # -- what it publishes --
+
+    def append_to(self, ledger: Ledger, records: list[tuple[bytes, int]], now: int) -> range:
+        return ledger.publications_of([packed for packed, _ in records], now)
+
+    def took(self, new: int, number: int) -> None:
+        self.node.counters.published += new
+
+    def acknowledge(self, number: int) -> None:
+        if number > self.acknowledged and not self.ended:
+            self.acknowledged = number
+            self.send(wire.stored(number))
+
+    def answer_duplicates(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        if not self.ended:
+            for _, _, number in entries:
+                self.tell(wire.Repeated(number))
+
+    def forget(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        for fanout, packed, _ in entries:
+            if fanout is not None:
+                self.node.broker.forget(unpack(packed))
+
+    def refuse(self, entries: Iterable[Entry[Fanout, bytes]], reason: str) -> None:
+        if not self.ended:
+            for number in filter(None, (each[2] for each in entries)):
+                self.node.counters.refused += 1
+                self.tell(wire.Refused(number, reason))
+
+    def take_back(
+        self,
+        pending: Pending[Session, Fanout, bytes],
+        gone: list[tuple[int, Fanout, bytes, int]],
+        earlier: Iterable[Pending[Session, Fanout, bytes]],
+        refused: set[Identity],
+        error: LogFull,
+    ) -> list[Entry[Fanout, bytes]]:
+        """All that is gone, and what came again of what was refused."""
+        lost: list[Entry[Fanout, bytes]] = [each[1:] for each in gone]
+        refused |= {identity_of(unpack(packed)) for _, packed, _ in lost}
+        return lost + [
+            each for each in pending.duplicates if refused and identity_of(unpack(each[1])) in refused
+        ]
 
 
 class LinkSession(Session):
@@ -371,10 +456,57 @@ class LinkSession(Session):
         for frame in wire.control_in_parts(message, self.frame_max):
             self.send(frame)
 
-    def stored(self) -> None:
-        if self.numbered > self.answered:
-            self.answered = self.numbered
-            self.tell(wire.Received(self.numbered))
+    # -- what it has relayed --
+
+    def append_to(self, ledger: Ledger, records: list[tuple[bytes, int]], now: int) -> range:
+        return ledger.arrivals(self.name, records, now)
+
+    def took(self, new: int, number: int) -> None:
+        self.node.counters.received += new
+        if number and self.node.ledger is None:
+            self.node.state.neighbours[self.name].received = number
+
+    def acknowledge(self, number: int) -> None:
+        neighbour = self.node.state.neighbours.get(self.name)
+        if neighbour is not None:
+            neighbour.safe = max(neighbour.safe, number)
+        if number > self.acknowledged and not self.ended:
+            self.acknowledged = number
+            self.tell(wire.Received(number))
+
+    def answer_duplicates(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        """The neighbour is acknowledged, which is enough."""
+
+    def forget(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        """No identities are remembered of what a neighbour relays."""
+
+    def refuse(self, entries: Iterable[Entry[Fanout, bytes]], reason: str) -> None:
+        """The neighbour sends it again."""
+
+    def take_back(
+        self,
+        pending: Pending[Session, Fanout, bytes],
+        gone: list[tuple[int, Fanout, bytes, int]],
+        earlier: Iterable[Pending[Session, Fanout, bytes]],
+        refused: set[Identity],
+        error: LogFull,
+    ) -> list[Entry[Fanout, bytes]]:
+        """Nothing is refused: the neighbour sends again what it has not been told to be synced."""
+        neighbour = self.node.state.neighbours.get(self.name)
+        if neighbour is None:
+            pending.number = 0
+            return []
+        before = [
+            each.number
+            for each in earlier
+            if isinstance(each.origin, LinkSession) and each.origin.name == self.name
+        ]
+        written = [number for offset, _, _, number in pending.entries if offset != NO_OFFSET]
+        pending.number = neighbour.received = max([neighbour.safe, *before, *written])
+        link = self.node.links.get(self.name)
+        if link is not None and link.session is not None:
+            link.session.end(str(error))
+        return []
 
 
 # -- destinations --------------------------------------------------------------------------------------------
@@ -408,7 +540,7 @@ class Durable(Outbox):
         """Whether its client has asked for all that it asks for: or it would get what it cannot take."""
         return len(self.claimed) == len(self.subscriptions)
 
-    def deliver(self, offset: int, stop: Stop, packed: bytes) -> None:
+    def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
         """Deliver what is dispatched now."""
         session = self.session
         if session is None:
@@ -427,12 +559,17 @@ class Durable(Outbox):
         else:
             self.unconfirmed[offset] = None
         self.node.counters.delivered += 1
-        session.send(wire.deliver(offset + 1, stop.ids, packed))
+        session.send(wire.deliver(offset + 1, recipient.ids, packed))
 
-    def deliver_all(self, stop: Stop, relays: Relays) -> None:
+    def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
         """Deliver several that are in no log."""
         for packed in relays.each:
-            self.deliver(NO_OFFSET, stop, packed)
+            self.deliver(NO_OFFSET, recipient, packed)
+
+    @property
+    def connection(self) -> Session | None:
+        """Over which it is reached, if it is."""
+        return self.session
 
     def take_back(self, end: int) -> None:
         """The log ends before what it was thought to: what comes next is for this subscriber all the same."""
@@ -440,20 +577,39 @@ class Durable(Outbox):
         for id, (filter, since) in self.subscriptions.items():
             self.subscriptions[id] = (filter, min(since, end))
 
-    def head_for(self, notification: Notification, offset: int) -> bytes | None:
+    def head_for(self, record: Record) -> bytes | None:
         """How a record is delivered; None if it does not concern this subscriber."""
+        notification = unpack(notification_in(record))
         ids = tuple(
             sorted(
                 id
                 for id, (filter, since) in self.subscriptions.items()
-                if offset >= since and filter.matches(notification)
+                if record.offset >= since and filter.matches(notification)
             )
         )
+        seam = self.node.broker.seam
+        if ids and seam.narrows:
+            route = seam.narrow(Route((), ((self.client, ids),)), notification, neighbour_in(record))
+            ids = next((each for _, each in route.clients), ())
         return wire.deliver_head(ids) if ids else None
 
+    def send_record(self, record: Record) -> None:
+        """Deliver a record of the log, if it concerns this subscriber."""
+        head, session = self.head_for(record), self.session
+        if head is not None and session is not None:
+            self.unconfirmed[record.offset] = None
+            session.send(wire.deliver(record.offset + 1, head, notification_in(record)))
+            self.node.counters.delivered += 1
 
-class Stop:
-    """A destination on a notification's way, and for which of its subscriptions the notification is."""
+    def missed(self, count: int) -> None:
+        """So many records that may have concerned it are not in the log any more."""
+        self.node.counters.dropped += count
+        if self.session is not None:
+            self.session.tell(wire.Dropped(count))
+
+
+class Recipient:
+    """A client on a notification's route, and for which of its subscriptions the notification is."""
 
     __slots__ = ("heads", "ids", "target")
 
@@ -551,6 +707,22 @@ class Link(Outbox):
             self.node.counters.relayed += relays.count
             session.relay(relays.body, relays.count)
 
+    @property
+    def connection(self) -> Session | None:
+        """Over which it is reached, if it is."""
+        return self.session
+
+    def send_record(self, record: Record) -> None:
+        """Relay a record of the log, if it concerns the neighbour and does not come from it."""
+        packed = notification_in(record)
+        if self in self.node.router.of(packed, neighbour_in(record)).links:
+            self.send_kept(record.offset)
+            self.send(record.offset, packed)
+
+    def missed(self, count: int) -> None:
+        """So many records that may have concerned it are not in the log any more."""
+        self._lose(count)
+
     def _keep(self, each: list[bytes]) -> None:
         """These cannot go now."""
         if self.is_met:
@@ -631,3 +803,8 @@ class Link(Outbox):
                 self.name,
                 f"{self.largest:,}",
             )
+
+
+def neighbour_in(record: Record) -> str:
+    """The neighbour that a record came from; empty where a client published it."""
+    return "" if record.kind == PUBLICATION else parse_arrival(record).neighbour

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from fairlead.broker.broker import REMEMBERED, Broker, Settings
+from fairlead.broker.broker import Broker, Settings
 from fairlead.broker.messages import (
     Advertise,
     Call,
@@ -42,6 +43,7 @@ from fairlead.broker.messages import (
     Unlink,
     Unsubscribe,
 )
+from fairlead.broker.published import Published
 from fairlead.errors import TopologyRefused, ValueRefused
 from fairlead.filters.algebra import overlaps
 from fairlead.filters.constraint import Constraint, Op
@@ -50,10 +52,12 @@ from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute
 from fairlead.matching import engine_named
 from fairlead.model import Notification
-from fairlead.model.order import LatestIdentities
 from fairlead.routing import Catalogue, Covering, Identity, RoutingTable, Strategy
 
 __all__ = ["RendezvousBroker", "RendezvousSettings", "hermes", "scribe", "types_named"]
+
+TYPES_REMEMBERED: Final = 100_000
+"""Of how many filters the types that they may match are remembered."""
 
 Parent = Callable[[str], str | None]
 
@@ -113,7 +117,7 @@ class RendezvousBroker:
             Catalogue(engine_named("columnar"), settings.schema) if catalogue is None else catalogue
         )
         self._parent = parent
-        self._identities = LatestIdentities(REMEMBERED)
+        self._identities = Published()
         self._trees: dict[str, Broker] = {}
         self._filters: dict[tuple[bool, str, str], Filter] = {}
         self._types: dict[Filter, tuple[str, ...]] = {}
@@ -249,7 +253,7 @@ class RendezvousBroker:
     def _types_of(self, filter: Filter) -> tuple[str, ...]:
         """The types of which a filter may match something."""
         if filter not in self._types:
-            if len(self._types) >= REMEMBERED:
+            if len(self._types) >= TYPES_REMEMBERED:
                 self._types.clear()
             self._types[filter] = tuple(
                 each

@@ -27,6 +27,7 @@ from fairlead.broker.messages import (
     Connect,
     Deliver,
     Disconnect,
+    Duplicate,
     Effect,
     Forward,
     Link,
@@ -295,7 +296,7 @@ class Checker(Observer):
         self, broker: Broker, message: Forward | Publish, effects: list[Effect]
     ) -> Iterator[Breach]:
         settings = broker.settings
-        if settings.durable or any(isinstance(effect, Refuse) for effect in effects):
+        if settings.durable or any(isinstance(effect, Refuse | Duplicate) for effect in effects):
             return
         notification, name = message.notification, broker.name
         clients = {

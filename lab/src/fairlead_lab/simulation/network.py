@@ -179,7 +179,7 @@ class Simulation:
                     else:
                         self._send(name, effect.to, effect.message)
                 elif kind is Append:
-                    self._put(now + _LOG_US, name, Synced(effect.number))
+                    self._put(now + _LOG_US, name, Synced(effect.offset))
                 elif kind is Wake:
                     self._put(effect.at, name, Tick())
             for handled in observed:

@@ -24,7 +24,6 @@ from fairlead.audit.trace import (
     Unadvertised,
     Unsubscribed,
 )
-from fairlead.broker.broker import REMEMBERED
 from fairlead.broker.messages import (
     Advertise,
     Call,
@@ -42,10 +41,11 @@ from fairlead.broker.messages import (
     Unlink,
     Unsubscribe,
 )
+from fairlead.broker.published import Published as Identities
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.encoding import record_hash
-from fairlead.model.order import LatestIdentities, OrderKey, identity_of
+from fairlead.model.order import OrderKey, identity_of
 from fairlead_lab.broker import AnyBroker
 from fairlead_lab.simulation.network import Observer, Simulation
 
@@ -142,7 +142,7 @@ class Tracer(Observer):
         self._recorder = Recorder(target)
         self._declarations = Declarations()
         self._unready: dict[tuple[str, str, bool], None] = {}
-        self._identities: dict[str, LatestIdentities] = {}
+        self._identities: dict[str, Identities] = {}
         simulation.observers.append(self)
 
     def close(self) -> None:
@@ -205,7 +205,7 @@ class Tracer(Observer):
         digest = None
         if notification.id is None:
             digest = record_hash(notification.attributes, notification.document)
-        identities = self._identities.setdefault(broker.name, LatestIdentities(REMEMBERED))
-        identified = identities.take(notification, digest)
+        identities = self._identities.setdefault(broker.name, Identities())
+        identified = identities.memory(call.number, notification.id).take(notification, digest)
         is_refused = any(isinstance(effect, Refuse) for effect in effects)
         return None if is_refused else identified

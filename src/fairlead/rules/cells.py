@@ -1,12 +1,10 @@
-"""Whom a notification concerns, remembered by what the filters tell apart.
+"""Two notifications in the same cells match the same filters.
 
-What a broker's filters decide depends on the attributes that they name, and of these only on what they compare
-them with: to `price > 10` and `price < 20` all prices between 10 and 20 are one. `Cells` has for each attribute
-the numbers and texts that filters mention, and so divides its values into cells. Two notifications in the same
-cells go the same way, and the way need be looked for only once: `Routes` keeps it, as long as the routing
-tables do not change. That serves notifications of plain values, of which most streams consist; where a filter
-looks at more than named attributes (a path, a filter object, a tuple), or the cells hardly ever come again,
-every notification is matched.
+What filters decide depends on the attributes that they name, and of these only on what they compare them with: to
+`price > 10` and `price < 20` all prices between 10 and 20 are one. `Cells` has for each attribute the numbers and
+texts that filters mention, and so divides its values into cells. That serves notifications of plain values, of
+which most streams consist; where a filter looks at more than named attributes (a path, a filter object, a tuple),
+there are no cells.
 """
 
 from __future__ import annotations
@@ -16,17 +14,16 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from itertools import chain
 from math import isnan
-from typing import Any, Final, Generic, TypeGuard, TypeVar, cast
+from typing import Any, Final, TypeGuard
 
 from fairlead.errors import ValueRefused
 from fairlead.filters.constraint import Constraint, Op, TypeName
 from fairlead.filters.filter import Filter, leaves
 from fairlead.filters.terms import Attribute, Polynomial
 from fairlead.model import Instant, Kind, Multi, Number
+from fairlead.model.packed import PlainParts
 
-__all__ = ["Cells", "Routes", "is_plain"]
-
-T = TypeVar("T")
+__all__ = ["Cells", "is_plain"]
 
 SPECIAL: Final[dict[str, Callable[[Any], bool]]] = {
     "id": lambda value: type(value) is str,
@@ -46,9 +43,8 @@ _SOME_TEXT: Final = object()
 _NUMBER: Final = object()
 _NO_NUMBER: Final = object()
 """NaN, which is nowhere among the numbers: neither below nor above any."""
-ROUTES_MAX: Final = 10_000
-TRIED: Final = 4_096
-"""After so many notifications it is looked at whether remembering has been worth it."""
+KNOWN_MAX: Final = 10_000
+"""How many names of attributes are known to be plain."""
 
 
 def _is_time(text: str) -> bool:
@@ -79,7 +75,7 @@ class Plain:
     def _is_plain(self, name: str) -> bool:
         if not name or not name.isascii() or "." in name:
             return False
-        if len(self._known) < ROUTES_MAX:
+        if len(self._known) < KNOWN_MAX:
             self._known.add(name)
         return True
 
@@ -202,63 +198,31 @@ class Cells:
                 case _:
                     self._attributes = None
 
+    def add_attribute(self, name: str) -> None:
+        """One more attribute, any two values of which are told apart."""
+        if "." in name:
+            self._attributes = None
+        elif self._attributes is not None:
+            self._of(name).look(Op.EXTENDED, None)
+
     def _of(self, name: str) -> _Attribute:
         assert self._attributes is not None
         return self._attributes.setdefault(name, _Attribute())
 
-    def keys(self) -> Callable[[Sequence[dict[str, Any]]], list[Any]] | None:
-        """What tells fields apart that filters may tell apart; None where that is too much to remember it."""
+    def keys(self) -> Callable[[Sequence[PlainParts]], list[Any]] | None:
+        """The cells of plain notifications; None where there are too many, or none."""
         attributes = self._attributes
         if attributes is None or len(attributes) > NAMES_MAX:
             return None
         if not attributes:
-            return lambda each: [()] * len(each)
+            return lambda parts: [()] * len(parts)
         if len(attributes) == 1:
             [(name, attribute)] = attributes.items()
             cells = attribute.cells()
-            return lambda each: cells([fields.get(name, ...) for fields in each])
+            return lambda parts: cells([fields.get(name, ...) for _, _, fields in parts])
         columns = [(name, attribute.cells()) for name, attribute in sorted(attributes.items())]
-        return lambda each: [
-            *zip(*(of([fields.get(name, ...) for fields in each]) for name, of in columns), strict=True)
+        return lambda parts: [
+            *zip(
+                *(of([fields.get(name, ...) for _, _, fields in parts]) for name, of in columns), strict=True
+            )
         ]
-
-
-class Routes(Generic[T]):
-    """The routes of plain fields, each found by `find` once."""
-
-    def __init__(self) -> None:
-        self._routes: dict[Any, T] = {}
-        self._keys: Callable[[Sequence[dict[str, Any]]], list[Any]] | None = None
-        self._hits = self._misses = 0
-
-    def forget(self, cells: Cells) -> None:
-        """The tables have changed: this is what the filters tell apart now."""
-        self._routes.clear()
-        self._hits = self._misses = 0
-        self._keys = cells.keys()
-
-    def of(self, each: Sequence[dict[str, Any]], find: Callable[[int], T]) -> list[T]:
-        """The routes of plain fields; those that are not remembered `find` finds, by their place among these."""
-        if self._keys is None:
-            return [find(place) for place in range(len(each))]
-        keys = self._keys(each)
-        found = [*map(self._routes.get, keys)]
-        if None in found:
-            return [self._route(key, find, place) for place, key in enumerate(keys)]
-        self._hits += len(keys)
-        return cast(list[T], found)
-
-    def _route(self, key: Any, find: Callable[[int], T], place: int) -> T:
-        route = self._routes.get(key)
-        if route is not None:
-            self._hits += 1
-            return route
-        self._misses += 1
-        if self._misses > TRIED and self._misses > 3 * self._hits:
-            self._keys = None  # until the tables change
-            self._routes.clear()
-            return find(place)
-        if len(self._routes) >= ROUTES_MAX:
-            self._routes.clear()
-        route = self._routes[key] = find(place)
-        return route

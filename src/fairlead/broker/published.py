@@ -1,4 +1,4 @@
-"""What was published and acknowledged is known when it comes again, from a publisher that lost its connection.
+"""The identities of publications: what was acknowledged is known when its publisher sends it again.
 
 How much it may send again, it decides itself: all that waited for an acknowledgement. So each producer's latest
 publications are remembered, whatever others publish meanwhile; if that is too much in all, those give way first
@@ -10,11 +10,11 @@ What was sent without asking for an answer is in no log, and does not make the s
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
 from fairlead.model.order import Identity, LatestIdentities
 
-__all__ = ["Published"]
+__all__ = ["Published", "Sent"]
 
 EACH: Final = 100_000
 """How many of one producer are remembered, at most;"""
@@ -24,6 +24,22 @@ TOTAL: Final = 500_000
 """and of all."""
 SENT: Final = 100_000
 """How many of those are remembered that nobody asked an answer for."""
+
+
+class Sent(LatestIdentities):
+    """What was sent without asking for an answer. What was acknowledged is known here, too."""
+
+    __slots__ = ("_published",)
+
+    def __init__(self, published: Published, remembered: int) -> None:
+        super().__init__(remembered)
+        self._published = published
+
+    def take_identity(self, identity: tuple[str, str]) -> bool:
+        return not (self._published and identity in self._published) and super().take_identity(identity)
+
+    def __contains__(self, identity: Any) -> bool:
+        return identity in self._published or super().__contains__(identity)
 
 
 class Published(LatestIdentities):
@@ -39,8 +55,7 @@ class Published(LatestIdentities):
         self._latest: str | None = None
         self._ids: OrderedDict[str, None] = OrderedDict()
         """Of the producer that published last: it is likely to go on."""
-        self.sent = LatestIdentities(SENT)
-        """What was sent without asking for an answer."""
+        self.sent = Sent(self, SENT)
 
     def take_identity(self, identity: tuple[str, str]) -> bool:
         """Whether producer and id were not seen before; now they were."""
@@ -60,9 +75,9 @@ class Published(LatestIdentities):
             self._make_room()
         return True
 
-    def take_sent(self, identity: tuple[str, str]) -> bool:
-        """Whether it need be sent without an answer; now it was."""
-        return identity not in self and self.sent.take_identity(identity)
+    def memory(self, number: int, id: str | None) -> LatestIdentities:
+        """Where a publication is looked up and remembered: with a number, it asks for an answer."""
+        return self if number or id is None else self.sent
 
     def forget(self, identity: tuple[str, str]) -> None:
         """As if it had not been seen."""

@@ -1,6 +1,8 @@
-"""A remembered route is the one that would be found again, whatever the notification and the filters."""
+"""A remembered answer is the one that would be found again, whatever the notification and the filters."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.model import Notification, number_of
-from fairlead.model.packed import unpack, unpack_plain
-from fairlead.network.routes import Cells, Routes, is_plain
+from fairlead.model.packed import PlainParts, unpack, unpack_plain
+from fairlead.rules import Cells, Memory, is_plain
 from fairlead.testing.strategies import filters
 
 NAMES = ("a", "b", "price", "time", "id", "n.m")
@@ -30,24 +32,28 @@ def cells_of(*filters: Filter | str) -> Cells:
     return cells
 
 
+def parts_of(*each: dict[str, Any]) -> list[PlainParts]:
+    return [("p", "1", fields) for fields in each]
+
+
 FIELDS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4)
 
 
 @given(st.lists(filters(), max_size=4), st.lists(FIELDS, min_size=1, max_size=12))
 def test_what_is_remembered_is_what_matches(given: list[Filter], streams: list[dict[str, object]]) -> None:
-    routes = Routes[tuple[bool, ...]]()
-    routes.forget(cells_of(*given))
+    memory = Memory[tuple[bool, ...]]()
+    memory.forget(cells_of(*given).keys())
 
     def find(packed: bytes) -> tuple[bool, ...]:
         notification = unpack(packed)
         return tuple(filter.matches(notification) for filter in given)
 
     packed = [msgspec.msgpack.encode(["p", "1", fields]) for fields in streams]
-    plain = [(each, parts[2]) for each in packed if (parts := unpack_plain(each)) and is_plain(parts[2])]
-    found, fields = [find(each) for each, _ in plain], [each for _, each in plain]
-    for place, each in enumerate(fields):
-        assert routes.of([each], found[place:].__getitem__) == [found[place]]
-    assert routes.of(fields, found.__getitem__) == found
+    plain = [(each, parts) for each in packed if (parts := unpack_plain(each)) and is_plain(parts[2])]
+    found, several = [find(each) for each, _ in plain], [each for _, each in plain]
+    for index, parts in enumerate(several):
+        assert memory.of([parts], found[index:].__getitem__) == [found[index]]
+    assert memory.of(several, found.__getitem__) == found
 
 
 @given(FIELDS)
@@ -59,58 +65,62 @@ def test_plain_fields_are_never_refused(fields: dict[str, object]) -> None:
 
 
 def test_one_and_true_are_told_apart() -> None:
-    routes = Routes[int]()
-    routes.forget(cells_of("a = 1 and b = 2"))
+    memory = Memory[int]()
+    memory.forget(cells_of("a = 1 and b = 2").keys())
     values = (1, True, 1.5, "1")
-    assert routes.of([{"a": value} for value in values], lambda place: place) == [0, 1, 2, 3]
+    assert memory.of(parts_of(*[{"a": value} for value in values]), lambda index: index) == [0, 1, 2, 3]
 
 
 def test_what_is_not_a_number_is_not_below_any() -> None:
-    routes = Routes[int]()
-    routes.forget(cells_of("a < 5", "a >= 7"))
+    memory = Memory[int]()
+    memory.forget(cells_of("a < 5", "a >= 7").keys())
     values = (float("nan"), -1.0, float("-inf"), float("inf"), 7)
-    assert routes.of([{"a": value} for value in values], lambda place: place) == [0, 1, 1, 3, 4]
+    assert memory.of(parts_of(*[{"a": value} for value in values]), lambda index: index) == [0, 1, 1, 3, 4]
 
 
 def test_numbers_that_no_float_can_hold_are_told_apart() -> None:
     for filter in ("a > 1e400", "a < -1e400", "a in {1, 1e400}", "a in [1, 1e400]"):
-        routes = Routes[int]()
-        routes.forget(cells_of(filter))
+        memory = Memory[int]()
+        memory.forget(cells_of(filter).keys())
         values = (1, 2, 1e308, 10**400, 10**400 + 1, float("inf"))
-        assert routes.of([{"a": value} for value in values], lambda place: place) == [*range(6)], filter
+        assert memory.of(parts_of(*[{"a": value} for value in values]), lambda index: index) == [*range(6)], (
+            filter
+        )
 
 
-def test_a_route_is_looked_for_once_until_the_tables_change() -> None:
+def test_an_answer_is_found_once_until_the_tables_change() -> None:
     asked: list[int] = []
 
     def find(_: int) -> int:
         asked.append(1)
         return len(asked)
 
-    routes = Routes[int]()
-    routes.forget(cells_of("a = 1"))
-    assert routes.of([{"a": 1, "b": other} for other in range(3)], find) == [1, 1, 1]
-    routes.forget(cells_of("a = 1"))
-    assert routes.of([{"a": 1}], find) == [2]
-    routes.forget(cells_of("a.b = 1"))
-    assert routes.of([{"a": 1}, {"a": 1}], find) == [3, 4]
-    routes.forget(cells_of())
-    assert routes.of([{"a": 1}, {"b": 1}], find) == [5, 5]
+    memory = Memory[int]()
+    memory.forget(cells_of("a = 1").keys())
+    assert memory.of(parts_of(*[{"a": 1, "b": other} for other in range(3)]), find) == [1, 1, 1]
+    memory.forget(cells_of("a = 1").keys())
+    assert memory.of(parts_of({"a": 1}), find) == [2]
+    memory.forget(cells_of("a.b = 1").keys())
+    assert memory.of(parts_of({"a": 1}, {"a": 1}), find) == [3, 4]
+    memory.forget(cells_of().keys())
+    assert memory.of(parts_of({"a": 1}, {"b": 1}), find) == [5, 5]
 
 
 def test_values_that_never_come_again_are_not_remembered_for_ever() -> None:
-    routes = Routes[int]()
-    routes.forget(cells_of("a + b > 1"))
-    assert routes.of([{"a": number} for number in range(20_000)], lambda place: place) == [*range(20_000)]
-    assert not routes._routes
+    memory = Memory[int]()
+    memory.forget(cells_of("a + b > 1").keys())
+    assert memory.of(parts_of(*[{"a": number} for number in range(20_000)]), lambda index: index) == [
+        *range(20_000)
+    ]
+    assert not memory._answers
 
 
-def test_values_that_no_filter_tells_apart_go_one_way() -> None:
+def test_values_that_no_filter_tells_apart_are_one() -> None:
     keys = cells_of("price > 10 and price < 20", "price = 15 or price in {0.1, 7}", 'x in {"a", "b"}').keys()
     assert keys is not None
 
     def apart(*values: object, name: str = "price") -> int:
-        return len(set(keys([{name: value} for value in values])))
+        return len(set(keys(parts_of(*[{name: value} for value in values]))))
 
     assert apart(11, 12.5, 14.999, 14) == 1
     assert apart(9, 10, 11, 15, 16, 20, 21, 7, 0.1, 0.2, 0, None, True, "a", ...) == 15
@@ -137,7 +147,7 @@ def test_numbers_in_one_cell_match_alike(ops: list[str], cuts: list[float], valu
     keys = cells_of(*filters).keys()
     assert keys is not None
     seen: dict[object, list[bool]] = {}
-    for value, key in zip(values, keys([{"a": value} for value in values]), strict=True):
+    for value, key in zip(values, keys(parts_of(*[{"a": value} for value in values])), strict=True):
         found = [filter.matches(Notification.of({"a": value})) for filter in filters]
         assert seen.setdefault(key, found) == found
 

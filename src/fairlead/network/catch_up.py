@@ -1,0 +1,69 @@
+"""A destination that is behind reads on in the log until it has caught up, when it has a turn and room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairlead.errors import DamagedLog, Gone
+from fairlead.log import Reader
+from fairlead.log.records import ARRIVAL, PUBLICATION
+
+if TYPE_CHECKING:
+    from fairlead.network.dispatch import Dispatch
+    from fairlead.network.ledger import Ledger
+    from fairlead.network.sessions import Durable, Link, Session
+
+__all__ = ["CatchUp"]
+
+
+class CatchUp:
+    """Those who are behind. Without a ledger nobody is."""
+
+    def __init__(self, ledger: Ledger | None, dispatch: Dispatch) -> None:
+        self._ledger, self._dispatch = ledger, dispatch
+
+    def read_on(self, outbox: Durable | Link) -> None:
+        """Let an outbox that is behind read on when it is its turn; one with nothing left to read is live."""
+        session = outbox.session
+        if session is None or outbox.live or not outbox.ready:
+            return
+        if self._ledger is None or outbox.looked >= self._dispatch.reached:
+            outbox.catch_up()
+        elif outbox.room > 0 and not session.is_full:
+            session.wait_for_turn()
+
+    def turn(self, outbox: Durable | Link, at_most: int) -> int:
+        """Read on, as far as there is room; how many records were looked at, which are `at_most` so many."""
+        session: Session | None = outbox.session
+        looked = 0
+        while session is not None and not outbox.live and looked < at_most and not session.ended:
+            if outbox.looked >= self._dispatch.reached or outbox.room <= 0 or session.is_full:
+                break
+            before = outbox.looked
+            try:
+                self._read_some(outbox, min(at_most - looked, outbox.room, self._dispatch.reached - before))
+            except Gone as gone:  # retention was faster
+                missed, outbox.looked = gone.first - outbox.looked, gone.first
+                outbox.close()
+                outbox.missed(missed)
+            looked += outbox.looked - before
+        self.read_on(outbox)
+        return looked
+
+    def _read_some(self, outbox: Durable | Link, at_most: int) -> None:
+        """Send what concerns a destination of the next records, all of which have been sent on to others."""
+        reader = self._reader(outbox)
+        for record in reader.read_chunk(at_most):
+            outbox.send_record(record)
+        if reader.offset == outbox.looked:
+            raise DamagedLog(f"the record {reader.offset} of the log was safe, and is not there any more")
+        outbox.looked = reader.offset
+
+    def _reader(self, outbox: Durable | Link) -> Reader:
+        assert self._ledger is not None
+        reader = outbox.reader()
+        if reader is None or reader.offset != outbox.looked:
+            # It does not look at the log's marks, which may be behind: what has been dispatched was synced.
+            reader = self._ledger.reader(outbox.looked, PUBLICATION, ARRIVAL, synced=False)
+            outbox.reader(reader)
+        return reader

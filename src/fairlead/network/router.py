@@ -1,0 +1,189 @@
+"""The seam's answers, with the destinations themselves: a route has names, a fan-out has links and sessions.
+
+Answers about plain notifications are remembered under all that they depend on (`Seam.keys`), until the routing
+tables, the destinations or the state of a rule change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, TypeAlias
+
+from fairlead.broker import Broker
+from fairlead.filters.filter import Filter
+from fairlead.model import Notification
+from fairlead.model.packed import PlainParts, unpack, unpack_plain
+from fairlead.network import wire
+from fairlead.network.relays import Relays
+from fairlead.network.sessions import ClientSession, Durable, Link, Recipient, Session
+from fairlead.rules import Memory, Refusal, Route, is_plain
+
+__all__ = ["Fanout", "Router", "Verdict", "together"]
+
+FANOUTS_MAX: Final = 10_000
+MEMORIES_MAX: Final = 1_000
+"""For how many clients verdicts are remembered, where rules tell clients apart."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fanout:
+    """Where a notification goes: a `Route`, with the destinations themselves. Equal routes have one fan-out."""
+
+    links: tuple[Link, ...]
+    recipients: tuple[Recipient, ...]
+
+    def send(self, offset: int, packed: bytes) -> None:
+        """Hand a notification to all destinations."""
+        for link in self.links:
+            link.relay(offset, packed)
+        for recipient in self.recipients:
+            recipient.target.deliver(offset, recipient, packed)
+
+    def send_all(self, relays: Relays) -> None:
+        """Hand several that are in no log to all destinations."""
+        for link in self.links:
+            link.relay_all(relays)
+        for recipient in self.recipients:
+            recipient.target.deliver_all(recipient, relays)
+
+    def sessions(self) -> list[Session]:
+        """The connections of those destinations that are connected."""
+        connected = [each.connection for each in (*self.links, *(each.target for each in self.recipients))]
+        return [each for each in connected if each is not None]
+
+
+Verdict: TypeAlias = Fanout | Refusal
+
+
+class Router:
+    """The routes through one broker, over the links that there are, to the clients that there are."""
+
+    def __init__(self, broker: Broker, links: Mapping[str, Link]) -> None:
+        self._broker, self._links, self._seam = broker, links, broker.seam
+        self.targets: dict[str, ClientSession | Durable] = {}
+        """Connected clients and durable subscribers, as the broker calls them."""
+        self._routes: dict[str, Memory[Fanout]] = {}
+        """By the neighbour that notifications come from; from clients, by nothing."""
+        self._verdicts: dict[str, Memory[Verdict]] = {}
+        """By client, where rules tell clients apart."""
+        self._fanouts: dict[Route, Fanout] = {}
+        self._is_changed = self._was_changed = False
+        self._seen = self._seam.version
+        self.version = 0
+        """How often the tables or the destinations have changed."""
+
+    def look_at(self, filter: Filter) -> None:
+        """One more filter decides where notifications go."""
+        self._seam.look_at(filter)
+
+    def change(self) -> None:
+        """The tables or the destinations have changed: nothing that is remembered counts any more."""
+        self._is_changed = True
+        self._fanouts.clear()
+        self.version += 1
+
+    def forget(self, source: str) -> None:
+        """Nothing comes from this neighbour any more."""
+        self._routes.pop(source, None)
+        self.change()
+
+    # -- where a notification goes -------------------------------------------------------------------------------
+
+    def of(self, packed: bytes, source: str) -> Fanout:
+        """The fan-out of a notification that comes from this neighbour."""
+        parts = unpack_plain(packed)
+        if parts is not None and is_plain(parts[2]):
+            [fanout] = self._remembered(source).of([parts], lambda _: self.found(packed, source))
+            return fanout
+        return self.found(packed, source)
+
+    def found(self, packed: bytes, source: str) -> Fanout:
+        """The same, asked of the seam, whatever is remembered."""
+        return self.fanout(unpack(packed), source)
+
+    def fanout(self, notification: Notification, source: str) -> Fanout:
+        """The same, of a notification that has been unpacked."""
+        route = self._seam.route(notification, source)
+        fanout = self._fanouts.get(route)
+        if fanout is None:
+            if len(self._fanouts) >= FANOUTS_MAX:
+                self._fanouts.clear()
+            targets = [(self.targets.get(client), ids) for client, ids in route.clients]
+            fanout = self._fanouts[route] = Fanout(
+                tuple(self._links[name] for name in route.neighbours),
+                tuple(
+                    Recipient(target, wire.deliver_head(ids)) for target, ids in targets if target is not None
+                ),
+            )
+        return fanout
+
+    def of_all(self, relays: Relays, source: str) -> Iterator[tuple[Fanout, Relays]]:
+        """The fan-outs of several notifications from this neighbour: those that stay together, in their order."""
+        parts = relays.plain
+        if parts is not None and is_plain(*[fields for _, _, fields in parts]):
+            return together(self.of_plain(relays, parts, source), relays)
+        return together([self.of(packed, source) for packed in relays.each], relays)
+
+    def of_plain(self, relays: Relays, parts: Sequence[PlainParts], source: str) -> list[Fanout]:
+        """The fan-out of each of several plain notifications."""
+        return self._remembered(source).of(parts, lambda index: self.found(relays.each[index], source))
+
+    def verdicts(self, who: str, relays: Relays, parts: Sequence[PlainParts], now: int) -> Sequence[Verdict]:
+        """Of each of several plain publications of a client: where it goes, or why it is refused."""
+        if self._seam.admits_all:
+            return self.of_plain(relays, parts, "")
+
+        def find(index: int) -> Verdict:
+            admitted = self._seam.admit(who, unpack(relays.each[index]), now)
+            return admitted if isinstance(admitted, Refusal) else self.fanout(admitted, "")
+
+        return self._remembered_verdicts(who).of(parts, find)
+
+    # -- what is remembered --------------------------------------------------------------------------------------
+
+    def _remembered(self, source: str) -> Memory[Fanout]:
+        self._renew()
+        memory = self._routes.get(source)
+        if memory is None:
+            memory = self._routes[source] = Memory()
+            memory.forget(self._seam.keys(source))
+        return memory
+
+    def _remembered_verdicts(self, who: str) -> Memory[Verdict]:
+        self._renew()
+        source = self._seam.remembered_as(who)
+        memory = self._verdicts.get(source)
+        if memory is None:
+            if len(self._verdicts) >= MEMORIES_MAX:
+                self._verdicts.clear()
+            memory = self._verdicts[source] = Memory()
+            memory.forget(self._seam.keys(source))
+        return memory
+
+    def _renew(self) -> None:
+        """Forget what is remembered, if it may hold no longer."""
+        if self._is_changed or self._seen != self._seam.version:
+            self._is_changed, self._seen = False, self._seam.version
+            self._verdicts.clear()
+            for source, memory in self._routes.items():
+                memory.forget(self._seam.keys(source))
+
+    def tick(self) -> None:
+        """From time to time: arrange the filters, so that the first notification need not wait for that."""
+        if self._is_changed and not self._was_changed:
+            self._was_changed = True
+        elif self._was_changed:  # not at once: changes seldom come alone
+            self._was_changed = False
+            self._broker.catalogue.matching(Notification.of({}))
+
+
+def together(fanouts: Sequence[Fanout], relays: Relays) -> Iterator[tuple[Fanout, Relays]]:
+    """Those next to each other that go the same way, in their order: all at once, where that is so."""
+    if fanouts and all(each is fanouts[0] for each in fanouts):
+        yield fanouts[0], relays
+        return
+    for fanout, some in groupby(zip(fanouts, relays.each, strict=True), itemgetter(0)):
+        yield fanout, Relays([packed for _, packed in some])

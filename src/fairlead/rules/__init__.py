@@ -1,0 +1,34 @@
+"""The seam of every notification: two pure questions that the bus, the simulator and the sockets ask one object.
+
+    admit(who, notification, now)   may this client publish this? The notification as admitted, or a refusal
+    route(notification, source)     where does it go? To neighbours, and to clients with their subscriptions
+
+A `Seam` has a routing function (the tables of a broker, the subscriptions of a bus) and rules. A `Rule` may refuse
+a publication and may narrow a route; it never widens one. A driver adds no rule of its own: what holds on one
+runtime holds on all.
+
+The laws:
+
+- Both questions are pure: they change nothing, and the same question has the same answer until the seam's version
+  changes. To remember an identity is a step of the publication (`Seam.take`), not of the question.
+- A rule declares what its answers depend on (`Depends`). What is remembered is remembered under exactly that
+  (`Seam.keys`), so a remembered answer is the answer.
+- A fast path is an optimisation of the seam: it is taken where `Seam.is_plain_enough`, and gives the same verdicts
+  and the same effects.
+
+    rule            Rule, Depends, Refusal, Route
+    seam            the seam, and the keys of what is remembered
+    cells           which values of attributes filters tell apart
+    memory          remembered answers
+    advertisements  the rule of advertisements (book 2.5.4)
+
+A new rule is a module here, and an argument where the seam is made: `Broker(rules=…)`, `Bus(rules=…)`.
+"""
+
+from fairlead.rules.advertisements import Advertisements
+from fairlead.rules.cells import Cells, is_plain
+from fairlead.rules.memory import Memory
+from fairlead.rules.rule import Depends, Refusal, Route, Rule
+from fairlead.rules.seam import Seam
+
+__all__ = ["Advertisements", "Cells", "Depends", "Memory", "Refusal", "Route", "Rule", "Seam", "is_plain"]

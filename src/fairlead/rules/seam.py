@@ -1,0 +1,172 @@
+"""One object decides about every notification: whether it is admitted, and where it goes.
+
+The steps at which a publication enters, the same on every runtime:
+
+    offered ─▶ its identity is known ────────▶ duplicate
+       │
+       ├─▶ a rule refuses it ────────────────▶ refused
+       │
+       └─▶ its identity is remembered ───────▶ admitted, with a producer and an id
+
+A duplicate is a duplicate whatever the rules say now: the first one was admitted, and its publisher asks again
+because it missed the answer. What is refused is not remembered: it may be published again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from fairlead.filters.filter import Filter
+from fairlead.model import Notification
+from fairlead.model.encoding import record_hash
+from fairlead.model.order import LatestIdentities
+from fairlead.model.packed import PlainParts
+from fairlead.rules.cells import Cells
+from fairlead.rules.rule import Refusal, Route, Rule
+
+__all__ = ["Keys", "Seam"]
+
+Keys: TypeAlias = Callable[[Sequence[PlainParts]], list[Any]]
+"""For each of several plain notifications, all that the answers about it depend on."""
+
+
+class Seam:
+    """The two questions, over a routing function and rules."""
+
+    __slots__ = ("_admitting", "_cells", "_counting", "_narrowing", "_route", "rules")
+
+    def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
+        self._route = route
+        self._cells = Cells()
+        """What the filters of the routing function tell apart."""
+        self.rules = tuple(rules)
+        self._admitting = [each for each in self.rules if type(each).admit is not Rule.admit]
+        self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
+        self._counting = [each for each in self.rules if type(each).published is not Rule.published]
+
+    # -- the two questions -------------------------------------------------------------------------------------
+
+    def admit(self, who: str, notification: Notification, now: int) -> Notification | Refusal:
+        """A client's publication as it is admitted, with a producer; or why it is not."""
+        if not notification.producer:
+            notification = replace(notification, producer=who)
+        for rule in self._admitting:
+            refusal = rule.admit(who, notification, now)
+            if refusal is not None:
+                return refusal
+        return notification
+
+    def route(self, notification: Notification, source: str) -> Route:
+        """Where a notification goes that comes from this neighbour; from a client where the source is empty."""
+        route = self._route(notification, source)
+        return self.narrow(route, notification, source) if self._narrowing else route
+
+    @property
+    def narrows(self) -> bool:
+        """Whether some rule may narrow a route."""
+        return bool(self._narrowing)
+
+    def narrow(self, route: Route, notification: Notification, source: str) -> Route:
+        """What the rules leave of a route that was found in another way than by `route`."""
+        for rule in self._narrowing:
+            route = rule.narrow(route, notification, source)
+        return route
+
+    # -- the first steps of a publication ----------------------------------------------------------------------
+
+    def take(
+        self,
+        who: str,
+        notification: Notification,
+        identities: LatestIdentities,
+        now: int,
+        digest: str | None = None,
+    ) -> Notification | Refusal | None:
+        """A client's publication with its identity, which is remembered; why it is refused; or None: a duplicate.
+
+        Every admitted notification has a producer and an id, so that it can be told from all others. One without
+        an id gets one from its `digest`, which is the same for equal records.
+        """
+        id = notification.id
+        identity: Any = (notification.producer or who, id)
+        if id is not None and identity in identities:
+            return None
+        admitted = self.admit(who, notification, now)
+        if isinstance(admitted, Refusal):
+            return admitted
+        if id is None and digest is None:
+            digest = record_hash(admitted.attributes, admitted.document)
+        identified = identities.take(admitted, digest)
+        if identified is not None and self._counting:
+            self.count(who, identified, now)
+        return identified
+
+    def count(self, who: str, notification: Notification, now: int) -> None:
+        """A new publication was admitted: rules that count publications do so."""
+        for rule in self._counting:
+            rule.published(who, notification, now)
+
+    def objection(self, who: str, notification: Notification, now: int) -> Refusal | None:
+        """Why a publication that was admitted earlier would not be now. What is volatile was asked about then."""
+        refusals = (
+            rule.admit(who, notification, now) for rule in self._admitting if not rule.depends.volatile
+        )
+        return next((each for each in refusals if each is not None), None)
+
+    # -- what may be remembered --------------------------------------------------------------------------------
+
+    def look_at(self, filter: Filter) -> None:
+        """One more filter of the routing function decides where notifications go."""
+        self._cells.add(filter)
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether no rule ever refuses a publication."""
+        return not self._admitting
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """What is remembered holds as long as this, and what is routed by, stay the same."""
+        return tuple([rule.version for rule in self.rules]) if self.rules else ()
+
+    def is_plain_enough(self, source: str) -> bool:
+        """Whether producer, id and plain fields are all that is needed to decide about what comes from there.
+
+        Then several may be decided together, by what is remembered. Otherwise each is asked about by itself.
+        """
+        return not self.rules or not any(
+            rule.depends.volatile and rule.concerns(source) for rule in self.rules
+        )
+
+    def remembered_as(self, source: str) -> str:
+        """The source under which answers about a client's publications are remembered: empty where no rule
+        tells clients apart."""
+        return source if self._tells_sources_apart else ""
+
+    def keys(self, source: str) -> Keys | None:
+        """All that the answers about notifications from one source depend on; None: too much to remember.
+
+        This is the one place where the keys of remembered answers are made.
+        """
+        if not self.is_plain_enough(source):
+            return None
+        depends = [rule.depends for rule in self.rules if rule.concerns(source)]
+        columns: list[Keys | None] = [
+            cells.keys() for cells in (self._cells, *(each.cells for each in depends))
+        ]
+        if any(each.producer for each in depends):
+            columns.append(lambda parts: [producer for producer, _, _ in parts])
+        if any(each.id for each in depends):
+            columns.append(lambda parts: [id for _, id, _ in parts])
+        known = [each for each in columns if each is not None]
+        if len(known) < len(columns):
+            return None
+        if len(known) == 1:
+            return known[0]
+        return lambda parts: [*zip(*(column(parts) for column in known), strict=True)]
+
+    @property
+    def _tells_sources_apart(self) -> bool:
+        return any(rule.depends.source or type(rule).concerns is not Rule.concerns for rule in self.rules)
