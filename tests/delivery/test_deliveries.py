@@ -91,7 +91,7 @@ def test_a_beginning_below_the_watermark_is_moved_to_it_and_recorded(
     admitted = asked.admitted_at(watermark)
     assert (key in admitted) == (key in asked and key.time >= watermark)
     assert admitted.moved == (since is None or since.time < watermark)
-    assert admitted.asked == ((since or OrderKey.first_at(BEGINNING)) if admitted.moved else None)
+    assert admitted.requested == ((since or OrderKey.first_at(BEGINNING)) if admitted.moved else None)
     assert admitted.admitted_at(watermark) == admitted
 
 

@@ -89,7 +89,7 @@ class KeepsTheCovered(Covering):
 class ForgetsTheUncovered(Covering):
     """Takes a wide filter back, and says nothing of the narrow ones that it had covered."""
 
-    def _tell_uncovered(
+    def _announce_uncovered(
         self, table: RoutingTable, source: str, uncovered: dict[Entry, None], outcome: Outcome
     ) -> None:
         pass

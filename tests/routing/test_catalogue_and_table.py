@@ -55,7 +55,7 @@ def tables(draw: st.DrawFn) -> RoutingTable:
 
 def test_filters_relate_in_the_catalogue_as_in_the_algebra() -> None:
     known = catalogue()
-    numbers = [known.hold(Interest(filter)) for filter in FILTERS]
+    numbers = [known.retain(Interest(filter)) for filter in FILTERS]
     for one, number in zip(FILTERS, numbers, strict=True):
         assert known.covering(number) == {n for f, n in zip(FILTERS, numbers, strict=True) if covers(f, one)}
         assert known.covered_by(number) == {
@@ -75,16 +75,16 @@ def test_filters_relate_in_the_catalogue_as_in_the_algebra() -> None:
 def test_filters_that_nobody_holds_are_forgotten_once_there_are_many() -> None:
     known = catalogue()
     kept = Interest(parse("x > 0"))
-    known.hold(kept)
+    known.retain(kept)
     for number in range(IDLE_MAX + 10):
         interest = Interest(parse(f"x = {number}"))
-        known.covering(known.hold(interest))
+        known.covering(known.retain(interest))
         known.release(interest)
     assert len(known) == IDLE_MAX + 11
     known.tidy()
     assert len(known) == 1
     assert known.covered_by(known.number(kept)) == {known.number(kept)}
-    again = known.hold(Interest(parse("x = 5")))
+    again = known.retain(Interest(parse("x = 5")))
     assert known.covering(again) == {again, known.number(kept)}
     assert known.matching(Notification.of({"x": 5})) == {again, known.number(kept)}
 

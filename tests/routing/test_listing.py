@@ -124,7 +124,7 @@ def test_bits_of_numbers_that_nobody_lists_any_more_are_given_to_others(
     one, other = Interest(parse("x = 1")), Interest(parse("x = 2"))
     merged = known.merged(known.number(one), known.number(other))
     assert merged is not None
-    known.hold(merged)
+    known.retain(merged)
     notification = Notification.of({"x": 2})
     assert known.number(merged) in known.matching(notification)
     for number in range(IDLE_MAX + 10):

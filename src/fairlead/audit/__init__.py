@@ -1,12 +1,12 @@
-"""Does what happened keep the specification? Programs that read a trace and say so, with proof.
+"""Does a run satisfy the specification? Programs that check a trace and prove each violation.
 
-trace            what happened, one event per line, the same from every runtime
+trace            the events of a run, one per line, the same from every runtime
 history          a trace, indexed
 formulas         temporal logic over finite traces and lassos
 specifications   the specifications as efficient programs (`audit`), with `orders`
 literal          the same as temporal formulas, word for word, for small traces
 report           verdicts, and the events that prove each violation
-routing          the specification of routing, judged in every state
+routing          the specification of routing, checked in every state
 fair             the properties of fair correlation, over runs of their own
 """
 

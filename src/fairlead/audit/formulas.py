@@ -7,13 +7,13 @@
     until(f, g)    f U g g is true for some subtrace, and f for every one before it
     ~f, f & g, f | g, f >> g
 
-A trace never ends, so there are two ways to give one as something finite:
+A trace never ends. There are two finite representations:
 
     Lasso(stem, loop)    the stem, then the loop for ever: every formula holds or is violated
-    Prefix(states)       all that is known so far: a formula holds, is violated, or is open, where it depends
-                         on what follows. Sound: what holds or is violated stays so, however the trace goes on.
+    Prefix(states)       the trace so far: a formula holds, is violated, or is open, where it depends on the
+                         rest. Sound: a verdict of holds or violated stays, however the trace continues.
 
-`counterexample` tells where a violated formula fails: which state, and which part of it.
+`counterexample` names the state and the subformula at which a violated formula fails.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Lasso:
 
     @property
     def again(self) -> int:
-        """The place that follows the last one."""
+        """The index that follows the last one."""
         return len(self.stem)
 
 
@@ -252,22 +252,22 @@ def _inner(formula: Formula) -> str:
 
 
 def always(formula: Formula) -> Formula:
-    """□f: at every place."""
+    """□f: at every index."""
     return Always(formula)
 
 
 def eventually(formula: Formula) -> Formula:
-    """◇f: at some place."""
+    """◇f: at some index."""
     return Eventually(formula)
 
 
 def following(formula: Formula) -> Formula:
-    """○f: at the next place."""
+    """○f: at the next index."""
     return Next(formula)
 
 
 def until(left: Formula, right: Formula) -> Formula:
-    """f U g: g at some place, and f at every place before."""
+    """f U g: g at some index, and f at every index before."""
     return Until(left, right)
 
 
@@ -284,12 +284,12 @@ def exists(domain: Iterable[Any], formula: Callable[[Any], Formula]) -> Formula:
 # -- evaluation --------------------------------------------------------------------------------------------
 
 Values: TypeAlias = list[Verdict]
-"""The verdicts on a formula at every place of a trace."""
+"""The verdicts on a formula at every index of a trace."""
 
 
-def judge(formula: Formula, trace: Trace, place: int = 0) -> Verdict:
-    """The verdict on a formula for the subtrace that starts at a place."""
-    return _values(formula, trace, {})[place]
+def judge(formula: Formula, trace: Trace, index: int = 0) -> Verdict:
+    """The verdict on a formula for the subtrace that starts at an index."""
+    return _values(formula, trace, {})[index]
 
 
 def _values(formula: Formula, trace: Trace, known: dict[Formula, Values]) -> Values:
@@ -354,10 +354,10 @@ def _largest(verdicts: Iterable[Verdict]) -> Verdict:
 def _backwards(
     values: Values, again: int, join: Callable[[Iterable[Verdict]], Verdict], neutral: Verdict
 ) -> Values:
-    """Join each place with all that come after it; from within the loop, the whole loop comes."""
+    """Join each index with all later ones; within the loop, with the whole loop."""
     found, behind = list(values), reduce(lambda one, other: join((one, other)), values[again:], neutral)
-    for place in reversed(range(len(values))):
-        behind = found[place] = join((values[place], behind))
+    for index in reversed(range(len(values))):
+        behind = found[index] = join((values[index], behind))
     return found
 
 
@@ -365,9 +365,9 @@ def _until(columns: list[tuple[Verdict, Verdict]], again: int) -> Values:
     """The least solution of u = g ∨ (f ∧ ○u): once around the loop settles it."""
     found = [Verdict.VIOLATED] * len(columns)
     behind = Verdict.VIOLATED
-    for place in (*reversed(range(again, len(columns))), *reversed(range(len(columns)))):
-        left, right = columns[place]
-        behind = found[place] = _largest((right, _least((left, behind))))
+    for index in (*reversed(range(again, len(columns))), *reversed(range(len(columns)))):
+        left, right = columns[index]
+        behind = found[index] = _largest((right, _least((left, behind))))
     return found
 
 
@@ -382,37 +382,37 @@ def counterexample(formula: Formula, trace: Trace) -> tuple[str, ...]:
     return tuple(_reasons(formula, 0, trace, known))
 
 
-def _reasons(formula: Formula, place: int, trace: Trace, known: dict[Formula, Values]) -> list[str]:
-    """Why a formula is violated at a place."""
+def _reasons(formula: Formula, index: int, trace: Trace, known: dict[Formula, Values]) -> list[str]:
+    """Why a formula is violated at an index."""
 
     def fails(part: Formula, at: int) -> bool:
         return _values(part, trace, known)[at] is Verdict.VIOLATED
 
-    here, states, again = f"state {place}", trace.states, trace.again
+    here, states, again = f"state {index}", trace.states, trace.again
     match formula:
         case Always(body):
-            at = next(at for at in _onwards(place, trace) if fails(body, at))
+            at = next(at for at in _onwards(index, trace) if fails(body, at))
             return [f"{here}: {formula} fails, at state {at}", *_reasons(body, at, trace, known)]
         case Eventually(body):
             return [f"{here}: {formula} fails: {body} is true nowhere from here on"]
         case Next(body):
-            at = place + 1 if place + 1 < len(states) else again
+            at = index + 1 if index + 1 < len(states) else again
             return [f"{here}: {formula} fails", *_reasons(body, at, trace, known)]
         case Implies(left, right):
-            return [f"{here}: {left} is true, but {right} is not", *_reasons(right, place, trace, known)]
+            return [f"{here}: {left} is true, but {right} is not", *_reasons(right, index, trace, known)]
         case And(parts):
-            return _reasons(next(part for part in parts if fails(part, place)), place, trace, known)
+            return _reasons(next(part for part in parts if fails(part, index)), index, trace, known)
         case Or(parts):
-            below = [reason for part in parts for reason in _reasons(part, place, trace, known)]
+            below = [reason for part in parts for reason in _reasons(part, index, trace, known)]
             return [f"{here}: no part of {formula} is true", *below]
         case Until(left, right):
             return [f"{here}: {formula} fails: {left} ends before {right} comes"]
         case Not(body):
-            return [f"{here}: {body} is true, in {states[place]}"]
+            return [f"{here}: {body} is true, in {states[index]}"]
         case _:
-            return [f"{here}: {formula} is false, in {states[place]}"]
+            return [f"{here}: {formula} is false, in {states[index]}"]
 
 
-def _onwards(place: int, trace: Trace) -> Iterable[int]:
-    """The places from one on, in the order in which they come."""
-    return (*range(place, len(trace.states)), *range(trace.again, place))
+def _onwards(index: int, trace: Trace) -> Iterable[int]:
+    """The indexes from one on, in order."""
+    return (*range(index, len(trace.states)), *range(trace.again, index))

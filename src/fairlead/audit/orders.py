@@ -1,6 +1,6 @@
-"""The orders of delivery (book 2.5.3), each as a program that yields what contradicts it.
+"""The orders of delivery (book 2.5.3), each as a program that yields its violations.
 
-Orders are judged by the first notification of a component about something: a repetition offends safety alone.
+Orders are checked on the first delivery of a notification to a component: a repetition violates safety alone.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ __all__ = ["agreement", "causal", "fifo", "key_rank", "keys", "number_rank", "nu
 
 
 def fifo(history: History) -> Iterator[Violation]:
-    """Nobody is notified about two notifications of one producer in another order than it published them."""
-    for turn in _turns(history, lambda told: told.own_producer, lambda told: told.publication.place):
+    """No component is notified about two notifications of one producer in another order than published."""
+    for turn in _turns(
+        history, lambda notified: notified.own_producer, lambda notified: notified.publication.index
+    ):
         whose = turn.behind.publication.event.component or "the same producer"
         yield turn.violation(f"which {whose} had published first")
 
 
-class _Told(NamedTuple):
+class _Notified(NamedTuple):
     """A notification of a component, and the publication that it is about."""
 
     delivered: Delivered
@@ -42,29 +44,29 @@ class _Told(NamedTuple):
 class _Turn(NamedTuple):
     """Where a component's notifications turn back."""
 
-    ahead: _Told
-    behind: _Told
+    ahead: _Notified
+    behind: _Notified
 
     def violation(self, why: str) -> Violation:
         (one, effect), (two, cause) = self
-        places = (cause.place, effect.place, one.place, two.place)
+        places = (cause.index, effect.index, one.index, two.index)
         return Violation(f"{two.component} was notified about {effect} before {cause}, {why}", places)
 
 
 def _turns(
-    history: History, slot: Callable[[_Told], Hashable], rank: Callable[[_Told], Any]
+    history: History, slot: Callable[[_Notified], Hashable], rank: Callable[[_Notified], Any]
 ) -> Iterator[_Turn]:
-    """Where, of the notifications of one slot, one comes behind one of a larger rank; what has no rank is out."""
-    ahead: dict[Hashable, tuple[Any, _Told]] = {}
+    """The pairs of one slot in which a smaller rank follows a larger one; those without a rank are ignored."""
+    ahead: dict[Hashable, tuple[Any, _Notified]] = {}
     for each in history.delivered:
         publication = history.publications.get(each.identity)
-        if publication is None or (own := rank(told := _Told(each, publication))) is None:
+        if publication is None or (own := rank(notified := _Notified(each, publication))) is None:
             continue
-        known = ahead.setdefault(slot(told), (own, told))
+        known = ahead.setdefault(slot(notified), (own, notified))
         if own < known[0]:
-            yield _Turn(known[1], told)
+            yield _Turn(known[1], notified)
         else:
-            ahead[slot(told)] = own, told
+            ahead[slot(notified)] = own, notified
 
 
 # -- the order of ordered runs -----------------------------------------------------------------------------
@@ -73,7 +75,9 @@ def _turns(
 def keys(history: History) -> Iterator[Violation]:
     """Nobody's notifications go back in order key."""
     for turn in _turns(
-        history, lambda told: told.delivered.component, lambda told: key_rank(told.publication.key)
+        history,
+        lambda notified: notified.delivered.component,
+        lambda notified: key_rank(notified.publication.key),
     ):
         yield turn.violation("which has the smaller order key")
 
@@ -81,16 +85,18 @@ def keys(history: History) -> Iterator[Violation]:
 def numbers(history: History) -> Iterator[Violation]:
     """Nobody's notifications go back in one producer's sequence numbers."""
     for turn in _turns(
-        history, lambda told: told.own_producer, lambda told: number_rank(told.publication.key)
+        history,
+        lambda notified: notified.own_producer,
+        lambda notified: number_rank(notified.publication.key),
     ):
         yield turn.violation("which has the smaller sequence number")
 
 
 def key_rank(key: OrderKey) -> tuple[Any, ...]:
-    """What is compared of order keys.
+    """The comparable part of an order key.
 
-    Composites come behind what else there is at the instant where they end; in which order, their keys do not
-    tell: where they begin decides.
+    Composites follow all other notifications of the instant at which they end; their keys do not determine their
+    order among each other: their starts do.
     """
     return (key.time, True) if key.producer == PRODUCER else (key.time, False, *key.rank[1:])
 
@@ -103,16 +109,16 @@ def number_rank(key: OrderKey) -> tuple[int, str] | None:
 # -- causal order (Definition 2.7) -------------------------------------------------------------------------
 
 Clock = dict[str, int]
-"""Per producer the place of its latest publication that is in the past."""
+"""Per producer the index of its latest publication that is in the past."""
 
 
 def causal(history: History) -> Iterator[Violation]:
-    """Nobody is notified about an effect before its cause.
+    """No component is notified about an effect before its cause.
 
-    The cause of a publication is what its producer had published or had been notified about before, what it
-    names as its cause, and the causes of those. So the past holds, of each producer, all up to some place, and
-    a vector of these places tells it exactly. (The book's formula has the links by notification only, yet its
-    text has causal order imply FIFO-producer order: that takes the others.)
+    The causes of a publication are all that its producer had published or had been notified about before, those
+    that it names, and the causes of those. So the past contains, of each producer, all up to some index, and a
+    vector of these indexes represents it exactly. (The book's formula has causes by notification only, yet its
+    text has causal order imply FIFO-producer order: that requires the others.)
     """
     pasts = _pasts(history)
     known: dict[str, dict[str, tuple[int, Delivered]]] = {}
@@ -122,15 +128,15 @@ def causal(history: History) -> Iterator[Violation]:
             continue
         past = known.setdefault(each.component, {})
         latest = past.get(each.identity.producer)
-        if latest is not None and latest[0] >= publication.place:
+        if latest is not None and latest[0] >= publication.index:
             effect = history.publications[latest[1].identity]
             yield Violation(
                 f"{each.component} was notified about {effect} before its cause {publication}",
-                (publication.place, effect.place, latest[1].place, each.place),
+                (publication.index, effect.index, latest[1].index, each.index),
             )
-        for producer, place in pasts[each.identity].items():
-            if producer not in past or past[producer][0] < place:
-                past[producer] = place, each
+        for producer, index in pasts[each.identity].items():
+            if producer not in past or past[producer][0] < index:
+                past[producer] = index, each
 
 
 def _pasts(history: History) -> dict[Identity, Clock]:
@@ -140,7 +146,7 @@ def _pasts(history: History) -> dict[Identity, Clock]:
     for each in history.order:
         if isinstance(each, Delivered):
             publication = history.publications.get(each.identity)
-            if publication is not None and publication.place < each.place:
+            if publication is not None and publication.index < each.index:
                 known[each.component] = _joined(
                     known.get(each.component, {}), pasts[each.identity], publication
                 )
@@ -151,15 +157,15 @@ def _pasts(history: History) -> dict[Identity, Clock]:
             if cause in pasts and cause != identity:
                 past = _joined(past, pasts[cause], history.publications[cause])
         pasts[identity] = past
-        known[producer] = {**past, producer: each.place}
+        known[producer] = {**past, producer: each.index}
     return pasts
 
 
 def _joined(clock: Clock, past: Clock, publication: Publication) -> Clock:
     """The clock, with a publication and its past."""
     joined = dict(clock)
-    for producer, place in (*past.items(), (publication.event.component, publication.place)):
-        joined[producer] = max(place, joined.get(producer, place))
+    for producer, index in (*past.items(), (publication.event.component, publication.index)):
+        joined[producer] = max(index, joined.get(producer, index))
     return joined
 
 
@@ -179,8 +185,8 @@ def agreement(history: History) -> Iterator[Violation]:
                     one, two = found
                     yield Violation(
                         f"{own[one].component} was notified about {own[one]} before {own[two]}, "
-                        f"{other[one].component} the other way round",
-                        (own[one].place, own[two].place, other[two].place, other[one].place),
+                        f"{other[one].component} the other path round",
+                        (own[one].index, own[two].index, other[two].index, other[one].index),
                     )
                     break
 
@@ -188,15 +194,15 @@ def agreement(history: History) -> Iterator[Violation]:
 def one_order(history: History) -> Iterator[Violation]:
     """There is one order of all notifications that no component's notifications contradict.
 
-    More than agreement by pairs, which is all that the book's formula asks for: a before b here, b before c
+    More than agreement by pairs, which is all that the book's formula requires: a before b here, b before c
     there, and c before a elsewhere agree by pairs.
     """
     for knot in _knots(history):
-        steps = _circle(knot)
+        steps = _cycle(knot)
         yield Violation(
             "no one order fits: "
             + ", ".join(f"{one.component} had {one} before {two}" for one, two in steps),
-            tuple(each.place for step in steps for each in step),
+            tuple(each.index for step in steps for each in step),
         )
 
 
@@ -233,24 +239,24 @@ def _reversed(own: Own, other: Own) -> tuple[Identity, Identity] | None:
     """Two that are neighbours among the common ones here, in this order, and reversed there."""
     common = [identity for identity in own if identity in other]
     return next(
-        ((one, two) for one, two in pairwise(common) if other[two].place < other[one].place),
+        ((one, two) for one, two in pairwise(common) if other[two].index < other[one].index),
         None,
     )
 
 
-def _circle(knot: list[Own]) -> list[tuple[Delivered, Delivered]]:
-    """A shortest way from a notification of the knot back to itself, each step somebody's order."""
+def _cycle(knot: list[Own]) -> list[tuple[Delivered, Delivered]]:
+    """A shortest path from a notification of the knot back to itself, each step the order of one component."""
     steps: dict[Identity, list[tuple[Delivered, Delivered]]] = {}
     for own in knot:
         for one, two in pairwise(own.values()):
             steps.setdefault(one.identity, []).append((one, two))
     start = next(iter(knot[0]))
-    ways: deque[list[tuple[Delivered, Delivered]]] = deque([[step] for step in steps[start]])
+    paths: deque[list[tuple[Delivered, Delivered]]] = deque([[step] for step in steps[start]])
     seen: set[Identity] = set()
-    while ways[0][-1][1].identity != start:
-        way = ways.popleft()
-        for step in steps.get(way[-1][1].identity, ()):
+    while paths[0][-1][1].identity != start:
+        path = paths.popleft()
+        for step in steps.get(path[-1][1].identity, ()):
             if step[1].identity not in seen:
                 seen.add(step[1].identity)
-                ways.append([*way, step])
-    return ways[0]
+                paths.append([*path, step])
+    return paths[0]

@@ -1,8 +1,8 @@
-"""The trace as a table: one row per event, and nothing is lost on the way there and back.
+"""The trace as a table: one row per event; reading gives back what was written.
 
     v               integer    the version of the format
     event           string     pub, sub, unsub, adv, unadv, ready, notify, topology, scope, fault, end
-    component       string     who subscribes, advertises or is notified
+    component       string     the component that subscribes, advertises or is notified
     time            long       pub: the order time; with the next three it is the order key
     producer        string     pub, notify
     sequence        long       pub
@@ -17,8 +17,8 @@
     subscriptions   strings    notify: those that matched
     change, about   string     topology, scope, fault; about is JSON
 
-Instants are microseconds. The place of an event is its number in the order of files by name and, within a file,
-of rows: a directory of sorted files is a trace, whoever wrote it.
+Instants are microseconds. The index of an event is its number in the order of files by name and, within a file,
+of rows: a directory of sorted files is a trace, whichever program wrote it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _ROWS: Final = 100_000
 
 
 def row_of(event: Event) -> dict[str, Any]:
-    """The row of an event; ValueRefused where it holds what has no text form, or an integer beyond 64 bits."""
+    """The row of an event; ValueRefused for a value without a text form, or an integer beyond 64 bits."""
     row = event_to_json(event)
     if isinstance(event, Published):
         row = _row_of_published(event, row)
@@ -122,7 +122,7 @@ _ENVELOPE: Final = {"id": "id", "producer": "producer", "event_time": "time", "s
 
 
 def _published(row: dict[str, Any]) -> dict[str, Any]:
-    """The JSON object of a publication: the envelope's columns win over what the record says."""
+    """The JSON object of a publication: the envelope's columns take precedence over the record."""
     try:
         content, order = parse_json(row.pop("record")), row.pop("time")
     except KeyError as missing:

@@ -1,4 +1,4 @@
-"""Writes down what happens at the interface of a runtime that delivers at once, as a trace."""
+"""Records the trace of a runtime that delivers at once."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ log: Final = logging.getLogger(__name__)
 class Recorder:
     """Records events, one at a time, in a file or by calling a function with each. Thread-safe.
 
-    The caller records an event while it holds whatever lock makes it happen, so that the trace has the order
-    in which things happened. A function that is called for each event therefore must not ask anything of
-    the runtime that it is told about.
+    The caller records an event under the lock that orders such events, so that the trace has their order. A
+    function that is called for each event must therefore not call the runtime.
 
-    Where an event cannot be recorded (a full disk, a function that raises), that is logged and the trace stops
-    there, without an end; the runtime goes on.
+    If an event cannot be recorded (a full disk, a function that raises), that is logged and the trace stops
+    there, without an end; the runtime continues.
     """
 
     def __init__(self, target: str | os.PathLike[str] | Callable[[Event], object]) -> None:
@@ -65,9 +64,9 @@ class Recorder:
         self.record(Subscribed(subscriber, id, filter, validity.since, validity.until))
 
     def detecting(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
-        """A pattern is subscribed to: only its composites are delivered, which of them is not the filter's matter.
+        """Record a subscription to a pattern: only its composites may be delivered; the filter does not say which.
 
-        So the subscription never gets ready: what is delivered has to match, what matches need not be delivered.
+        So the subscription never becomes ready: a delivery must match, and a match need not be delivered.
         """
         self.record(Subscribed(subscriber, id, filter, validity.since, validity.until, ready=False))
 
@@ -86,7 +85,7 @@ class Recorder:
         self.record(Notified(subscriber, identity_of(notification), subscriptions))
 
     def ended(self) -> None:
-        """Everything has been delivered; what happens from now on is no longer part of the trace."""
+        """End the trace: everything has been delivered."""
         self.record(Ended())
         self.stop()
 
@@ -112,5 +111,5 @@ class Recorder:
         if stream is not None:
             try:
                 stream.close()
-            except OSError:  # what was buffered does not fit either
+            except OSError:  # the buffer does not fit either
                 log.exception("the trace is not complete")

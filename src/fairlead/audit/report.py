@@ -1,4 +1,4 @@
-"""What an audit says: for each rule a verdict, and for each violation the events that prove it."""
+"""The result of an audit: for each rule a verdict, and for each violation the events that prove it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Finding", "Report", "Violation"]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What went wrong, and the places in the trace of the events that prove it, counted from 0."""
+    """A violation, and the indexes in the trace of the events that prove it, counted from 0."""
 
     what: str
     places: tuple[int, ...]
@@ -23,8 +23,7 @@ class Violation:
 class Finding:
     """The verdict on one rule of a specification.
 
-    `open` counts what may still come right: notifications that are to be delivered and have not been, in a
-    trace that has not ended.
+    `open` counts required deliveries that are missing in a trace that has not ended: they may still happen.
     """
 
     specification: str

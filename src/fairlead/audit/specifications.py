@@ -1,20 +1,20 @@
 """The specifications of event systems, as programs over a trace (book 2.5.2 to 2.5.4).
 
-    simple           a component is notified only about what it is subscribed to (`subscribed`), only about
-                     what was published before (`published`), at most once (`once`), and about all that
-                     matches a subscription that has taken effect and stays (`liveness`)
-    advertisements   the same, and about nothing that its producer had not advertised (`advertised`); what must
-                     be delivered matches a subscription and an advertisement that have taken effect and stay
-    fifo             nobody is notified about a producer's notifications in another order than it published them
-    causal           nobody is notified about an effect before its cause
+    simple           a component is notified only about notifications that it is subscribed to (`subscribed`) and
+                     that were published before (`published`), at most once (`once`), and about all that
+                     match a subscription which has taken effect and stays (`liveness`)
+    advertisements   the same, and about nothing that its producer had not advertised (`advertised`); a required
+                     delivery matches a subscription and an advertisement that have taken effect and stay
+    fifo             no component is notified about a producer's notifications in another order than published
+    causal           no component is notified about an effect before its cause
     total            no two components are notified about the same two in different orders (`agreement`), and
-                     there is one order that nobody contradicts (`one order`)
-    ordered          nobody is notified against the order keys (`key`), nor against a producer's sequence numbers
-                     (`sequence`): what runs promise that deliver in the one total order, and live ones do not
+                     there is one order that no component contradicts (`one order`)
+    ordered          no component is notified against the order keys (`key`), nor against a producer's sequence
+                     numbers (`sequence`): guaranteed by runs in the total order, not by live ones
 
-Safety holds or is violated. Liveness is open, too: where a trace has not ended, what is missing may still come.
-A producer that has not yet advertised anything may publish everything, so `simple` is `advertisements` without
-advertisements. Each check takes about one pass; `literal` has the formulas themselves.
+Safety holds or is violated. Liveness may also be open: where a trace has not ended, a missing delivery may still
+happen. A producer that has not yet advertised anything may publish everything, so `simple` is `advertisements`
+without advertisements. Each check takes about one pass; `literal` has the formulas themselves.
 
 The book's (2.1) says "notify(Y, n) implies always not notify(Y, n)", which no notification satisfies; meant is
 "next always", as in (2.6).
@@ -36,12 +36,12 @@ __all__ = ["SPECIFICATIONS", "audit", "audit_history"]
 
 
 def audit(events: Iterable[Event], *specifications: str, engine: str = "columnar") -> Report:
-    """Judge a trace by the specifications that are named; by all of them where none is.
+    """Check a trace against the named specifications; against all of them where none is named.
 
-    Of `simple` and `advertisements` all takes the one that fits: where components advertise, what they publish
-    without is discarded, and `simple` would miss it. `ordered` has to be named: a trace does not tell whether its
-    run was to be ordered, and a live one delivers as it is published. TraceRefused where no run can have such a
-    trace.
+    Of `simple` and `advertisements`, all takes the one that fits: where components advertise, their other
+    publications are discarded, and `simple` would miss them. `ordered` must be named: a trace does not record
+    whether its run was ordered, and a live one delivers in the order of publication.
+    TraceRefused where no run can have such a trace.
     """
     return audit_history(History.of(events), *specifications, engine=engine)
 
@@ -98,7 +98,7 @@ SPECIFICATIONS: Final[dict[str, Callable[[History, str], list[Finding]]]] = {
 
 
 class _Delivery:
-    """Who is notified about what: one look at each publication, with everybody's notifications about it."""
+    """Safety and liveness: each publication is checked once, with all deliveries of it."""
 
     def __init__(self, history: History, engine: str, advertisements: bool) -> None:
         self._history = history
@@ -143,7 +143,7 @@ class _Delivery:
             periods.setdefault(period.declared.component, []).append(period)
         self._judge_once(delivered)
         for each in delivered:
-            if each.place < publication.place:
+            if each.index < publication.index:
                 self._violate(
                     "published",
                     f"{each.component} was notified about {each} before it was published",
@@ -151,7 +151,7 @@ class _Delivery:
                     publication,
                 )
             if not any(
-                period.holds(each.place, publication.key) for period in periods.get(each.component, ())
+                period.holds(each.index, publication.key) for period in periods.get(each.component, ())
             ):
                 self._violate(
                     "subscribed",
@@ -165,9 +165,9 @@ class _Delivery:
 
     def _judge_once(self, delivered: list[Delivered]) -> None:
         for each in delivered:
-            if each.first != each.place:
+            if each.first != each.index:
                 again = Violation(
-                    f"{each.component} was notified about {each} again", (each.first, each.place)
+                    f"{each.component} was notified about {each} again", (each.first, each.index)
                 )
                 self._violations["once"].append(again)
 
@@ -175,7 +175,7 @@ class _Delivery:
         if self._is_advertised(publication):
             return
         for each in delivered:
-            if each.place > publication.place:
+            if each.index > publication.index:
                 self._violate(
                     "advertised",
                     f"{each.component} was notified about {each}, which its producer had not advertised",
@@ -184,17 +184,17 @@ class _Delivery:
                 )
 
     def _is_advertised(self, publication: Publication) -> bool:
-        place, key = publication.place, publication.key
+        index, key = publication.index, publication.key
         own = self._advertisers.get(publication.event.component, [])
-        if not any(period.has_begun(place, key) for period in own):
+        if not any(period.has_begun(index, key) for period in own):
             return True
-        return any(period.holds(place, key) for period in self._announcing(publication))
+        return any(period.holds(index, key) for period in self._announcing(publication))
 
     def _stays_advertised(self, publication: Publication) -> bool:
         if publication.event.component not in self._advertisers:
             return True
-        place, key = publication.place, publication.key
-        return any(period.binds(place, key) for period in self._announcing(publication))
+        index, key = publication.index, publication.key
+        return any(period.binds(index, key) for period in self._announcing(publication))
 
     def _announcing(self, publication: Publication) -> list[Period]:
         """The producer's own advertisements that the notification matches."""
@@ -206,24 +206,24 @@ class _Delivery:
     ) -> None:
         if self._advertisements and not self._stays_advertised(publication):
             return
-        place, key = publication.place, publication.key
-        reached = {each.component for each in delivered if each.place > place}
+        index, key = publication.index, publication.key
+        reached = {each.component for each in delivered if each.index > index}
         for component, own in periods.items():
-            binding = next((period for period in own if period.binds(place, key)), None)
+            binding = next((period for period in own if period.binds(index, key)), None)
             if component in reached or binding is None:
                 continue
             if not self._history.ended:
                 self._open += 1
                 continue
             what = f"{component} was never notified about {publication}, which its subscription matches"
-            self._violations["liveness"].append(Violation(what, tuple(sorted((binding.begun, place)))))
+            self._violations["liveness"].append(Violation(what, tuple(sorted((binding.begun, index)))))
 
     def _violate(self, rule: str, what: str, *proof: Publication | Delivered) -> None:
-        self._violations[rule].append(Violation(what, tuple(sorted(each.place for each in proof))))
+        self._violations[rule].append(Violation(what, tuple(sorted(each.index for each in proof))))
 
 
 class _Matcher:
-    """Finds the periods whose filters a notification matches, whenever they hold."""
+    """Finds the periods whose filters a notification matches, active or not."""
 
     def __init__(self, periods: list[Period], engine: str) -> None:
         self._periods = periods

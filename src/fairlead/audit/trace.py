@@ -1,6 +1,6 @@
-"""The trace: what happened at the interface of an event system, in one order, written by every runtime.
+"""The trace: the events at the interface of an event system, in one order, the same form for every runtime.
 
-A trace is a sequence of events; the place of an event is its number in it (book 2.5.1, where states carry the
+A trace is a sequence of events; the index of an event is its number in it (book 2.5.1, where states carry the
 action that is executed next). As text it is JSON lines, one object per event, with the version and the kind
 first. `from` and `until` are order keys, `[time, producer, sequence, id]`.
 
@@ -14,15 +14,15 @@ first. `from` and `until` are order keys, `[time, producer, sequence, id]`.
     {"v":1,"event":"topology","change":"join","about":{…}}        scope, fault: likewise
     {"v":1,"event":"end"}
 
-**Validity.** A subscription or advertisement with `from` holds for notifications with that order key or a
-larger one, wherever it stands in the trace; without, from its place on. Likewise `until`, which may come with
-the beginning or with the end; without it, an `unsub` or `unadv` ends it at its place.
+**Validity.** A subscription or advertisement with `from` is valid for notifications with that order key or a
+larger one, wherever they are in the trace; without, from its index on. Likewise `until`, which may be given with
+the beginning or with the end; without it, an `unsub` or `unadv` ends it at its index.
 
 **Ready.** The book allows a finite delay until a subscription takes effect. A trace makes that checkable:
 `"ready":false` says that it has not taken effect yet, and a `ready` event says when it has, everywhere. From
 then on notifications that match must be delivered. Without either, that is so at once.
 
-**End.** The last event of a run that has come to rest: all that was ever to be delivered has been.
+**End.** The last event of a run at rest: all required deliveries have been made.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Advertised(_Begun):
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribed:
-    """unsub(Y, F), at its place or at an order key."""
+    """unsub(Y, F), at its index or at an order key."""
 
     component: str
     id: str
@@ -114,7 +114,7 @@ class Unsubscribed:
 
 @dataclass(frozen=True, slots=True)
 class Unadvertised:
-    """unadv(X, F), at its place or at an order key."""
+    """unadv(X, F), at its index or at an order key."""
 
     component: str
     id: str
@@ -141,7 +141,7 @@ class Notified:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """Something that happened around the interface; what it is about is for those who know the runtime."""
+    """An event beside the interface; the meaning of `about` depends on the runtime."""
 
     change: str
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class _Changed:
 
 @dataclass(frozen=True, slots=True)
 class TopologyChanged(_Changed):
-    """A broker, a client or a link has come or gone."""
+    """A broker, a client or a link was added or removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,12 @@ class ScopeChanged(_Changed):
 
 @dataclass(frozen=True, slots=True)
 class Faulted(_Changed):
-    """Something went wrong on purpose or by chance: a crash, a loss, a notification that came late."""
+    """A fault, deliberate or not: a crash, a loss, a late notification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Nothing more will happen, and nothing is under way."""
+    """The run is at rest: nothing is in flight."""
 
 
 Event: TypeAlias = (

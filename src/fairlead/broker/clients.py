@@ -84,7 +84,7 @@ class Clients:
         """Note a subscription of a client who is here; whether it is the client's first to this filter."""
         is_first = self._clients[name].subscriptions.add(id, filter)
         interest = self._catalogue.interest(filter)
-        number = self._catalogue.hold(interest) if is_first else self._catalogue.number(interest)
+        number = self._catalogue.retain(interest) if is_first else self._catalogue.number(interest)
         self._numbers.setdefault(name, {}).setdefault(number, {})[id] = None
         return is_first
 

@@ -1,10 +1,10 @@
-"""Delivery: who is notified about what, once, and in which order.
+"""Delivery: each subscriber receives each matching notification once, in a defined order.
 
 deliveries   one delivery per subscriber and notification, and its one byte form
-watermark    how far the stream has come
-ordered      hold until the watermark, release in the total order; what is late goes to its own channel
-fifo         hand over at once, in each producer's own order
-validity     for which part of the order a subscription holds
+watermark    the time up to which a stream is complete
+ordered      buffer until the watermark, release in the total order; late notifications go to their own channel
+fifo         deliver at once, in each producer's own order
+validity     the interval of order keys for which a subscription is valid
 
 In `ordered` mode all runtimes give the same bytes; in `live` mode the same set per subscriber and the same
 order per producer.

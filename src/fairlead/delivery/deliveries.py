@@ -81,7 +81,7 @@ _FIELDS: Final[dict[str, Any]] = {
 
 
 def deliveries_of(key: OrderKey, matching: Iterable[tuple[str, str]]) -> list[Delivery]:
-    """The deliveries of one notification, by subscriber, given (subscriber, id) of what matches it."""
+    """The deliveries of one notification, by subscriber, from the (subscriber, id) pairs that match it."""
     ids: dict[str, list[str]] = {}
     for subscriber, id in matching:
         ids.setdefault(subscriber, []).append(id)

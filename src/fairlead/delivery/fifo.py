@@ -1,8 +1,8 @@
 """Live delivery: at once, in each producer's own order, and no producer starves the others.
 
-Notifications of one producer leave in the order of their sequence numbers, those without one in the order in
-which they came. What waits is put in order; what comes after a larger number has left is overtaken: handing
-it over would break the producer's order, so it is not queued, and counted.
+Notifications of one producer leave in the order of their sequence numbers, those without one in the order of
+arrival. Queued notifications are sorted. One that arrives after a larger number has left is overtaken: delivering
+it would violate the producer's order, so it is counted and not queued.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProducerQueues(Generic[Item]):
 
     @property
     def overtaken(self) -> int:
-        """How many came too late for their producer's order."""
+        """How many arrived too late for their producer's order."""
         return self._overtaken
 
     def put(self, item: Item, producer: str, sequence: int | None = None) -> bool:
@@ -54,12 +54,12 @@ class ProducerQueues(Generic[Item]):
         if sequence is None:
             queue.plain.append((self._arrivals, item))
         else:
-            # The number of arrival keeps equal sequence numbers in order, and items from being compared.
+            # The arrival number orders equal sequence numbers, so that items are never compared.
             insort(queue.numbered, (sequence, self._arrivals, item))
         return True
 
     def take(self) -> Item | None:
-        """The next item: the first of the producer whose turn it is; None where nothing waits."""
+        """The next item: the first of the producer whose turn it is; None where the queue is empty."""
         if not self._waiting:
             return None
         producer, queue = self._waiting.popitem(last=False)
@@ -69,7 +69,7 @@ class ProducerQueues(Generic[Item]):
         return item
 
     def _first(self, producer: str, queue: _Queue[Item]) -> Item:
-        """Those with and those without a number are two orders; the one that came first goes first."""
+        """Items with and without a number form two orders; of their heads, the earlier arrival is first."""
         if queue.plain and not (queue.numbered and queue.numbered[0][1] < queue.plain[0][0]):
             return queue.plain.popleft()[1]
         sequence, _, item = queue.numbered.pop(0)

@@ -1,8 +1,8 @@
-"""Ordered delivery: hold until the watermark passes, then release in the one total order.
+"""Ordered delivery: buffer until the watermark passes, then release in the total order.
 
 Law: two queues that get the same notifications, in any order of arrival and released at any moments, release
 the same sequence, provided that the disorder stays within the allowed lateness (see `fairlead.model.order`).
-What comes later is not lost: it goes to the late channel.
+Later notifications go to the late channel.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Arrival(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A notification that came after its place in the order had been passed, and where that was."""
+    """A notification that arrived below the watermark, and the watermark at that time."""
 
     notification: Notification
     watermark: int
 
 
 class OrderedQueue:
-    """Holds notifications until the watermark passes them.
+    """Buffers notifications until the watermark passes them.
 
-    Whether an arrival is late is judged by the last release, not by what else has arrived since: within one
-    batch nothing is late because of its neighbours.
+    The last release decides whether an arrival is late, not the arrivals since: within one batch, no
+    notification makes another late.
     """
 
     __slots__ = ("_counts", "_identities", "_late", "_ordering", "_watermark")
@@ -58,11 +58,11 @@ class OrderedQueue:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many arrivals were held, late and duplicates."""
+        """How many arrivals were buffered, late and duplicates."""
         return {arrival.value: self._counts[arrival] for arrival in Arrival}
 
     def __len__(self) -> int:
-        """How many are held."""
+        """How many are buffered."""
         return len(self._ordering)
 
     def add(self, notification: Notification, source: str = "") -> Arrival:
@@ -70,7 +70,7 @@ class OrderedQueue:
         return self.take(notification, source)[0]
 
     def take(self, notification: Notification, source: str = "") -> tuple[Arrival, Notification]:
-        """Take a notification in; what became of it, and the notification with its id."""
+        """Add a notification; returns its outcome, and the notification with its id."""
         self._watermark.observe(event_time(notification), source)
         identified = self._identities.take(notification)
         arrival = Arrival.HELD
@@ -91,17 +91,17 @@ class OrderedQueue:
         return released
 
     def punctuate(self, time: int) -> None:
-        """Nothing that happened before a time is still to come: the next release does not wait for it."""
+        """Declare that no earlier event will arrive: the next release does not wait for one."""
         self._watermark.reach(time)
 
     def close(self, source: str | None = None) -> None:
-        """Nothing more comes from a source, or from any: the next release does not wait for it."""
+        """Declare that a source, or every source, has ended: the next release does not wait for it."""
         if source is None:
             self._watermark.end()
         else:
             self._watermark.close(source)
 
     def take_late(self) -> list[Late]:
-        """What has come late since this was asked last, in the order of arrival."""
+        """The late notifications since the last call, in the order of arrival."""
         late, self._late = self._late, []
         return late

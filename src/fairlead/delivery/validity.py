@@ -1,8 +1,8 @@
 """A subscription or pattern is valid for the order keys in [since, until).
 
 The same in batch and in a stream: whether a subscription sees a notification does not depend on when either
-arrived. So a validity cannot begin in what is already released: such a beginning is moved to the watermark,
-and what was asked for is recorded.
+arrived. So a validity cannot begin below the watermark: such a beginning is moved to the watermark, and the
+requested one is recorded.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class Validity:
 
     since: OrderKey | None = None
     until: OrderKey | None = None
-    asked: OrderKey | None = None
-    """Where `since` was moved: the beginning that was asked for; the least key stands for the very first."""
+    requested: OrderKey | None = None
+    """Where `since` was moved: the requested beginning; the least key stands for the very first."""
 
     def __contains__(self, key: OrderKey) -> bool:
         return (self.since is None or self.since <= key) and (self.until is None or key < self.until)
 
     @property
     def moved(self) -> bool:
-        """Whether it begins later than was asked for."""
-        return self.asked is not None
+        """Whether it begins later than requested."""
+        return self.requested is not None
 
     @property
     def empty(self) -> bool:
@@ -37,11 +37,11 @@ class Validity:
         return self.since is not None and self.until is not None and self.until <= self.since
 
     def admitted_at(self, watermark: int) -> Validity:
-        """This validity as it takes effect when the watermark stands there: it begins no earlier."""
+        """This validity as it takes effect at a watermark: it begins no earlier."""
         if watermark == BEGINNING or (self.since is not None and self.since.time >= watermark):
             return self
-        asked = self.asked or self.since or OrderKey.first_at(BEGINNING)
-        return replace(self, since=OrderKey.first_at(watermark), asked=asked)
+        requested = self.requested or self.since or OrderKey.first_at(BEGINNING)
+        return replace(self, since=OrderKey.first_at(watermark), requested=requested)
 
     def ended_at(self, until: OrderKey) -> Validity:
         """This validity, ending there unless it ends earlier."""

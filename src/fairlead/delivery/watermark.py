@@ -1,10 +1,10 @@
-"""The watermark: nothing older is expected, and what comes all the same is late.
+"""The watermark: no older event is expected; one that arrives all the same is late.
 
     watermark = min over sources of the newest event time seen there, minus the allowed lateness
 
-It never goes back. A source that has shown nothing yet holds it at the beginning; one that is closed no longer
-counts; when all are closed it stands at the end. The watermark is ours and a function of what was observed, so
-it does not depend on how an engine cuts its batches.
+It never goes back. The slowest source sets it: a source without events holds it at the beginning. A closed
+source no longer counts; when all are closed, the watermark is at the end. It is a function of the observed
+events alone, so it does not depend on an engine's batch boundaries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Watermark"]
 
 
 class Watermark:
-    """How far the sources of a stream have come, in microseconds of event time."""
+    """The progress of the sources of a stream, in microseconds of event time."""
 
     __slots__ = ("_lateness_us", "_newest", "_value")
 
@@ -45,11 +45,11 @@ class Watermark:
             self._raise(min(self._newest.values()))
 
     def reach(self, time: int) -> None:
-        """Nothing that happened before a time is still to come: a punctuation."""
+        """Declare that no earlier event will arrive: a punctuation."""
         self._value = max(self._value, time)
 
     def close(self, source: str = "") -> None:
-        """Nothing more comes from a source."""
+        """Declare that a source has ended."""
         self._newest.pop(source, None)
         if self._newest:
             self._raise(min(self._newest.values()))
@@ -57,7 +57,7 @@ class Watermark:
             self._value = END
 
     def end(self) -> None:
-        """Nothing more comes from anywhere: the final punctuation."""
+        """Declare that all sources have ended: the final punctuation."""
         self._newest.clear()
         self._value = END
 

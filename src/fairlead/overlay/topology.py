@@ -1,7 +1,7 @@
 """Which brokers are linked. A topology is connected, and every answer about it depends on its content only.
 
 Ties are broken by the order of the brokers, B2 before B10, so the same links give the same paths, trees and
-regions everywhere. What is drawn by chance comes from the generator that is passed in, by integers alone.
+regions everywhere. Random choices come from the generator that is passed in, by integers alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Link: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Brokers and the links between them; from each broker there is a way to every other.
+    """Brokers and the links between them; from each broker there is a path to every other.
 
     Equal topologies have the same brokers in the same order and the same links, however they were listed.
     """
@@ -74,7 +74,7 @@ class Topology:
 
     @classmethod
     def balanced_tree(cls, n: int, fanout: int = 2) -> Topology:
-        """Level by level from B1, `fanout` brokers below each until all have their place."""
+        """Level by level from B1, `fanout` brokers below each, until all are placed."""
         if fanout < 1:
             raise TopologyRefused(f"a fanout of {fanout} leaves no place below B1", hint="take 1 or more")
         names = _names(n)
@@ -128,7 +128,7 @@ class Topology:
 
     @property
     def is_acyclic(self) -> bool:
-        """Whether there is only one way between any two brokers."""
+        """Whether there is only one path between any two brokers."""
         return len(self.links) == len(self.brokers) - 1
 
     @property
@@ -158,7 +158,7 @@ class Topology:
         return longest
 
     def path(self, a: str, b: str) -> tuple[str, ...]:
-        """A shortest way from a to b, both included: the one in b's spanning tree."""
+        """A shortest path from a to b, both included: the one in b's spanning tree."""
         self._check(a)
         parents = self.spanning_tree(b)
         found, parent = [a], parents[a]
@@ -186,7 +186,7 @@ class Topology:
         return {broker: tuple(below) for broker, below in found.items()}
 
     def subtree(self, root: str, broker: str) -> tuple[str, ...]:
-        """A broker and all below it, in the hierarchy that is the root's spanning tree; it comes first."""
+        """A broker and all below it, in the root's spanning tree; the broker itself is first."""
         self._check(broker)
         children = self.children(root)
         found = [broker]
@@ -237,7 +237,7 @@ class Topology:
     # -- changes -------------------------------------------------------------------------------------------
 
     def with_link(self, a: str, b: str) -> Topology:
-        """The same with one more link; a broker that is new comes last."""
+        """The same with one more link; a new broker is last."""
         added = tuple(name for name in (a, b) if name not in self._neighbours)
         return Topology((*self.brokers, *added), (*self.links, (a, b)))
 
@@ -354,7 +354,7 @@ def _farthest(distances: Mapping[str, int]) -> str:
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """B2 before B10: runs of digits are compared as numbers, and come after other text."""
+    """B2 before B10: runs of digits are compared as numbers, and sort after other text."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
     return [(int(part), "") if part[0] in "0123456789" else (-1, part) for part in parts], name
 

@@ -1,15 +1,15 @@
-"""Routing between brokers: who has to know of which filter, so that every notification finds its way.
+"""Routing between brokers: which broker must know which filter, so that notifications reach their subscribers.
 
 listing          filters that list numbers, as bits
-interest         a filter under way
+interest         a filter as brokers exchange it
 catalogue        all filters of a broker, or of many brokers in one process, and how they relate
-table            the routing table, with the sets that the algorithms are written in
-strategy         what an algorithm is
+table            the routing table, and the sets that define the algorithms
+strategy         the interface of an algorithm
 basic            flooding, simple, identity-based
 covering         covering-based
 merging          merging-based, perfect and imperfect
 named            these, by name
-advertisements   which subscriptions an advertisement concerns
+advertisements   which subscriptions overlap an advertisement
 """
 
 from fairlead.routing.basic import Flooding, Identity, Simple

@@ -1,7 +1,7 @@
-"""Which subscriptions an advertisement concerns (book 4.6.1).
+"""Which subscriptions overlap an advertisement (book 4.6.1).
 
-A subscription goes only where something is advertised that overlaps it. So there are two tables, each kept by
-an algorithm of its own, and three sets that tie them together:
+A subscription is forwarded only towards overlapping advertisements. So there are two tables, each maintained by
+an algorithm of its own, and three sets that connect them:
 
     newly_servable(H, S)   P_B   the filters in T\\H that overlap an advertisement in S, and none that H had made
     unservable(E)          O_B   the entries of neighbours that no advertisement from elsewhere overlaps
@@ -26,9 +26,9 @@ def newly_servable(
     neighbour: str,
     advertised: Iterable[Interest],
 ) -> list[Interest]:
-    """prune(P_B): what a neighbour has to be told of, because it advertises more than it did."""
+    """prune(P_B): the interests to send to a neighbour, because it advertises more than before."""
     catalogue = subscriptions.catalogue
-    # Not by what was made of its advertisements: an imperfect merger overlaps filters that it was never told of.
+    # Not by mergers of its advertisements: an imperfect merger overlaps filters that were never sent to it.
     mergers = advertisements.mergers.get(neighbour, {})
     said = (part for each in advertisements.of(neighbour) for part in mergers.get(each, (each,)))
     before = _numbers(advertisements, said)
@@ -48,7 +48,7 @@ def newly_servable(
 def unservable(entries: Iterable[Entry], advertisements: RoutingTable) -> Iterator[Entry]:
     """O_B, of these entries of the subscription table.
 
-    Who is not told of advertisements does not wait for them, so its filters stay (book 4.6.2).
+    A destination that receives no advertisements does not depend on them, so its filters stay (book 4.6.2).
     """
     catalogue = advertisements.catalogue
     offers = [(catalogue.number(interest), source) for interest, source in advertisements]

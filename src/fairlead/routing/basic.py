@@ -40,7 +40,7 @@ class Flooding(Strategy):
 
 
 class Simple(Strategy):
-    """Every broker knows every filter: what H knows from B is T_B\\H, once nothing is under way."""
+    """Every broker knows every filter: H has T_B\\H from B, once nothing is in flight."""
 
     name: ClassVar[str] = "simple"
     owned: ClassVar[bool] = True
@@ -60,7 +60,8 @@ class Simple(Strategy):
             return outcome
         for interest in unsubscriptions:
             table.remove(interest, source)
-            # While links change it may come from two sides: what is left on another side is still needed.
+            # While links change, an interest may arrive from two sides: the entry of the other side is still
+            # needed.
             left = table.holding(interest)
             outcome.unsubscribe(interest, [each for each in others if left <= {each}])
         return outcome
@@ -70,7 +71,7 @@ class Simple(Strategy):
 
 
 class Identity(Strategy):
-    """Of identical filters a neighbour is told one: no two entries (F, H), (G, H) with F ≡ G (book 4.5.6)."""
+    """Of identical filters, one is sent to a neighbour: no two entries (F, H), (G, H) with F ≡ G (book 4.5.6)."""
 
     name: ClassVar[str] = "identity"
 
@@ -84,32 +85,32 @@ class Identity(Strategy):
         outcome = Outcome()
         for interest in subscriptions:
             self._remove(table, interest, source)
-            outcome.subscribe(interest, self._told(table, interest, source))
+            outcome.subscribe(interest, self._uninformed(table, interest, source))
             table.add(interest, source)
         for interest in unsubscriptions:
             self._remove(table, interest, source)
-            outcome.unsubscribe(interest, self._told(table, interest, source))
+            outcome.unsubscribe(interest, self._uninformed(table, interest, source))
         return outcome
 
     @staticmethod
     def _remove(table: RoutingTable, interest: Interest, source: str) -> None:
-        """A neighbour speaks for all it has told of; a client may hold two filters that are identical."""
+        """A neighbour's removal ends all identical entries; a client may have two identical filters."""
         if source in table.neighbours:
             table.remove_all(table.identical(interest, source), source)
         else:
             table.remove(interest, source)
 
     @staticmethod
-    def _told(table: RoutingTable, interest: Interest, source: str) -> list[str]:
+    def _uninformed(table: RoutingTable, interest: Interest, source: str) -> list[str]:
         return [each for each in table.without_identical(interest) if each != source]
 
     def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
-        kept: dict[int, Interest] = {}
+        distinct: dict[int, Interest] = {}
         for interest in interests:
             number = table.catalogue.number(interest)
-            if not table.catalogue.identical(number, kept.keys()):
-                kept[number] = interest
-        return list(kept.values())
+            if not table.catalogue.identical(number, distinct.keys()):
+                distinct[number] = interest
+        return list(distinct.values())
 
     def breach(self, table: RoutingTable, neighbour: str) -> str | None:
         numbers = {table.catalogue.number(interest): interest for interest in table.of(neighbour)}

@@ -1,17 +1,16 @@
-"""All filters that a broker has to do with, each once, under a number; and how they relate.
+"""All filters of a broker, each once, under a number; and their relations.
 
     covering(i)      the numbers of the filters that cover filter i, its own included
     covered_by(i)    the numbers of the filters that filter i covers, its own included
     matching(n)      the numbers of the filters that notification n matches
 
-A table asks these questions of the filters it holds. It answers them by intersecting numbers: the relations
-themselves are found once per filter, by the poset, and what a notification matches once per notification, by
-the matching engine. So brokers in one process may share a catalogue, and share that work; a broker alone has
-its own, and forgets a filter that nobody holds any more.
+A table evaluates these for its own filters by intersecting sets of numbers. The poset computes the relations once
+per filter, and the matching engine the matches once per notification. Brokers in one process may share a
+catalogue, and so share that work; a single broker has its own, which drops a filter without references.
 
-Nothing is computed before it is asked for: flooding and simple routing never relate filters. And of filters that
-list numbers, which merging makes by the hundred thousand, the bits are looked at (see `listing`): they are
-neither placed nor given to the engine, and most of them are never spelled.
+Everything is computed on demand: flooding and simple routing never relate filters. Filters that list numbers,
+which merging makes by the hundred thousand, are compared by their bits (see `listing`): they are neither in the
+poset nor in the engine, and most of them are never printed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = ["Catalogue", "Matcher"]
 
 
 class Matcher(Protocol):
-    """What a catalogue asks of a matching engine."""
+    """What a catalogue needs of a matching engine."""
 
     def add_many(self, subscriptions: Iterable[tuple[int, Filter]], /) -> None: ...
     def remove(self, id: int, /) -> None: ...
@@ -44,28 +43,28 @@ class Matcher(Protocol):
 
 
 FEW: Final = 48
-"""Among so few filters, each is compared with each: cheaper than to find a filter's place in the poset."""
+"""Up to so many filters are compared pairwise: cheaper than inserting them into the poset."""
 COMPARED_MAX: Final = 1_000_000
 """How many comparisons of two filters are remembered."""
 MATCHED_MAX: Final = 256
-"""Of so many notifications it is remembered what they match: several brokers ask about each."""
+"""For so many notifications the matches are cached: several brokers match each."""
 IDLE_MAX: Final = 1_000
-"""So many filters that nobody holds are kept beyond as many as are held: many come back soon."""
+"""So many filters without references are retained beyond the number of those with: many return soon."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """An interest that is held, as the object that was held first, or that a number was asked for."""
+    """A registered interest: the first of several equal objects, and its references."""
 
     catalogue: Catalogue
     interest: Interest
     number: int
     era: int
-    held: int = 0
+    references: int = 0
 
 
 class Catalogue:
-    """Filters under numbers, counted by how many hold them. `keep` never forgets one."""
+    """Filters under numbers, with reference counts. `keep` retains all of them."""
 
     def __init__(self, matcher: Matcher, schema: Schema | None = None, *, keep: bool = False) -> None:
         self._matcher = matcher
@@ -74,13 +73,13 @@ class Catalogue:
         self._poset: Poset[int] = Poset(schema)
         self._keep = keep
         self._next = 0
-        self._era = 0  # in which numbers that nobody holds are good
+        self._era = 0  # in which numbers without references are valid
         self._interests: dict[int, Interest] = {}  # by number, each without an owner
         self._numbers: dict[Interest, int] = {}
         self._known: dict[Interest, _Known] = {}
-        self._held: dict[int, int] = {}  # of each number, how many interests are held
+        self._references: dict[int, int] = {}  # references of each number
         self.idle: dict[int, None] = {}
-        """The numbers of filters that nobody holds."""
+        """The numbers of filters without references."""
         self._unmatched: dict[int, Interest] = {}
         self._unplaced: dict[int, Interest] = {}
         self._above: dict[int, set[int]] = {}
@@ -102,12 +101,12 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._interests)
 
-    # -- filters come and go -------------------------------------------------------------------------------
+    # -- adding and removing filters -------------------------------------------------------------------------
 
     def number(self, interest: Interest) -> int:
         """The number of an interest's filter."""
-        known: _Known | None = interest._noted  # first, since this is asked a dozen times per message
-        if known is not None and known.catalogue is self and (known.held or known.era == self._era):
+        known: _Known | None = interest._noted  # first, since this is called a dozen times per message
+        if known is not None and known.catalogue is self and (known.references or known.era == self._era):
             return known.number
         known = self._known.get(interest)
         if known is not None:
@@ -139,43 +138,43 @@ class Catalogue:
 
     def _known_as(self, interest: Interest) -> _Known | None:
         known: _Known | None = interest._noted
-        if known is not None and known.catalogue is self and (known.held or known.era == self._era):
+        if known is not None and known.catalogue is self and (known.references or known.era == self._era):
             return known
         return self._known.get(interest)
 
     def interest(self, filter: Filter, owner: str = "") -> Interest:
-        """The one object for an interest that is held, so that comparing it costs nothing."""
+        """The one object for equal interests, so that they are compared by identity."""
         interest = Interest(filter, owner)
         known = self._known.get(interest)
         return interest if known is None else known.interest
 
-    def hold(self, interest: Interest) -> int:
-        """The number of an interest's filter, which stays as long as somebody holds it."""
+    def retain(self, interest: Interest) -> int:
+        """Add a reference to an interest; returns the number of its filter, valid until the last one ends."""
         known: _Known | None = interest._noted
-        if known is not None and known.catalogue is self and known.held:
-            known.held += 1
+        if known is not None and known.catalogue is self and known.references:
+            known.references += 1
             return known.number
         known = self._known.get(interest)
         if known is None:
             number = self.number(interest)
             known = self._known[interest] = interest._noted = _Known(self, interest, number, self._era)
-            if number not in self._held:
+            if number not in self._references:
                 self.idle.pop(number, None)
-            self._held[number] = self._held.get(number, 0) + 1
-        known.held += 1
+            self._references[number] = self._references.get(number, 0) + 1
+        known.references += 1
         return known.number
 
     def release(self, interest: Interest) -> int:
         """The opposite of `hold`."""
         known = self._known[interest]
         number = known.number
-        known.held -= 1
-        if not known.held:
+        known.references -= 1
+        if not known.references:
             known.interest._noted = None
             del self._known[interest]
-            self._held[number] -= 1
-            if not self._held[number]:
-                del self._held[number]
+            self._references[number] -= 1
+            if not self._references[number]:
+                del self._references[number]
                 self.idle[number] = None
         return number
 
@@ -184,8 +183,8 @@ class Catalogue:
         return self._interests[number].filter
 
     def tidy(self) -> None:
-        """Forget what nobody holds, once there is much of it; numbers that are not held end here."""
-        if len(self.idle) <= IDLE_MAX or self._keep or len(self.idle) <= len(self._held) + IDLE_MAX:
+        """Drop filters without references, once there are many; their numbers end here."""
+        if len(self.idle) <= IDLE_MAX or self._keep or len(self.idle) <= len(self._references) + IDLE_MAX:
             return
         for number in self.idle:
             del self._numbers[self._interests.pop(number)]
@@ -212,7 +211,7 @@ class Catalogue:
         self._matched.clear()
 
     def _number_anew(self) -> None:
-        """Give the bits of numbers that nobody lists any more to others."""
+        """Reuse the bits of numbers that no filter lists any more."""
         self._numbering = Numbering()
         self._listings.clear()
         self._masks.clear()
@@ -262,7 +261,7 @@ class Catalogue:
         ]
 
     def _are_compared(self, number: int, among: Set[int]) -> bool:
-        """Whether each is compared, rather than that all find their places in the poset."""
+        """Whether filters are compared pairwise instead of in the poset."""
         return len(among) <= FEW or (self._has_made_lists and number in self._masks)
 
     def covers(self, one: int, other: int) -> bool:
@@ -367,7 +366,7 @@ class Catalogue:
                 self._same[other].add(number)
         self._unplaced.clear()
 
-    # -- whom a notification concerns ----------------------------------------------------------------------
+    # -- matching a notification ----------------------------------------------------------------------
 
     def matching(self, notification: Notification) -> Set[int]:
         """The filters that a notification matches."""
@@ -379,7 +378,7 @@ class Catalogue:
         if len(self._matched) >= MATCHED_MAX:
             del self._matched[next(iter(self._matched))]
         found = frozenset((*self._matcher.match(notification), *self._made_for(notification)))
-        # The notification itself is kept, so that no other object can have its place in memory.
+        # The notification itself is referenced, so that no other object can get its address.
         self._matched[id(notification)] = (notification, found)
         return found
 

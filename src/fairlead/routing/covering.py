@@ -1,4 +1,4 @@
-"""Covering-based routing (book 4.5.4): of filters where one covers the other a neighbour is told the wider one."""
+"""Covering-based routing (book 4.5.4): only filters that no other covers are sent to a neighbour."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Covering(Strategy):
         for interest in subscriptions:
             table.add(interest, source)
             uncovered[interest, source] = None
-        self._tell_uncovered(table, source, uncovered, outcome)
+        self._announce_uncovered(table, source, uncovered, outcome)
         return outcome
 
-    def _tell_uncovered(
+    def _announce_uncovered(
         self, table: RoutingTable, source: str, uncovered: dict[Entry, None], outcome: Outcome
     ) -> None:
-        """Of identical ones one is told, and nobody tells it to the only destination that asks for it."""
+        """Of identical filters one is sent, and never to its own destination if that is the only one."""
         done: set[int] = set()
         for interest, _ in uncovered:
             number = table.catalogue.number(interest)
@@ -69,7 +69,7 @@ class Covering(Strategy):
 
     @staticmethod
     def _remove(table: RoutingTable, interest: Interest, source: str) -> None:
-        """A neighbour speaks for all it has told of; a client for this one filter only."""
+        """A neighbour's removal ends all entries that the filter covers; a client's this filter only."""
         if source in table.neighbours:
             table.remove_all(table.covered_at(interest, source), source)
         else:

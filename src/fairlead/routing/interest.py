@@ -1,4 +1,4 @@
-"""What a routing table is about: a filter, and where it matters, whose."""
+"""An interest: a filter and, where the algorithm needs it, its owner."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["ANYTHING", "Interest"]
 
 
 class Interest:
-    """A filter under way between brokers. Equal interests have equal filters and owners.
+    """A filter as brokers exchange it. Equal interests have equal filters and owners.
 
-    Simple routing tells filters apart by an id (book 4.5.2): two clients that ask the same are two interests,
-    with two owners. The algorithms that compare filters by what they match forward them without an owner.
+    Simple routing distinguishes filters by an id (book 4.5.2): the same filter of two clients is two interests,
+    with two owners. Algorithms that compare filters by their extension forward them without an owner.
     """
 
     __slots__ = ("_filter", "_hash", "_noted", "listing", "owner")
 
     owner: Final[str]
     listing: Final[Listing | None]
-    """The numbers that it lists, where it was made of them: then its filter is spelled when it is asked for."""
+    """The numbers that it lists, if it was made of them: then its filter is built on demand."""
 
     def __init__(self, filter: Filter, owner: str = "") -> None:
         self._filter: Filter | None = filter
@@ -30,7 +30,7 @@ class Interest:
         self.owner = owner
         # Tables are dictionaries of interests, and hashing a filter walks all of it.
         self._hash = hash((_signature(filter), owner))
-        # What the catalogue that holds it knows of it: it is asked for all the time.
+        # A cache of the catalogue that holds it, read all the time.
         self._noted: Any = None
 
     @classmethod
@@ -46,7 +46,7 @@ class Interest:
 
     @property
     def filter(self) -> Filter:
-        """What is asked for."""
+        """The filter."""
         if self._filter is None:
             assert self.listing is not None
             self._filter = self.listing.spelled()
@@ -75,7 +75,7 @@ class Interest:
 
 
 def _signature(filter: Filter) -> object:
-    """What is hashed: of a list, what can be known of it before it is spelled."""
+    """The hashed value: of a list, without building its filter."""
     if isinstance(filter, Constraint) and filter.op is Op.IN:
         found = listed(filter)
         if found is not None:

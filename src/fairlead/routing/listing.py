@@ -1,8 +1,8 @@
 """Filters that list numbers, as bits: `x in {3, 5, 8}` is one integer, with a bit for each number of `x`.
 
 Merging-based routing makes a list of its own for every broker and direction, of hundreds of numbers in the end,
-and a longer one whenever something new is asked for; nobody reads most of them. As bits two lists are united or
-compared in one step, whatever their length, and a list is spelled as a filter only where somebody asks for that.
+and a longer one for every new filter; most of them are never read. As bits, two lists are united or compared in
+one step, whatever their length, and a list is built as a filter on demand.
 
     listing(F) ⊇ listing(G)  iff  F covers G        listing(F) ∪ listing(G)  is that of their perfect merger
 
@@ -31,7 +31,7 @@ BITS_MAX: Final = 1 << 14
 
 
 def listed(filter: Filter) -> tuple[Attribute, frozenset[int]] | None:
-    """The numbers that a filter lists, and of which attribute; None where it says something else."""
+    """The numbers that a filter lists, and of which attribute; None for any other filter."""
     match filter:
         case Constraint(term=Attribute() as term, op=Op.EQ, operand=operand) if type(operand) is int:
             return term, frozenset((operand,))
@@ -80,11 +80,11 @@ class Numbering:
         return self._bits.get((term, number_of(value)), 0) if kind_of(value) is Kind.NUMBER else 0
 
     def numbers(self, mask: int) -> Iterator[int]:
-        """What the bits stand for."""
+        """The values of the bits."""
         return (self._numbers[place] for place in _places(mask))
 
     def checksum(self, mask: int) -> int:
-        """The checksum of what the bits stand for."""
+        """The checksum of the values of the bits."""
         return reduce(xor, map(self._checksums.__getitem__, _places(mask)), 0)
 
 
@@ -107,7 +107,7 @@ class Listing:
     def united(self, other: Listing) -> Listing:
         """The union with another of the same numbering and attribute."""
         here, there = self.mask & ~other.mask, other.mask & ~self.mask
-        # Most often one has what the other has, and one number more: the few are looked at, not the many.
+        # Most often one has the other's numbers and one more: compare the difference, not all.
         base, more = (self, there) if there.bit_count() <= here.bit_count() else (other, here)
         summed = base.checksum ^ self.numbering.checksum(more)
         return Listing(self.numbering, self.term, self.mask | other.mask, summed)

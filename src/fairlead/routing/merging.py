@@ -1,11 +1,10 @@
 """Merging-based routing (book 4.5.5), on top of covering: filters with the same destination become one.
 
     perfect     a merger matches what the filters it was made of match, and nothing else
-    imperfect   it may let in more, up to a share that the caller sets, from neighbours only: a client must
-                not be notified of what it has not subscribed to
+    imperfect   it may match more, up to a share that the caller sets, for neighbours only: a client must
+                receive nothing that it has not subscribed to
 
-A merger and what it was made of are known only where it was made; to everybody else it is a filter like any
-other.
+Only the broker that made a merger knows its constituents; to all others it is a filter like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from fairlead.routing.table import RoutingTable
 __all__ = ["ImperfectMerging", "Merging"]
 
 TRIED_MAX: Final = 16
-"""With so many entries a merger is tried; among more, those for a perfect one are found by hash."""
+"""Up to so many entries are tried for a merger; beyond, candidates for a perfect one are found by hash."""
 
 
 class Merging(Covering):
@@ -69,7 +68,7 @@ class Merging(Covering):
 
     @staticmethod
     def _join_merger(table: RoutingTable, interest: Interest, source: str) -> bool:
-        """Make an interest part of a merger that covers it, if there is one: all who need to know that one do."""
+        """Add an interest to a merger that covers it, if there is one: its neighbours know that one already."""
         mergers = {
             table.catalogue.number(merger): parts for merger, parts in table.mergers.get(source, {}).items()
         }
@@ -82,7 +81,7 @@ class Merging(Covering):
     def _merged(
         self, table: RoutingTable, interest: Interest, source: str
     ) -> tuple[Interest, dict[Interest, None]] | None:
-        """A merger of an interest with entries of the same destination, and what it consists of."""
+        """A merger of an interest with entries of the same destination, and its constituents."""
         bound = self.imperfection_max if source in table.neighbours else 0.0
         mergers = table.mergers.get(source, {})
         parts: dict[Interest, None] = {interest: None}
@@ -120,7 +119,7 @@ class Merging(Covering):
 
     @staticmethod
     def _absorb(table: RoutingTable, source: str, merger: Interest, parts: dict[Interest, None]) -> None:
-        """What a merger covers goes out of the table and becomes part of it."""
+        """Move the entries that a merger covers from the table into the merger."""
         mergers = table.mergers.get(source, {})
         held = dict(parts)
         absorbed = table.covered_at(merger, source)
@@ -143,7 +142,7 @@ class Merging(Covering):
         for interest in (*arriving, *leaving) if remote else ():
             table.remove_all(table.covered_at(interest, source), source)
         bound = self.imperfection_max if remote else 0.0
-        # What the source takes back is what it says, and not the mergers that fall apart on the way.
+        # The source removes its own interests, not the mergers that fall apart with them.
         coming, going = tuple(arriving), tuple(leaving)
         for merger, parts in list(table.mergers.get(source, {}).items()):
             lost = self._lost(table, parts, coming, going) if remote else parts.keys() & {*going}
@@ -166,8 +165,8 @@ class Merging(Covering):
                 if not table.catalogue.covering(table.catalogue.number(each), held)
             ]
         else:
-            # A client speaks for each of its filters, also for one that another covers: none is pruned. But what
-            # is still a merger of others stays, though the client's own filter of that extent has gone.
+            # Each filter of a client counts, also one that another covers: none is pruned. But
+            # a merger of others stays, though the client's own filter of that extent has been removed.
             standing = table.mergers.get(source, {})
             leaving = [each for each in leaving if each not in standing]
             table.remove_all(leaving, source)
@@ -180,7 +179,7 @@ class Merging(Covering):
         arriving: Sequence[Interest],
         leaving: Sequence[Interest],
     ) -> list[Interest]:
-        """What is covered by a filter that leaves, and not by one that comes in its place."""
+        """The interests covered by a removed filter, and not by its replacement."""
         catalogue = table.catalogue
         coming = {catalogue.number(interest) for interest in arriving}
         going = {catalogue.number(interest) for interest in leaving}
@@ -204,7 +203,7 @@ class Merging(Covering):
 
 
 class ImperfectMerging(Merging):
-    """Imperfect merging: at most the share `imperfection_max` of a merger is what no part of it asks for."""
+    """Imperfect merging: at most the share `imperfection_max` of a merger matches none of its constituents."""
 
     name: ClassVar[str] = "imperfect"
 

@@ -23,4 +23,4 @@ STRATEGIES: Final[Mapping[str, Callable[[float], Strategy]]] = MappingProxyType(
         ImperfectMerging.name: ImperfectMerging,
     }
 )
-"""The strategies for overlays without circles; each is made with the imperfection that is allowed."""
+"""The strategies for overlays without cycles; each is made with the imperfection that is allowed."""

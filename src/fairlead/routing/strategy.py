@@ -1,13 +1,13 @@
-"""What a routing algorithm is: an instance of `administer` (book 4.2.4), and the `prune` that goes with it.
+"""The interface of a routing algorithm: `administer` (book 4.2.4) and `prune`.
 
-    administer(T, S, subscriptions, unsubscriptions)    changes T, returns what to tell which neighbour
+    administer(T, S, subscriptions, unsubscriptions)    changes T, returns the messages to neighbours
 
-It is called when a client S has subscribed or unsubscribed, or when an admin message has come from a neighbour
-S. For its outcome to be a correct event system (book 4.4, Def. 4.3) it changes only T|S, in a way that depends
-on T|S and the message alone; T|Y matches what client Y subscribes to, no more and no less; and what neighbour
-H will forward to B, once the messages under way have arrived, includes all that is in T\\H.
+The broker calls it when a client S has subscribed or unsubscribed, or for an admin message from a neighbour S. For
+a correct event system (book 4.4, Def. 4.3) it changes only T|S, as a function of T|S and the message alone; T|Y
+matches exactly the subscriptions of client Y; and what neighbour H will forward to B, once the messages in flight
+have arrived, includes all of T\\H.
 
-All algorithms keep their whole state in the table, so one object serves any number of brokers.
+The whole state of an algorithm is in the table, so one object serves any number of brokers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Outcome", "Strategy"]
 
 
 class Outcome(Struct, gc=False):
-    """The sets M_S and M_U: what each neighbour is to be told.
+    """The sets M_S and M_U: the changes to send to each neighbour.
 
-    Most often some neighbours are told of the same subscriptions, and that is all: then `alike` has them, and
-    no sets are made. To look at the sets makes them.
+    Most often several neighbours get the same subscriptions and nothing else: then `alike` has them, and the
+    sets are not built. Reading the sets builds them.
     """
 
     alike: tuple[Sequence[str], tuple[Interest, ...]] | None = None
@@ -52,7 +52,7 @@ class Outcome(Struct, gc=False):
     def unsubscriptions(self) -> dict[str, dict[Interest, None]]:
         """M_U, by neighbour."""
         if self._unsubscriptions is None:
-            self.subscriptions  # noqa: B018  (they are not all there is to tell any more)
+            self.subscriptions  # noqa: B018  (builds the sets: `alike` does not cover this)
             self._unsubscriptions = {}
         return self._unsubscriptions
 
@@ -63,12 +63,12 @@ class Outcome(Struct, gc=False):
             subscriptions.setdefault(neighbour, {})[interest] = None
 
     def unsubscribe(self, interest: Interest, neighbours: Iterable[str]) -> None:
-        """Tell these neighbours that the interest has gone."""
+        """Send these neighbours the removal of an interest."""
         for neighbour in neighbours:
             self.unsubscriptions.setdefault(neighbour, {})[interest] = None
 
     def update(self, other: Outcome) -> None:
-        """Tell what another outcome tells as well."""
+        """Add the changes of another outcome."""
         for neighbour, interests in other.subscriptions.items():
             self.subscriptions.setdefault(neighbour, {}).update(interests)
         for neighbour, interests in other.unsubscriptions.items():
@@ -76,7 +76,7 @@ class Outcome(Struct, gc=False):
 
     @property
     def neighbours(self) -> list[str]:
-        """Who is told anything."""
+        """The neighbours with any change."""
         return list({**self.subscriptions, **self.unsubscriptions})
 
 
@@ -85,10 +85,10 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     owned: ClassVar[bool] = False
-    """Whether filters are told apart by their owner, rather than by what they match."""
+    """Whether filters are distinguished by their owner, rather than by their extension."""
 
     def initial(self) -> Sequence[Interest]:
-        """What the table holds for a neighbour before anything was said."""
+        """The entries of a new neighbour."""
         return ()
 
     @abstractmethod
@@ -99,11 +99,11 @@ class Strategy(ABC):
         subscriptions: Sequence[Interest],
         unsubscriptions: Sequence[Interest],
     ) -> Outcome:
-        """Take in subscriptions and unsubscriptions from a source, and say what to tell the neighbours."""
+        """Apply subscriptions and unsubscriptions from a source; returns the changes for the neighbours."""
 
     @abstractmethod
     def prune(self, table: RoutingTable, interests: Iterable[Interest]) -> list[Interest]:
-        """Of these interests, those that have to be told for all to be served (book 4.6.1)."""
+        """Of these interests, those that must be sent for all to be served (book 4.6.1)."""
 
     def breach(self, table: RoutingTable, neighbour: str) -> str | None:
         """What is wrong with T|H, by the invariants of the algorithm (book 4.5.6); None where nothing is."""

@@ -1,6 +1,6 @@
-"""The routing table T of a broker B, and the sets that the algorithms are written in (book 4.2.2, 4.5).
+"""The routing table T of a broker B, and the sets that define the algorithms (book 4.2.2, 4.5).
 
-A routing entry (F, D) says: what matches F goes to D, a neighbour or a local client. With N(F) for the
+A routing entry (F, D) routes notifications that match F to D, a neighbour or a local client. With N(F) for the
 notifications that F matches, and `F ⊒ G` for N(F) ⊇ N(G):
 
     of(D)                 T|D    the interests with the destination D
@@ -12,8 +12,8 @@ notifications that F matches, and `F ⊒ G` for N(F) ⊇ N(G):
     without_cover(F)      D^U    the neighbours H such that nothing in T\\H covers F
     without_proper_cover  D^PU   the neighbours H such that nothing in T\\H covers F, but for what is identical
 
-Where filters go is decided here, too: to all neighbours, except that brokers below this one in a hierarchy
-never learn of filters (book 4.6.2).
+The table also selects the neighbours that receive filters: all, except brokers below this one in a hierarchy
+(book 4.6.2).
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ __all__ = ["Entry", "RoutingTable"]
 Entry: TypeAlias = tuple[Interest, str]
 _NONE: Final[dict[Interest, None]] = {}
 FEW: Final = 8
-"""Of so few entries of one destination each is looked at: cheaper than to look at those of all destinations."""
+"""Up to so many entries of one destination are scanned: cheaper than the index of all destinations."""
 
 
 class RoutingTable:
-    """Routing entries (F, D), found by destination and by filter."""
+    """Routing entries (F, D), indexed by destination and by filter."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.neighbours: dict[str, None] = {}
-        """The brokers next to this one, in the order in which they came."""
+        """The neighbours, in the order in which they were added."""
         self.deaf: set[str] = set()
         """The neighbours that filters are not forwarded to: those below in a hierarchy."""
         self._others: dict[str, tuple[str, ...]] = {}
-        """Per neighbour, to whom filters from there are forwarded, once that was asked."""
+        """Per neighbour, a cache of the neighbours that its filters are forwarded to."""
         self.mergers: dict[str, dict[Interest, dict[Interest, None]]] = {}
         """Per destination the interests that this broker made by merging, each with those it was made of."""
         self.ended: dict[Interest, None] = {}
-        """Where filters travel on several ways: interests that are known to have ended."""
+        """In overlays with several paths: interests that have ended."""
         self._by_destination: dict[str, dict[Interest, None]] = {}
         self._appended: dict[str, list[Interest]] = {}
-        """What has come in since somebody looked."""
+        """Entries added since the last lookup, not indexed yet."""
         self._by_number: dict[int, dict[str, list[Interest]]] = {}
         self._indexed: dict[str, int] = {}
         """How many of the interests with a destination are indexed: the first so many."""
@@ -80,8 +80,8 @@ class RoutingTable:
     # -- changes -------------------------------------------------------------------------------------------
 
     def append(self, interest: Interest, destination: str) -> None:
-        """T ∪ {(F, D)}, where nobody asks whether it was new: in its place when somebody looks. With millions of
-        entries that is a third of the time, since a list grows at its end, and a dictionary all over."""
+        """T ∪ {(F, D)}, without checking whether it is new; indexed by the next lookup. With millions of entries
+        that takes a third of the time, since a list grows at its end, and a dictionary all over."""
         appended = self._appended.get(destination)
         if appended is None:
             self._appended[destination] = [interest]
@@ -100,20 +100,20 @@ class RoutingTable:
 
     @property
     def _at(self) -> dict[int, dict[str, list[Interest]]]:
-        """The entries by the numbers of their filters, then by destination. Some algorithms never ask while
-        filters come in, and what has come in is then indexed at once. When that is must not matter: in which
-        order the destinations of a number are found is not the order of anything else."""
+        """The entries by the numbers of their filters, then by destination. Some algorithms never look up while
+        filters are added, and all of those are then indexed at once. The order of the destinations of a number
+        depends on when that happens, so nothing may rely on it."""
         if self._appended or self._unindexed:
             self._index()
         return self._by_number
 
     def _index(self) -> None:
-        hold, by_number, held = self.catalogue.hold, self._by_number, self._of
+        retain, by_number, entries = self.catalogue.retain, self._by_number, self._of
         for destination in self._unindexed:
-            of = held[destination]
+            of = entries[destination]
             new = list(islice(reversed(of), len(of) - self._indexed.get(destination, 0)))
             for interest in reversed(new):
-                number = hold(interest)
+                number = retain(interest)
                 at = by_number.get(number)
                 if at is None:
                     by_number[number] = {destination: [interest]}
@@ -129,7 +129,7 @@ class RoutingTable:
         of = self._of.get(destination, _NONE)
         if interest not in of:
             return False
-        at = self._at  # before it is released, it has to be held
+        at = self._at  # a reference is released only after it was taken
         del of[interest]
         self._indexed[destination] = len(of)
         if not of:
@@ -156,14 +156,14 @@ class RoutingTable:
     # -- where things go -----------------------------------------------------------------------------------
 
     def meet(self, neighbour: str, *, deaf: bool = False) -> None:
-        """There is a new neighbour, or one that filters are no longer forwarded to."""
+        """Add a neighbour, or stop forwarding filters to it."""
         self.neighbours[neighbour] = None
         if deaf:
             self.deaf.add(neighbour)
         self._others.clear()
 
     def part(self, neighbour: str) -> None:
-        """A neighbour is none any more; its entries stay, until they are removed."""
+        """Remove a neighbour; its entries stay until they are removed."""
         del self.neighbours[neighbour]
         self.deaf.discard(neighbour)
         self._others.clear()
@@ -192,14 +192,14 @@ class RoutingTable:
             found.update(at[number])
         return dict.fromkeys(sorted(found))
 
-    # -- what is there -------------------------------------------------------------------------------------
+    # -- lookups -------------------------------------------------------------------------------------
 
     def of(self, destination: str) -> KeysView[Interest]:
         """T|D."""
         return self._of.get(destination, _NONE).keys()
 
     def but(self, destination: str) -> Iterator[Interest]:
-        """T\\D; an interest that has several other destinations comes several times."""
+        """T\\D; an interest with several other destinations is repeated."""
         return (interest for other, of in self._of.items() if other != destination for interest in of)
 
     def places(self) -> KeysView[str]:

@@ -711,8 +711,8 @@ def admitted(given: Subscription, watermark: int) -> Subscription:
     if not validity.moved:
         return given
     assert validity.since is not None
-    assert validity.asked is not None
-    return given._replace(since=validity.since.time, asked=validity.asked.time)
+    assert validity.requested is not None
+    return given._replace(since=validity.since.time, asked=validity.requested.time)
 
 
 @cache

@@ -1,6 +1,6 @@
-"""Fair correlation, judged: did processes with the same interests reach the same outcomes (FAIDECS 4.3, 4.4)?
+"""Checks of fair correlation: do processes with identical interests reach identical outcomes (FAIDECS 4.3, 4.4)?
 
-run        what happened: who subscribed, multicast, delivered, crashed
+run        the steps: subscriptions, multicasts, deliveries, crashes
 files      a run as JSON lines
 history    a run, indexed
 judging    the properties as programs (`audit_fair`), with `validity`

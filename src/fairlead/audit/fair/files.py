@@ -9,10 +9,10 @@
     {"v":1,"step":"end"}
 
 A relation names its events, as producer and id, where a line above has them; an event that no line above has, or
-has with another content, stands there in full: a run that is wrong can be written down, too. A run is finished
+has with another content, is written in full: an incorrect run can be written, too. A run is finished
 iff `end` is its last line.
 
-Law: `read` gives back the steps that `write` was given.
+Law: `read` returns the steps that were given to `write`.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def write(run: FairRun) -> Iterator[str]:
 
 
 class _Writer:
-    """What the lines above have told."""
+    """The events of the lines above."""
 
     def __init__(self) -> None:
-        self._told: dict[Identity, Notification] = {}
+        self._multicasts: dict[Identity, Notification] = {}
         self._texts: dict[Conjunction, str] = {}
 
     def rest(self, step: Step) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class _Writer:
             case Subscribed():
                 return {"subscription": str(step.subscription)}
             case Multicast():
-                self._told.setdefault(identity_of(step.event), step.event)
+                self._multicasts.setdefault(identity_of(step.event), step.event)
                 return {"event": notification_to_json(step.event)}
             case Delivered():
                 if step.conjunction not in self._texts:
@@ -82,14 +82,14 @@ class _Writer:
 
     def _named(self, event: Notification) -> Any:
         identity = identity_of(event)
-        return list(identity) if self._told.get(identity) == event else notification_to_json(event)
+        return list(identity) if self._multicasts.get(identity) == event else notification_to_json(event)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
 def is_fair(line: bytes | str) -> bool:
-    """Whether a line is one of such a run, and not of a trace: it has a step in place of an event."""
+    """Whether a line is of such a run, and not of a trace: it has a step in place of an event."""
     try:
         jsonable = parse_json(line)
     except ValueRefused:
@@ -113,12 +113,12 @@ def read(
 
 
 def run_of(steps: Iterable[Step | Ended]) -> FairRun:
-    """The run of such steps; TraceRefused where it goes on behind its end."""
+    """The run of such steps; TraceRefused for steps after its end."""
     taken: list[Step] = []
     finished = False
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if finished:
-            raise TraceRefused(f"step {place}: the run goes on behind its end")
+            raise TraceRefused(f"step {index}: the run goes on behind its end")
         if isinstance(step, Ended):
             finished = True
         else:
@@ -127,11 +127,11 @@ def run_of(steps: Iterable[Step | Ended]) -> FairRun:
 
 
 class _Reader:
-    """Reads objects into steps: equal texts become one subscription, and what is named the event above."""
+    """Reads objects into steps: equal texts become one subscription, and names the events of earlier lines."""
 
     def __init__(self, schema: Schema | None) -> None:
         self._schema = schema
-        self._told: dict[Identity, Notification] = {}
+        self._multicasts: dict[Identity, Notification] = {}
         self._subscriptions: dict[str, Subscription] = {}
 
     def step(self, jsonable: Any) -> Step | Ended:
@@ -156,7 +156,7 @@ class _Reader:
     def _multicast(self, given: dict[str, Any]) -> Step:
         process, time = _base(given)
         event = notification_from_json(_take(given, "event", dict))
-        self._told.setdefault(identity_of(event), event)
+        self._multicasts.setdefault(identity_of(event), event)
         return Multicast(process, event, time)
 
     def _deliver(self, given: dict[str, Any]) -> Step:
@@ -175,7 +175,7 @@ class _Reader:
     def _event(self, jsonable: Any) -> Notification:
         match jsonable:
             case [str(producer), str(id)]:
-                event = self._told.get(Identity(producer, id))
+                event = self._multicasts.get(Identity(producer, id))
                 if event is None:
                     raise ValueRefused(
                         f"no line above has the event {id!r} of {producer!r}",

@@ -1,7 +1,7 @@
-"""A run of fair correlation, indexed: who multicast, subscribed and delivered what, from where to where.
+"""A run of fair correlation, indexed: multicasts, deliveries, and the periods of subscriptions.
 
-What a step is called is its place, its number in the run. Equal conjunctions are one `Shape`, and their equal
-components one `Component`, so that both are compared and looked up by what they are and not by what they say.
+The index of a step is its number in the run. Equal conjunctions are one `Shape`, and their equal components one
+`Component`, so that both are compared and looked up by identity, not by content.
 """
 
 from __future__ import annotations
@@ -29,16 +29,26 @@ from fairlead.errors import TraceRefused, ValueRefused
 from fairlead.model import Notification
 from fairlead.model.order import Identity, identity_of
 
-__all__ = ["Chain", "Component", "Delivery", "FairHistory", "Member", "Shape", "Told", "finding", "listed"]
+__all__ = [
+    "Chain",
+    "Component",
+    "FairHistory",
+    "Member",
+    "MulticastEvent",
+    "RelationDelivery",
+    "Shape",
+    "finding",
+    "listed",
+]
 
 Thing = TypeVar("Thing", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event that was multicast: where, and by whom."""
+class MulticastEvent:
+    """A multicast event: the index of the step, the process, the event."""
 
-    place: int
+    index: int
     process: str
     event: Notification
 
@@ -51,13 +61,13 @@ class Component:
 
     @property
     def is_single(self) -> bool:
-        """Whether it asks for one event, so that no other decides whether it matches."""
+        """Whether it is about one event, so that no other decides whether it matches."""
         return len(self.conjunction.instances) == 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A conjunction, and where the events of each component stand in its relations."""
+    """A conjunction, and the slots of each component's events in its relations."""
 
     conjunction: Conjunction
     parts: dict[Component, tuple[int, ...]]
@@ -67,8 +77,8 @@ class Shape:
         """The types of its events, each once."""
         return tuple(type for type, _ in self.conjunction.counts)
 
-    def places_of(self, part: Conjunction) -> tuple[int, ...]:
-        """Where the events of a relation of a part stand in a relation of the whole."""
+    def slots_of(self, part: Conjunction) -> tuple[int, ...]:
+        """The slots of a part's events in a relation of the whole."""
         return tuple(self.conjunction.instances.index(instance) for instance in part.instances)
 
     def __str__(self) -> str:
@@ -77,26 +87,26 @@ class Shape:
 
 @dataclass(slots=True)
 class Member:
-    """A process that subscribed: where it asked, where it was established, and where it left or crashed."""
+    """A process that subscribed: the indexes at which it subscribed, was established, and left or crashed."""
 
     process: str
     subscription: Subscription
     shapes: tuple[Shape, ...]
-    asked: int
+    subscribed: int
     begun: int
     over: int | None = None
 
     @property
     def stays(self) -> bool:
-        """Whether it is owed something at last: it has neither crashed nor unsubscribed."""
+        """Whether it must deliver in the end: it has neither crashed nor unsubscribed."""
         return self.over is None
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class RelationDelivery:
     """A relation that was delivered."""
 
-    place: int
+    index: int
     process: str
     shape: Shape
     relation: tuple[Notification, ...]
@@ -104,7 +114,7 @@ class Delivery:
 
     @property
     def fits(self) -> bool:
-        """Whether it has as many events as the conjunction asks for; what they are is admission's matter."""
+        """Whether it has as many events as the conjunction; admission checks which."""
         return len(self.relation) == len(self.shape.conjunction.instances)
 
     def __str__(self) -> str:
@@ -118,42 +128,42 @@ class Chain(Generic[Thing]):
     process: str
     shape: Shape | None
     """The conjunction that they were delivered for, where it is one."""
-    places: dict[Thing, int]
+    indexes: dict[Thing, int]
 
     def __str__(self) -> str:
         return self.process if self.shape is None else f"{self.process} for {self.shape}"
 
 
 class FairHistory:
-    """All that a run tells, read once; TraceRefused where no run can be like that."""
+    """The content of a run, read once; TraceRefused for an impossible run."""
 
     def __init__(self, run: FairRun) -> None:
         self.finished = run.finished
-        self.told: dict[Identity, Told] = {}
+        self.multicasts: dict[Identity, MulticastEvent] = {}
         self.by_type: dict[str, list[Identity]] = {}
-        """What was multicast of each type, in the order of the places."""
+        """What was multicast of each type, in the order of the indexes."""
         self.members: dict[str, Member] = {}
         self.crashed: set[str] = set()
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[RelationDelivery] = []
         self.first_delivered: dict[Identity, int] = {}
-        """Where each event was first delivered, whoever did."""
+        """The index at which each event was first delivered, by any process."""
         self._shapes: dict[Conjunction, Shape] = {}
         self._components: dict[Conjunction, Component] = {}
-        self._met: dict[int, Shape] = {}
-        for place, step in enumerate(run.steps):
+        self._shapes_by_id: dict[int, Shape] = {}
+        for index, step in enumerate(run.steps):
             try:
-                self._take(place, step)
+                self._take(index, step)
             except ValueRefused as error:
-                raise TraceRefused(f"step {place}: {error}") from None
+                raise TraceRefused(f"step {index}: {error}") from None
 
     def is_certain(self, identity: Identity) -> bool:
-        """Whether an event has or gets its place in the order: its process is correct, or somebody had it."""
-        return self.told[identity].process not in self.crashed or identity in self.first_delivered
+        """Whether an event is or will be in the established order: its process is correct, or one delivered it."""
+        return self.multicasts[identity].process not in self.crashed or identity in self.first_delivered
 
     @cached_property
-    def rows(self) -> dict[tuple[str, Shape], list[Delivery]]:
+    def rows(self) -> dict[tuple[str, Shape], list[RelationDelivery]]:
         """What each process delivered for each conjunction, in order."""
-        rows: dict[tuple[str, Shape], list[Delivery]] = {}
+        rows: dict[tuple[str, Shape], list[RelationDelivery]] = {}
         for each in self.deliveries:
             if each.fits:
                 rows.setdefault((each.process, each.shape), []).append(each)
@@ -163,7 +173,7 @@ class FairHistory:
     def chains(self) -> list[Chain[Identity]]:
         """The events of one type that a process delivered for one conjunction.
 
-        Those of one relation come in the order of its places: the instances of a type are in the order in which
+        Those of one relation are in the order of its slots: the instances of a type are in the order in which
         they were received.
         """
         chains: dict[tuple[str, Shape, object], Chain[Identity]] = {}
@@ -173,65 +183,65 @@ class FairHistory:
                 chain = chains.get(key)
                 if chain is None:
                     chain = chains[key] = Chain(each.process, each.shape, {})
-                chain.places.setdefault(identity, each.place)
+                chain.indexes.setdefault(identity, each.index)
         return list(chains.values())
 
-    def _take(self, place: int, step: Step) -> None:
+    def _take(self, index: int, step: Step) -> None:
         match step:
             case Delivered(process, conjunction, relation):
                 identities = tuple([identity_of(event) for event in relation])
                 for identity in identities:
-                    self.first_delivered.setdefault(identity, place)
+                    self.first_delivered.setdefault(identity, index)
                 self.deliveries.append(
-                    Delivery(place, process, self._shape(conjunction), relation, identities)
+                    RelationDelivery(index, process, self._shape(conjunction), relation, identities)
                 )
             case Multicast(process, event):
                 identity = identity_of(event)
-                known = self.told.setdefault(identity, Told(place, process, event))
-                if known.place != place:
+                known = self.multicasts.setdefault(identity, MulticastEvent(index, process, event))
+                if known.index != index:
                     raise TraceRefused(
-                        f"step {place}: {named(identity)} was multicast before, by step {known.place}"
+                        f"step {index}: {named(identity)} was multicast before, by step {known.index}"
                     )
                 self.by_type.setdefault(str(event.get(TYPE)), []).append(identity)
             case Subscribed(process, subscription):
                 shapes = tuple(self._shape(each) for each in subscription.conjunctions)
                 known_as = self.members.setdefault(
-                    process, Member(process, subscription, shapes, place, place)
+                    process, Member(process, subscription, shapes, index, index)
                 )
-                if known_as.asked != place:
+                if known_as.subscribed != index:
                     raise TraceRefused(
-                        f"step {place}: {process!r} has subscribed before, by step {known_as.asked}",
+                        f"step {index}: {process!r} has subscribed before, by step {known_as.subscribed}",
                         hint="a process has one subscription; who asks again is another process",
                     )
             case Established(process):
-                self._member(place, process).begun = place
+                self._member(index, process).begun = index
             case Unsubscribed(process):
-                self._end(self._member(place, process), place)
+                self._end(self._member(index, process), index)
             case Crashed(process):
                 self.crashed.add(process)
                 if process in self.members:
-                    self._end(self.members[process], place)
+                    self._end(self.members[process], index)
 
-    def _member(self, place: int, process: str) -> Member:
+    def _member(self, index: int, process: str) -> Member:
         if process not in self.members:
-            raise TraceRefused(f"step {place}: {process!r} has not subscribed")
+            raise TraceRefused(f"step {index}: {process!r} has not subscribed")
         return self.members[process]
 
-    def _end(self, member: Member, place: int) -> None:
+    def _end(self, member: Member, index: int) -> None:
         if member.over is None:
-            member.over = place
+            member.over = index
 
     def _shape(self, conjunction: Conjunction) -> Shape:
-        """The one shape of equal conjunctions. Objects that were met are known by address: the run keeps them."""
-        shape = self._met.get(id(conjunction))
+        """The one shape of equal conjunctions. Objects are cached by address: the run references them."""
+        shape = self._shapes_by_id.get(id(conjunction))
         if shape is None:
             shape = self._shapes.get(conjunction)
             if shape is None:
                 shape = self._shapes[conjunction] = Shape(conjunction, {})
                 for each in conjunction.components:
                     component = self._components.setdefault(each, Component(each))
-                    shape.parts[component] = shape.places_of(each)
-            self._met[id(conjunction)] = shape
+                    shape.parts[component] = shape.slots_of(each)
+            self._shapes_by_id[id(conjunction)] = shape
         return shape
 
 
@@ -241,5 +251,5 @@ def listed(identities: Iterable[Identity]) -> str:
 
 
 def finding(rule: str, violations: Iterable[Violation], open: int = 0) -> Finding:
-    """What is found about one property, violations in the order of the steps that prove them."""
+    """The finding for one property, violations in the order of the steps that prove them."""
     return Finding("fair", rule, tuple(sorted(violations, key=lambda each: each.places)), open)

@@ -1,17 +1,17 @@
-"""A run of fair correlation, as an auditor judges it: who asked for what, what was multicast, who delivered what.
+"""A run of fair correlation, as the audit reads it: subscriptions, multicasts, deliveries, crashes.
 
-Steps stand in the order of time; of those at the same time, in the order of the list. A process is named by a
-string and subscribes at most once, with one disjunction (FAIDECS 4.1); events are told apart by their identity.
+Steps are in the order of time; of those at the same time, in the order of the list. A process is named by a
+string and subscribes at most once, with one disjunction (FAIDECS 4.1); events are distinguished by their identity.
 
-    Subscribed     from here on a process asks for a subscription; its deliveries begin once it is established
+    Subscribed     a process subscribes; its deliveries begin once it is established
     Established    it is: no event that is multicast from here on is missed; without this step, at once
-    Unsubscribed   it asks no more, and delivers nothing afterwards
-    Multicast      a process has an event to tell
+    Unsubscribed   it ends its subscription, and delivers nothing afterwards
+    Multicast      a process multicasts an event
     Delivered      a process delivers a relation for one conjunction of its subscription
     Crashed        a process stops and does not recover (FAIDECS 3): it is faulty, the others are correct
 
-A run is finished iff it has come to rest: nothing is under way, and all that was ever to be delivered has been.
-Only then do properties that promise something at last (validity, agreement) have a verdict.
+A run is finished iff it is at rest: nothing is in flight, and all required deliveries have been made. Only then do
+liveness properties (validity, agreement) have a verdict.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A process asks for a subscription."""
+    """A process subscribes."""
 
     process: str
     subscription: Subscription
@@ -53,7 +53,7 @@ class Established:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribed:
-    """A process asks for its subscription no more."""
+    """A process ends its subscription."""
 
     process: str
     time: float
@@ -91,7 +91,7 @@ Step: TypeAlias = Subscribed | Established | Unsubscribed | Multicast | Delivere
 
 @dataclass(frozen=True, slots=True)
 class FairRun:
-    """All that happened at the interface, in order, and whether the run came to rest."""
+    """The steps at the interface, in order, and whether the run is at rest."""
 
     steps: tuple[Step, ...]
     finished: bool

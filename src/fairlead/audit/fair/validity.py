@@ -1,20 +1,20 @@
-"""Validity: what is to be delivered at last, judged on a finite run (FAIDECS 4.3, liveness).
+"""Validity: what must eventually be delivered, checked on a finite run (FAIDECS 4.3, liveness).
 
-The paper promises that of infinitely many relations infinitely many are delivered. A run that is finished proves
-something nearer: what a process was to deliver by its end.
+The paper promises that of infinitely many relations infinitely many are delivered. On a finished run, this checks
+what a process had to deliver by its end.
 
-**The order, as far as it is proved.** The order that the system established is not part of a run. Event e came
-before f of the same type if some process delivered e before f, or anybody delivered e before f was multicast.
+**The order, as far as it is proved.** The order that the system established is not part of a run. Event e is
+before f of the same type if some process delivered e before f, or delivered e before f was multicast.
 
-**Conjunction validity.** When a process has delivered its last relation for Φ, the events remain that certainly
-came behind those of that relation. Nothing has disposed of them. So if each component of Φ has a match among them,
-one more relation was to be delivered. Where a type has several instances, a match may depend on their order: the
-verdict is open if that order is not proved, unless `LONG_ENOUGH` relations could have been delivered in the order
-of multicast, and none was.
+**Conjunction validity.** When a process has delivered its last relation for Φ, the events remain that are
+certainly after those of that relation. None of them was disposed of. So if each component of Φ has a match among
+them, one more relation had to be delivered. Where a type has several instances, a match may depend on their
+order: the verdict is open if that order is not proved, unless `LONG_ENOUGH` relations could have been delivered
+in the order of multicast, and none was.
 
 **Event validity** is judged where a type has one instance, and no comparison with others. With several, infix
 disposal may discard such an event: with T[1] and T[2].x = 1, the second of T(0), T(0), T(1). An event is missing
-if one that came later was delivered without it, or if each other component has a further match, as above.
+if a later one was delivered without it, or if each other component has a further match, as above.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from itertools import chain, compress, islice, pairwise, permutations, product
 from math import factorial, prod
 from typing import Final, TypeAlias
 
-from fairlead.audit.fair.history import Component, Delivery, FairHistory, Member, Shape, finding
+from fairlead.audit.fair.history import Component, FairHistory, Member, RelationDelivery, Shape, finding
 from fairlead.audit.history import named
 from fairlead.audit.report import Finding, Violation
 from fairlead.correlation.fair import Conjunction, Matcher, Subscription
@@ -38,7 +38,7 @@ from fairlead.model.order import Identity, identity_of
 __all__ = ["LONG_ENOUGH", "conjunction_validity", "event_validity"]
 
 LONG_ENOUGH: Final = 20
-"""So many relations stand for infinitely many, where nothing is proved about the order of their events."""
+"""So many relations count as infinitely many, where nothing is proved about the order of their events."""
 
 PERMUTATIONS_MAX: Final = 720
 """In so many orders of the instances is a relation tried, to see whether their order matters."""
@@ -50,7 +50,7 @@ def conjunction_validity(history: FairHistory) -> Finding:
     """No relation after the last, though each component has a further match."""
     remaining = _Remaining(history)
     violations, open = [], 0
-    for member, shape in _owed(history):
+    for member, shape in _obliged(history):
         further = remaining.further(member, shape)
         sure = further.but(None)
         if sure is _Sure.NO:
@@ -65,7 +65,7 @@ def conjunction_validity(history: FairHistory) -> Finding:
         what = f"{member.process} delivered no relation for {shape} " + (
             f"after {row[-1]}, though there were more" if row else "though there were some"
         )
-        places = {member.asked, *(each.place for each in row[-1:]), *further.places(history)}
+        places = {member.subscribed, *(each.index for each in row[-1:]), *further.places(history)}
         violations.append(Violation(what, tuple(sorted(places))))
     return finding("conjunction validity", violations, open)
 
@@ -74,7 +74,7 @@ def event_validity(history: FairHistory) -> Finding:
     """What fits alone, and was not delivered, though a later one was or the others have further matches."""
     remaining = _Remaining(history)
     violations, open = [], 0
-    for member, shape in _owed(history):
+    for member, shape in _obliged(history):
         for component in shape.parts:
             missing = remaining.missing(member, shape, component) if component.is_single else []
             lost = remaining.overtaken(missing, member, shape, component)
@@ -84,19 +84,19 @@ def event_validity(history: FairHistory) -> Finding:
             elif sure is not _Sure.NO:
                 open += 1
             if lost:
-                first = min(lost, key=lambda each: history.told[each].place)
+                first = min(lost, key=lambda each: history.multicasts[each].index)
                 more = f", nor {len(lost) - 1:,} more" if len(lost) > 1 else ""
                 what = f"{member.process} never delivered {named(first)}{more} for {shape}"
-                violations.append(Violation(what, (member.asked, history.told[first].place)))
+                violations.append(Violation(what, (member.subscribed, history.multicasts[first].index)))
     return finding("event validity", violations, open)
 
 
-def _owed(history: FairHistory) -> Iterator[tuple[Member, Shape]]:
-    """The processes that are owed something at last, with each of their conjunctions."""
+def _obliged(history: FairHistory) -> Iterator[tuple[Member, Shape]]:
+    """The processes that must deliver in the end, with each of their conjunctions."""
     return ((each, shape) for each in history.members.values() if each.stays for shape in each.shapes)
 
 
-# -- what remains ----------------------------------------------------------------------------------------------
+# -- remaining events ----------------------------------------------------------------------------------------
 
 
 class _Sure(Enum):
@@ -120,7 +120,7 @@ class _Further:
         return next((each for each in (_Sure.NO, _Sure.MAYBE) if each in found), _Sure.YES)
 
     def places(self, history: FairHistory) -> Iterator[int]:
-        return (history.told[identity].place for match in self.proof.values() for identity in match)
+        return (history.multicasts[identity].index for match in self.proof.values() for identity in match)
 
 
 class _Remaining:
@@ -129,15 +129,15 @@ class _Remaining:
     def __init__(self, history: FairHistory) -> None:
         self._history = history
         self._proved = _Proved(history)
-        self._told_at = {
-            type: [history.told[identity].place for identity in told]
-            for type, told in history.by_type.items()
+        self._multicast_at = {
+            type: [history.multicasts[identity].index for identity in identities]
+            for type, identities in history.by_type.items()
         }
         self._further: dict[tuple[Shape, int | tuple[Identity, ...]], _Further] = {}
         self._alone: dict[Component, dict[Identity, None]] = {}
 
     def further(self, member: Member, shape: Shape) -> _Further:
-        """Whether the components have further matches; the same for all who delivered the same at last."""
+        """Whether the components have further matches; cached by the last relation."""
         row = self._history.rows.get((member.process, shape))
         key = shape, row[-1].identities if row else member.begun
         if key not in self._further:
@@ -150,54 +150,54 @@ class _Remaining:
         return self._further[key]
 
     def events(self, member: Member, shape: Shape, part: Conjunction) -> _Events:
-        """Those for a part that come behind the last relation, in the order of multicast."""
+        """The events for a part that are after the last relation, in the order of multicast."""
         row = self._history.rows.get((member.process, shape), [])
         found: set[Identity] = set()
         for type, _ in part.counts:
             if row:
                 last = _last(row[-1], type)
-                found.update(self._told_after(type, self._history.first_delivered[last]))
-                found |= self._proved.behind(last) & self._history.told.keys()
+                found.update(self._multicast_after(type, self._history.first_delivered[last]))
+                found |= self._proved.behind(last) & self._history.multicasts.keys()
             else:
-                found.update(self._told_after(type, member.begun))
+                found.update(self._multicast_after(type, member.begun))
         for each in row:
             found.difference_update(each.identities)
-        told = sorted(
-            (self._history.told[each] for each in found if self._history.is_certain(each)),
-            key=lambda each: each.place,
+        multicasts = sorted(
+            (self._history.multicasts[each] for each in found if self._history.is_certain(each)),
+            key=lambda each: each.index,
         )
-        return _Events(Subscription((part,)), [each.event for each in told])
+        return _Events(Subscription((part,)), [each.event for each in multicasts])
 
     def missing(self, member: Member, shape: Shape, component: Component) -> list[Identity]:
         """The events that fit a component of one event, were to reach the process, and were not delivered."""
         if component not in self._alone:
             self._alone[component] = dict.fromkeys(self._fitting(component))
         absent = self._alone[component].keys() - set(self._delivered(member, shape, component))
-        return [each for each in absent if self._history.told[each].place > member.begun]
+        return [each for each in absent if self._history.multicasts[each].index > member.begun]
 
     def overtaken(
         self, missing: Iterable[Identity], member: Member, shape: Shape, component: Component
     ) -> list[Identity]:
-        """Those of the missing events that certainly came before one that was delivered."""
+        """The missing events that are certainly before a delivered one."""
         known = [each for each in missing if each in self._history.first_delivered]
         if not known:
             return []
         delivered = self._delivered(member, shape, component)
         return self._proved.before(delivered[-1], known) if delivered else []
 
-    def _told_after(self, type: str, place: int) -> list[Identity]:
-        told = self._history.by_type.get(type, [])
-        return told[bisect_right(self._told_at.get(type, []), place) :]
+    def _multicast_after(self, type: str, index: int) -> list[Identity]:
+        multicasts = self._history.by_type.get(type, [])
+        return multicasts[bisect_right(self._multicast_at.get(type, []), index) :]
 
     def _delivered(self, member: Member, shape: Shape, component: Component) -> list[Identity]:
-        [place] = shape.parts[component]
-        return [each.identities[place] for each in self._history.rows.get((member.process, shape), ())]
+        [index] = shape.parts[component]
+        return [each.identities[index] for each in self._history.rows.get((member.process, shape), ())]
 
     def _fitting(self, component: Component) -> Iterator[Identity]:
-        """The events that satisfy a component that asks for one, and have a place in the order."""
+        """The events that satisfy a component of one event, and are in the established order."""
         [type] = component.conjunction.signature
         for identity in self._history.by_type.get(type, ()):
-            event = self._history.told[identity].event
+            event = self._history.multicasts[identity].event
             if self._history.is_certain(identity) and component.conjunction.holds((event,)):
                 yield identity
 
@@ -219,14 +219,16 @@ class _Remaining:
                 for each, is_free in zip(instances.values(), free, strict=True)
             )
         )
-        told = self._history.told
-        relations = ([told[identity].event for identity in chain.from_iterable(order)] for order in orders)
+        multicasts = self._history.multicasts
+        relations = (
+            [multicasts[identity].event for identity in chain.from_iterable(order)] for order in orders
+        )
         return _Sure.YES if all(map(component.conjunction.holds, relations)) else _Sure.MAYBE
 
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Events that remain, and what is asked of them."""
+    """The remaining events, and the subscription that they may match."""
 
     subscription: Subscription
     events: list[Notification]
@@ -239,17 +241,17 @@ class _Events:
                 yield tuple([identity_of(each) for each in relation.events])
 
 
-def _last(delivery: Delivery, type: str) -> Identity:
+def _last(delivery: RelationDelivery, type: str) -> Identity:
     """The last event of a type in a relation, which disposes of all before it."""
     signature = delivery.shape.conjunction.signature
     return delivery.identities[len(signature) - 1 - signature[::-1].index(type)]
 
 
-# -- what is proved about the order ----------------------------------------------------------------------------
+# -- the order, as far as it is proved ----------------------------------------------------------------------------
 
 
 class _Proved:
-    """Which event of a type certainly came before which."""
+    """Which event of a type is certainly before which."""
 
     def __init__(self, history: FairHistory) -> None:
         self._history = history
@@ -257,25 +259,29 @@ class _Proved:
 
     def precedes(self, one: Identity, two: Identity) -> bool:
         first = self._history.first_delivered.get(one)
-        return first is not None and (first < self._history.told[two].place or two in self.behind(one))
+        return first is not None and (first < self._history.multicasts[two].index or two in self.behind(one))
 
     def behind(self, identity: Identity) -> set[Identity]:
-        """Those that somebody delivered after it."""
+        """The events that some process delivered after it."""
         return _reached(identity, self._followers) - {identity}
 
     def before(self, identity: Identity, known: Iterable[Identity]) -> list[Identity]:
-        """Those of some delivered events that came before it, or before one that did."""
+        """Of some delivered events, those before it, or before one that is."""
         if identity not in self._ancestors:
             found = _reached(identity, self._leaders)
-            told = [self._history.told[each].place for each in found if each in self._history.told]
-            self._ancestors[identity] = found, max(told, default=-1)
-        ancestors, told_at = self._ancestors[identity]
-        return [each for each in known if each in ancestors or self._history.first_delivered[each] < told_at]
+            multicasts = [
+                self._history.multicasts[each].index for each in found if each in self._history.multicasts
+            ]
+            self._ancestors[identity] = found, max(multicasts, default=-1)
+        ancestors, multicast_at = self._ancestors[identity]
+        return [
+            each for each in known if each in ancestors or self._history.first_delivered[each] < multicast_at
+        ]
 
     @cached_property
     def _followers(self) -> Edges:
         """For each event those that some process delivered next of its type, for some conjunction."""
-        return _edges(pair for each in self._history.chains for pair in pairwise(each.places))
+        return _edges(pair for each in self._history.chains for pair in pairwise(each.indexes))
 
     @cached_property
     def _leaders(self) -> Edges:
