@@ -14,10 +14,10 @@ PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(WORKERS)
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check fmt bench chaos golden soak clean java found-java run-env dev-env lint types
+.PHONY: help demo test check fmt bench bench-history chaos golden soak docs lock hooks clean java found-java run-env dev-env lint types
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: found-java run-env ## Show Fairlead at work on sample data
 	@$(WITH_JAVA) $(BIN)/fairlead demo --out build/demo
@@ -27,7 +27,7 @@ test: found-java lint types ## Run the linters and every test
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) tests/spark
 
-check: found-java lint types ## Run the quick checks: ruff, mypy, import directions, the documentation's examples
+check: found-java lint types docs ## Run the quick checks: ruff, mypy, import directions, the site, the documentation's examples
 	@$(WITH_JAVA) $(PYTEST) tests/arch tests/docs
 
 fmt: dev-env ## Format the code and mend what ruff can mend
@@ -38,6 +38,9 @@ bench: found-java run-env ## Measure, side by side with what one would use inste
 	@$(WITH_JAVA) $(BIN)/fairlead bench matching --out build/bench
 	@$(WITH_JAVA) $(BIN)/fairlead bench correlation --quick --out build/bench
 
+bench-history: run-env ## Measure a little, and add a row to lab/bench-history.json: this machine, this commit
+	@$(BIN)/python -m fairlead_lab.bench.history lab/bench-history.json
+
 chaos: dev-env ## Break brokers for ten minutes, and write what came of it into docs/reliability.md
 	@$(BIN)/python -m fairlead_lab.chaos --write docs/reliability.md
 
@@ -47,6 +50,17 @@ golden: found-java dev-env ## Write the golden files anew; read the difference b
 soak: found-java dev-env ## Run every test with many random examples, the long ones included
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) $(SPREAD) --ignore tests/spark
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) tests/spark
+
+docs: dev-env ## Build the documentation as a site, with the API reference, into build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+lock: dev-env ## Write requirements.lock anew: the newest versions that pyproject.toml allows, for every Python
+	@$(BIN)/python -m pip install --quiet uv
+	@printf -- '-e .[dev]\n-e lab\n' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade \
+	  --no-header --no-annotate --no-emit-package fairlead --no-emit-package fairlead-lab - -o requirements.lock
+
+hooks: dev-env ## Let git run the quick checks before each commit
+	@$(BIN)/pre-commit install
 
 clean: ## Remove .venv, caches and build products
 	@rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -89,29 +89,34 @@ class Rounds:
     slice_s: float
 
 
-def rates(work: Callable[[int], object], size: int, rounds: Rounds) -> list[float]:
+def rates(
+    work: Callable[[int], object],
+    size: int,
+    rounds: Rounds,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
     """Items per second, once per round; `work(k)` deals with the first k of `size` items.
 
     First a part is looked for that takes half a slice, or all items; it is repeated to fill a slice.
     """
-    part, took = 1, _timed(work, 1)
+    part, took = 1, _timed(work, 1, clock)
     while took < rounds.slice_s / 2 and part < size:
         part = min(size, part * 2)
-        took = _timed(work, part)
+        took = _timed(work, part, clock)
     repeats = max(1, round(rounds.slice_s / max(took, 1e-9)))
     found = []
     for _ in range(rounds.count):
-        started = time.perf_counter()
+        started = clock()
         for _ in range(repeats):
             work(part)
-        found.append(part * repeats / (time.perf_counter() - started))
+        found.append(part * repeats / max(clock() - started, 1e-9))
     return found
 
 
-def _timed(work: Callable[[int], object], part: int) -> float:
-    started = time.perf_counter()
+def _timed(work: Callable[[int], object], part: int, clock: Callable[[], float]) -> float:
+    started = clock()
     work(part)
-    return time.perf_counter() - started
+    return clock() - started
 
 
 class TooSlow(Exception):
