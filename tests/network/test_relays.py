@@ -18,52 +18,9 @@ from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
-from fairlead.network.ledger import Ledger
-from fairlead.network.node import Node
 from fairlead.network.relays import Relays
 from fairlead.network.sessions import RELAYS_BYTES
-from fairlead.network.settings import BrokerSettings, Limits
-from fairlead_lab.testing.memory import MemoryDisk
-from fairlead_lab.testing.nodes import End, linked
-
-
-class Line:
-    """Brokers in a line, each with its clients; all take frames of this length."""
-
-    def __init__(self, brokers: int = 3, frame_bytes: int = wire.FRAME_MAX) -> None:
-        limits = [Limits(frame_bytes=frame_bytes)] * brokers
-        self.nodes = [
-            Node(
-                BrokerSettings(f"b{at}").broker(),
-                Ledger(f"/b{at}", MemoryDisk()),
-                each,
-                life=f"{at}",
-            )
-            for at, each in enumerate(limits)
-        ]
-        self.links = [linked(*pair) for pair in pairwise(self.nodes)]
-        self.settle()
-
-    def client(self, at: int, name: str) -> End:
-        end = End(self.nodes[at])
-        end.session = end.node.greet(end, wire.Hello(wire.VERSION, "client", name))
-        return end
-
-    def settle(self) -> None:
-        """Carry all on, and sync the logs, until nothing is left to be done."""
-        moved = True
-        while moved:
-            moved = False
-            for node in self.nodes:
-                node.flush()
-                if node.wants_sync:
-                    assert node.ledger is not None
-                    node.synced(node.ledger.log.sync())
-                    moved = True
-            for one, other in (*self.links, *((other, one) for one, other in self.links)):
-                if written := one.take():
-                    other.hear(written)
-                    moved = True
+from fairlead_lab.testing.nodes import End, Line
 
 
 def subscribed(line: Line, at: int, name: str, *filters: str) -> End:

@@ -6,8 +6,6 @@ readable and all brokers and links come back.
 
     wire       the frames: what travels
     ledger     what a broker remembers over restarts, all of it in its log
-    published  what comes again from a publisher that lost its connection is known
-    routes     whom a notification concerns, remembered by what the filters look at
     outbox     what one destination still has to get from the log
     sessions   connections that have introduced themselves, and the destinations behind them
     node       the broker with its sessions, without sockets: bytes in, bytes out; its docstring has its parts

@@ -2,15 +2,23 @@
 
 End(node)               one end of a connection to a node, with all that the node has said there
 linked(left, right)     the two ends of a new link
+Line(brokers)           nodes in a line, each linked with the next
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
+from fairlead.broker import Broker
 from fairlead.network import wire
+from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.sessions import Session
+from fairlead.network.settings import BrokerSettings, Limits
+from fairlead_lab.testing.memory import MemoryDisk
 
-__all__ = ["End", "linked"]
+__all__ = ["End", "Line", "linked"]
 
 
 class End:
@@ -88,3 +96,44 @@ def linked(left: Node, right: Node) -> tuple[End, End]:
     assert isinstance(said, wire.Welcome)
     ends[1].session = right.welcomed(ends[1], url, said)
     return ends
+
+
+class Line:
+    """Nodes in a line, with logs in memory if `logged`; all take frames of this length."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        frame_bytes: int = wire.FRAME_MAX,
+        make: Callable[[str], Broker] = lambda name: BrokerSettings(name).broker(),
+        *,
+        logged: bool = True,
+    ) -> None:
+        limits = Limits(frame_bytes=frame_bytes)
+        self.nodes = [
+            Node(make(name), Ledger(f"/{name}", MemoryDisk()) if logged else None, limits, life=name)
+            for name in (f"b{number}" for number in range(brokers))
+        ]
+        self.links = [linked(*pair) for pair in pairwise(self.nodes)]
+        self.settle()
+
+    def client(self, at: int, name: str) -> End:
+        """A client that is connected to one of them."""
+        end = End(self.nodes[at])
+        end.session = end.node.greet(end, wire.Hello(wire.VERSION, "client", name))
+        return end
+
+    def settle(self) -> None:
+        """Carry all on, and sync the logs, until nothing is left to be done."""
+        moved = True
+        while moved:
+            moved = False
+            for node in self.nodes:
+                node.flush()
+                if node.wants_sync:
+                    node.synced(0 if node.ledger is None else node.ledger.log.sync())
+                    moved = True
+            for one, other in (*self.links, *((other, one) for one, other in self.links)):
+                if written := one.take():
+                    other.hear(written)
+                    moved = True

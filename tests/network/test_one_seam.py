@@ -1,0 +1,389 @@
+"""The simulator and the sockets ask one seam and drive one program: the same plan has the same effects on both.
+
+And a fast path is an optimisation: with the slow one, every verdict and every effect is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.broker import Broker, Settings
+from fairlead.broker.messages import (
+    Acknowledge,
+    Advertise,
+    Call,
+    Command,
+    Deliver,
+    Duplicate,
+    Effect,
+    Forward,
+    Leave,
+    Message,
+    Publish,
+    Refuse,
+    Send,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from fairlead.filters.language import parse
+from fairlead.model import Notification
+from fairlead.model.packed import pack, unpack
+from fairlead.network import wire
+from fairlead.network.node import Node
+from fairlead.network.relays import Relays
+from fairlead.routing import STRATEGIES
+from fairlead.rules import Rule, Seam
+from fairlead_lab.simulation.network import Observer, Simulation
+from fairlead_lab.testing.chaos import FAULTS, Plan, World
+from fairlead_lab.testing.nodes import End, Line
+from fairlead_lab.testing.rules import AtMost, NoDuck, NoEvil, NotFor, OneByOne, OnlyOf
+
+BROKERS = 3
+FILTERS = ("x >= 0", "x >= 5", "x < 5", 'kind = "a"', "x in {1, 7} or tag = 1", "z.w = 1")
+ADVERTISED = ("exists x", "x < 7", 'kind = "b"')
+RULES: dict[str, Callable[[], list[Rule]]] = {
+    "none": list,
+    "producer": lambda: [NoEvil(), NotFor("p", "c:s1")],
+    "client": lambda: [OnlyOf("c:p0")],
+    "attribute": lambda: [NoDuck()],
+    "count": lambda: [AtMost(3)],
+}
+
+# -- plans ---------------------------------------------------------------------------------------------------
+
+Do = Literal["publish", "subscribe", "unsubscribe", "advertise", "unadvertise", "leave"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a client does. All steps of one turn happen before anything is synced, or has arrived anywhere."""
+
+    client: str
+    do: Do
+    notification: Notification | None = None
+    numbered: bool = False
+    id: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A random plan, and what brokers are made of."""
+
+    turns: list[list[Step]]
+    at: dict[str, int]
+    """Where clients are."""
+    logged: bool = True
+    rules: str = "none"
+    strategy: str = "covering"
+    advertisements: bool = False
+
+    def broker(self, name: str, *more: Rule, durable: bool = False, neighbours: Iterable[str] = ()) -> Broker:
+        advertisements = STRATEGIES["covering"](0.1) if self.advertisements else None
+        made = Settings(STRATEGIES[self.strategy](0.1), advertisements, lasting=True, durable=durable)
+        return Broker(name, made, neighbours, rules=(*RULES[self.rules](), *more))
+
+
+notifications = st.builds(
+    lambda fields, producer, id: Notification.of(
+        {
+            **fields,
+            **({} if producer is None else {"producer": producer}),
+            **({} if id is None else {"id": id}),
+        }
+    ),
+    st.one_of(
+        st.fixed_dictionaries(
+            {"x": st.integers(0, 9), "kind": st.sampled_from("ab")}, optional={"duck": st.booleans()}
+        ),
+        st.just({"x": 1 << 80}),  # JSON text
+        st.just({"x": 2, "z": {"w": 1}}),  # not plain
+    ),
+    st.sampled_from([None, "p", "p", "p", "q", "evil"]),
+    st.one_of(st.none(), st.sampled_from("123456789")),
+)
+ids = st.sampled_from(["s1", "s2"])
+steps = st.one_of(
+    st.builds(
+        Step,
+        st.sampled_from(["p0", "p1"]),
+        st.just("publish"),
+        notifications,
+        st.booleans(),
+    ),
+    st.builds(
+        Step,
+        st.sampled_from(["s0", "s1", "p1"]),
+        st.sampled_from(["subscribe", "subscribe", "unsubscribe"]),
+        id=ids,
+        text=st.sampled_from(FILTERS),
+    ),
+    st.builds(
+        Step,
+        st.sampled_from(["p0", "p1"]),
+        st.sampled_from(["advertise", "advertise", "unadvertise"]),
+        id=ids,
+        text=st.sampled_from(ADVERTISED),
+    ),
+)
+leaving = st.builds(Step, st.sampled_from(["s0", "p1"]), st.just("leave"))
+trials = st.builds(
+    Trial,
+    st.lists(st.lists(steps, min_size=1, max_size=8) | leaving.map(lambda each: [each]), max_size=8),
+    st.fixed_dictionaries({name: st.integers(0, BROKERS - 1) for name in ("p0", "p1", "s0", "s1")}),
+    st.booleans(),
+    st.sampled_from(sorted(RULES)),
+    st.sampled_from(sorted(STRATEGIES)),
+    st.booleans(),
+)
+
+
+# -- what comes of them --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Effects:
+    """Every effect on notifications, in its order, by whom it is for."""
+
+    acknowledged: dict[str, list[int]] = field(default_factory=dict)
+    duplicates: dict[str, list[int]] = field(default_factory=dict)
+    refused: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    delivered: dict[tuple[str, str], list[tuple[str, tuple[str, ...]]]] = field(default_factory=dict)
+    """By client and producer: what several producers publish at several brokers may interleave."""
+    forwarded: dict[tuple[str, str, str], list[tuple[str, bool]]] = field(default_factory=dict)
+    """By link and producer: the id, and whether it was logged."""
+
+    def deliver(self, client: str, notification: Notification, ids: Iterable[str]) -> None:
+        came = self.delivered.setdefault((client, notification.producer), [])
+        came.append((notification.id or "", tuple(ids)))
+
+    def forward(self, source: str, to: str, notification: Notification, *, logged: bool) -> None:
+        went = self.forwarded.setdefault((source, to, notification.producer), [])
+        went.append((notification.id or "", logged))
+
+
+class Watching(Observer):
+    """Writes down the effects of a simulation."""
+
+    def __init__(self) -> None:
+        self.effects = Effects()
+
+    def handled(
+        self, now: int, broker: Any, message: Message | Call | Command, effects: list[Effect]
+    ) -> None:
+        is_call = isinstance(message, Publish)
+        for effect in effects:
+            match effect:
+                case Deliver(client, notification, ids):
+                    self.effects.deliver(client, notification, ids)
+                case Send(to, Forward(source, notification, _, _, number)):
+                    self.effects.forward(source, to, notification, logged=number > 0)
+                case Acknowledge(client, number):
+                    self.effects.acknowledged[client] = [number]
+                case Duplicate(client, number) if number:
+                    self.effects.duplicates.setdefault(client, []).append(number)
+                case Refuse(client, reason, _, number) if is_call and number:
+                    self.effects.refused.setdefault(client, []).append((number, reason))
+                case _:
+                    pass
+
+
+def simulated(trial: Trial) -> Effects:
+    """A plan in the simulator."""
+    names = [f"b{number}" for number in range(BROKERS)]
+    brokers = [
+        trial.broker(
+            name,
+            durable=trial.logged,
+            neighbours=[names[other] for other in (at - 1, at + 1) if 0 <= other < BROKERS],
+        )
+        for at, name in enumerate(names)
+    ]
+    watching = Watching()
+    simulation = Simulation(brokers, observers=[watching])
+    numbers: dict[str, int] = {}
+    for turn in trial.turns:
+        for step in turn:
+            client = f"c:{step.client}"
+            simulation.call(names[trial.at[step.client]], _call(client, step, numbers))
+        simulation.run()
+    return watching.effects
+
+
+def _call(client: str, step: Step, numbers: dict[str, int]) -> Call:
+    number = numbers[step.client] = numbers.get(step.client, 0) + 1
+    match step.do:
+        case "publish":
+            assert step.notification is not None
+            return Publish(client, step.notification, number if step.numbered else 0)
+        case "subscribe":
+            return Subscribe(client, step.id, parse(step.text))
+        case "unsubscribe":
+            return Unsubscribe(client, step.id)
+        case "advertise":
+            return Advertise(client, step.id, parse(step.text))
+        case "unadvertise":
+            return Unadvertise(client, step.id)
+        case "leave":
+            return Leave(client)
+
+
+def live(trial: Trial, *more: Rule) -> Effects:
+    """A plan through nodes without sockets; `more` rules are those of all nodes."""
+    line = Line(BROKERS, make=lambda name: trial.broker(name, *more), logged=trial.logged)
+    ends: dict[str, End] = {}
+    everyone: list[tuple[str, End]] = []
+    numbers: dict[str, int] = {}
+    publishing: set[tuple[str, int]] = set()
+    for turn in trial.turns:
+        raw: dict[str, bytes] = {}
+        for step in turn:
+            if step.client not in ends:
+                ends[step.client] = line.client(trial.at[step.client], step.client)
+                everyone.append((f"c:{step.client}", ends[step.client]))
+            number = numbers[step.client] = numbers.get(step.client, 0) + 1
+            if step.do == "publish":
+                publishing.add((step.client, number))
+            if step.do == "leave":
+                ends.pop(step.client).hear(wire.control(wire.Bye("gone")))
+            elif step.do != "publish":
+                _hear(ends, raw)  # clients take turns, as their calls do
+                ends[step.client].hear(_frame(step, number))
+            else:
+                if step.client not in raw:
+                    _hear(ends, raw)
+                raw[step.client] = raw.get(step.client, b"") + _frame(step, number)
+        _hear(ends, raw)
+        line.settle()
+    effects = Effects()
+    for name, end in everyone:
+        _read_client(effects, name, end, publishing)
+    for left, right in line.links:
+        _read_link(effects, left)
+        _read_link(effects, right)
+    return effects
+
+
+def _hear(ends: dict[str, End], raw: dict[str, bytes]) -> None:
+    """What clients published follows one another in one turn: that is where the fast path is."""
+    for client, frames in raw.items():
+        ends[client].hear(frames)
+    raw.clear()
+
+
+def _frame(step: Step, number: int) -> bytes:
+    match step.do:
+        case "publish":
+            assert step.notification is not None
+            return wire.publish(number if step.numbered else 0, pack(step.notification))
+        case "subscribe":
+            return wire.control(wire.Subscribe(number, step.id, step.text))
+        case "unsubscribe":
+            return wire.control(wire.Unsubscribe(number, step.id))
+        case "advertise":
+            return wire.control(wire.Advertise(number, step.id, step.text))
+        case _:
+            return wire.control(wire.Unadvertise(number, step.id))
+
+
+def _read_client(effects: Effects, name: str, end: End, publishing: set[tuple[str, int]]) -> None:
+    for kind, payload in end.said:
+        if kind == wire.DELIVER:
+            _, ids, packed = wire.parse_deliver(payload)
+            effects.deliver(name, unpack(packed), ids)
+        elif kind == wire.STORED:
+            effects.acknowledged[name] = [wire.parse_numbered(payload)[0]]
+        else:
+            match wire.parse_control(payload):
+                case wire.Repeated(number):
+                    effects.duplicates.setdefault(name, []).append(number)
+                case wire.Refused(number, reason) if (name[2:], number) in publishing:
+                    effects.refused.setdefault(name, []).append((number, reason))
+                case _:
+                    pass
+
+
+def _read_link(effects: Effects, end: End) -> None:
+    source, to = end.node.name, end.session.name
+    for kind, payload in end.said:
+        if kind == wire.RELAY:
+            number, packed = wire.parse_numbered(payload)
+            effects.forward(source, to, unpack(packed), logged=number > 0)
+        elif kind == wire.RELAYS:
+            for packed in Relays.read(payload).each:
+                effects.forward(source, to, unpack(packed), logged=False)
+
+
+# -- the laws ------------------------------------------------------------------------------------------------
+
+
+@given(trial=trials)
+def test_the_simulator_and_the_nodes_have_the_same_effects(trial: Trial) -> None:
+    assert live(trial) == simulated(trial)
+
+
+@given(trial=trials)
+def test_the_fast_path_and_the_slow_path_have_the_same_effects(trial: Trial) -> None:
+    assert live(trial) == live(trial, OneByOne())
+
+
+def one_by_one(broker: Broker, *rest: Any, **named: Any) -> Node:
+    """A node without fast paths, and without memory."""
+    broker.seam = Seam(broker._destinations, (*broker.seam.rules, OneByOne()))
+    return Node(broker, *rest, **named)
+
+
+@settings(max_examples=settings.default.max_examples // 4)  # type: ignore[union-attr]
+@given(
+    plan=st.builds(
+        Plan,
+        seed=st.integers(0, 1 << 32),
+        brokers=st.integers(1, 4),
+        steps=st.integers(100, 500),
+        faults=st.frozensets(st.sampled_from(FAULTS)),
+        strategy=st.sampled_from(sorted(STRATEGIES)),
+        advertisements=st.sampled_from([None, "covering"]),
+    )
+)
+def test_under_faults_the_fast_path_and_the_slow_path_have_the_same_effects(plan: Plan) -> None:
+    fast, slow = World(plan), World(plan, make_node=one_by_one)
+    assert list(fast.run().trace()) == list(slow.run().trace())
+    assert fast.accounts.tally() == slow.accounts.tally()
+    assert fast.now == slow.now
+
+
+def test_the_law_would_see_a_difference() -> None:
+    publication = Notification.of({"x": 1, "producer": "evil", "id": "1"})
+    turn = [Step("p0", "publish", publication, numbered=True)]
+    at = {"p0": 0, "p1": 0, "s0": 0, "s1": 0}
+    assert live(Trial([turn], at, rules="producer")) != live(Trial([turn], at))
+
+
+def everything(client: str) -> list[Step]:
+    """Publications of which each rule refuses some, or keeps some from somebody."""
+    records: list[dict[str, Any]] = [
+        {"producer": "p"},
+        {"producer": "evil"},
+        {"producer": "q", "duck": True},
+        *[{"producer": "q"}] * 3,
+    ]
+    return [
+        Step(client, "publish", Notification.of({"x": n, "id": f"{client}{n}", **record}), numbered=True)
+        for n, record in enumerate(records)
+    ]
+
+
+@pytest.mark.parametrize("rules", sorted(RULES))
+def test_every_rule_bites_somewhere(rules: str) -> None:
+    turns = [[Step("s1", "subscribe", id="s1", text="x >= 0"), *everything("p0"), *everything("p1")]]
+    at = {"p0": 0, "p1": 0, "s0": 0, "s1": 0}
+    effects = live(Trial(turns, at, rules=rules))
+    assert effects == simulated(Trial(turns, at, rules=rules))
+    assert (effects == live(Trial(turns, at))) == (rules == "none")
