@@ -132,3 +132,49 @@ def test_a_message_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     parts.add(b"x" * 100)
     with pytest.raises(ProtocolError, match="a message of more than 100 bytes"):
         parts.add(b"x")
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8), st.integers(1_100, 1_400), st.data())
+def test_checked_frames_come_out_as_they_went_in_however_they_are_split(
+    payloads: list[bytes], limit: int, data: st.DataObject
+) -> None:
+    frames = b"".join(wire.publish(number, payload * 40) for number, payload in enumerate(payloads))
+    raw = wire.checked(frames, limit)
+    reader = wire.Frames(limit * 3)
+    reader.only_checked = True
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=4)))
+    got = [
+        wire.parse_numbered(payload)
+        for start, stop in pairwise([0, *cuts, len(raw)])
+        for _, payload in reader.feed(raw[start:stop])
+    ]
+    assert got == [(number, payload * 40) for number, payload in enumerate(payloads)]
+    assert reader.waiting == 0
+
+
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.data())
+def test_no_frame_comes_out_of_a_piece_in_which_a_bit_has_flipped(
+    payloads: list[bytes], data: st.DataObject
+) -> None:
+    frames = b"".join(wire.relay(number + 1, payload) for number, payload in enumerate(payloads))
+    raw = bytearray(wire.checked(frames))
+    bit = data.draw(st.integers(0, 8 * len(raw) - 1))
+    raw[bit // 8] ^= 1 << bit % 8
+    reader = wire.Frames()
+    reader.only_checked = True
+    got: list[object] = []
+    try:
+        got += reader.feed(bytes(raw))
+    except ProtocolError:
+        return
+    assert not got, "it waits for more: the length has become longer"
+
+
+def test_a_frame_without_a_checksum_is_refused_where_all_have_one() -> None:
+    reader = wire.Frames()
+    reader.only_checked = True
+    with pytest.raises(ProtocolError, match="without a checksum"):
+        list(reader.feed(wire.control(wire.Ping())))
+    inside = wire.checked(wire.checked(wire.control(wire.Ping())))
+    with pytest.raises(ProtocolError, match="inside"):
+        list(wire.Frames().feed(inside))

@@ -14,6 +14,11 @@ can pass on the packed notification (`model.packed`) as it came:
     4  stored    u64 number: all publications of this connection up to it are safe, but those refused before
     5  part      the beginning of a message that is too long for one frame; it goes on in the next one
     6  relays    a MessagePack array (of the longest form, however few they are) of notifications, best effort
+    7  checked   u32 CRC-32 of what follows: a piece of the stream of frames, of any other kind
+
+Brokers send one another nothing but frames of kind 7. A frame of the stream inside may begin in one of them and
+end in another. A piece whose CRC is wrong ends the connection before any of its frames is read: a bit that flips
+between brokers changes nothing. Clients may send such frames, and are not sent any.
 
 A place is where the notification stands in the sender's log, counted from 1. A packed notification is itself
 a MessagePack array, so that an array of several is those, one behind the other; one that is JSON text goes alone.
@@ -30,6 +35,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -37,6 +43,7 @@ from msgspec import Struct
 from fairlead.errors import ProtocolError
 
 __all__ = [
+    "CHECKED",
     "CONTROL",
     "DELIVER",
     "DROPPED_MAX",
@@ -81,6 +88,7 @@ __all__ = [
     "Unlink",
     "Unsubscribe",
     "Welcome",
+    "checked",
     "control",
     "control_in_parts",
     "deliver",
@@ -99,7 +107,7 @@ __all__ = [
     "stored",
 ]
 
-VERSION: Final = 4
+VERSION: Final = 5
 FRAME_MAX: Final = 1 << 20
 """The longest frame that is taken if nothing else is said."""
 FRAME_MIN: Final = 1 << 10
@@ -109,14 +117,18 @@ MESSAGE_MAX: Final = 1 << 28
 DROPPED_MAX: Final = 1 << 40
 """More than this have not been left out at once."""
 
-CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS = range(7)
-KINDS: Final = 7
+CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS, CHECKED = range(8)
+KINDS: Final = 8
+CHECKED_BYTES: Final = 1 << 16
+"""A checked piece is this long at most: who reads it waits for its end."""
 
 _HEAD: Final = struct.Struct("<IB")
 _NUMBERED: Final = struct.Struct("<IBQ")
 _DELIVERED: Final = struct.Struct("<IBQI")
 _number_in: Final = struct.Struct("<Q").unpack_from
 _NUMBER_AND_LENGTH: Final = struct.Struct("<QI")
+_CHECKED: Final = struct.Struct("<IBI")
+_CRC: Final = struct.Struct("<I")
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_32: Final = 0xDD
 
@@ -143,6 +155,10 @@ class Hello(_Message, frozen=True):
     log: str = ""
     others_log: str = ""
     received: int = 0
+    lineage: list[tuple[str, int]] = []
+    """The incarnations of a broker's log: see `fairlead.log.lineage`."""
+    end: int = 0
+    """How long a broker's log is."""
     url: str = ""
     """Where a broker can be called."""
     knows: bool = False
@@ -163,6 +179,8 @@ class Welcome(_Message, frozen=True):
     log: str = ""
     others_log: str = ""
     received: int = 0
+    lineage: list[tuple[str, int]] = []
+    end: int = 0
     frame_max: int = FRAME_MAX
     """The longest frame that is taken."""
     knows: bool = False
@@ -443,6 +461,15 @@ def control_in_parts(message: Control, frame_max: int) -> list[bytes]:
     return [_HEAD.pack(len(part) + 1, kind) + part for kind, part in [*parts, (CONTROL, payload[last:])]]
 
 
+def checked(frames: bytes, frame_max: int = FRAME_MAX) -> bytes:
+    """A stream of frames in checked pieces, none of which is longer than a frame may be."""
+    step = min(CHECKED_BYTES, frame_max - 5)
+    if len(frames) <= step:
+        return _CHECKED.pack(len(frames) + 5, CHECKED, crc32(frames)) + frames if frames else b""
+    pieces = [frames[start : start + step] for start in range(0, len(frames), step)]
+    return b"".join(_CHECKED.pack(len(piece) + 5, CHECKED, crc32(piece)) + piece for piece in pieces)
+
+
 def publish(number: int, packed: bytes) -> bytes:
     """The frame of a publication."""
     return _NUMBERED.pack(len(packed) + 9, PUBLISH, number) + packed
@@ -553,16 +580,31 @@ class Parts:
 
 
 class Frames:
-    """Cuts what comes in, however it was split, into frames (kind, payload)."""
+    """Cuts the bytes of a connection, however they were split, into frames (kind, payload).
 
-    def __init__(self, limit: int = FRAME_MAX) -> None:
-        self._limit = limit
+    The frames inside checked pieces come out as all others do; `only_checked` refuses those outside.
+    """
+
+    def __init__(self, limit: int = FRAME_MAX, *, is_inside: bool = False) -> None:
+        self._limit, self._is_inside = limit, is_inside
         self._rest = b""
+        self._inner: Frames | None = None
+        self.only_checked = False
 
     @property
     def waiting(self) -> int:
         """How many bytes of an unfinished frame are held."""
-        return len(self._rest)
+        return len(self._rest) + (0 if self._inner is None else self._inner.waiting)
+
+    def _unchecked(self, payload: bytes) -> Iterator[tuple[int, bytes]]:
+        """The frames that a checked piece completes; ProtocolError if it is not what was sent."""
+        if self._is_inside:
+            raise ProtocolError("a checked piece inside a checked piece")
+        if len(payload) < _CRC.size or crc32(payload[_CRC.size :]) != _CRC.unpack_from(payload)[0]:
+            raise ProtocolError("bytes were changed on the way: the checksum is wrong")
+        if self._inner is None:
+            self._inner = Frames(self._limit, is_inside=True)
+        yield from self._inner.feed(payload[_CRC.size :])
 
     def feed(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:
         """The frames that this chunk completes; ProtocolError at the first that is none."""
@@ -578,7 +620,12 @@ class Frames:
                 if stop > end:
                     break
                 start, position = position + 5, stop
-                yield kind, raw[start:stop]
+                if kind == CHECKED:
+                    yield from self._unchecked(raw[start:stop])
+                elif self.only_checked:
+                    raise ProtocolError(f"a frame of the kind {kind} without a checksum")
+                else:
+                    yield kind, raw[start:stop]
         finally:
             self._rest = raw[position:]
 
