@@ -191,8 +191,8 @@ async def test_a_subscription_to_the_past_goes_on_after_a_lost_connection_withou
             await client.publish({"x": x})
         async with client.subscribe("exists x", since=0) as all_of_it:
             assert await taken(all_of_it, 2) == [0, 1]
-            assert client._wire is not None
-            client._wire.abort()
+            assert client._uplink.channel is not None
+            client._uplink.channel.abort()
             await client.publish({"x": 3})
             assert await taken(all_of_it, 2) == [2, 3]
 

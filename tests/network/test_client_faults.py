@@ -203,7 +203,7 @@ async def test_after_a_lost_connection_publications_wait_until_what_was_advertis
         await publisher.advertise("exists x")
         for x in range(5):
             await publisher.publish({"x": x})
-            lost = publisher._wire
+            lost = publisher._uplink.channel
             assert lost is not None
             lost.abort()
             await lost.closed
@@ -351,14 +351,14 @@ async def test_silence_is_not_the_brokers_fault_while_nothing_is_read(
 ) -> None:
     monkeypatch.setattr(channel, "TICK_S", 0.001)
     async with silent(wire.Welcome(wire.VERSION, "b", "c")) as (url, _), connect(url) as client:
-        wired, ticks = client._wire, 0
+        wired, ticks = client._uplink.channel, 0
         assert wired is not None
         wired.read(False)
         before = wired._ticking
         while ticks < 3 * channel.DEAD_TICKS:
             await asyncio.sleep(0)
             ticks, before = ticks + (wired._ticking is not before), wired._ticking
-        assert client._wire is wired
+        assert client._uplink.channel is wired
 
 
 @on_a_loop
@@ -371,11 +371,11 @@ async def test_a_broker_that_does_not_listen_for_now_says_that_it_is_there(
     async with broker(None) as b, connect(b.url) as client:
         [connection] = b.connections
         connection.pause()
-        wired, asked, times = client._wire, connection.asked, 0
+        wired, asked, times = client._uplink.channel, connection.asked, 0
         while times < 15:
             await asyncio.sleep(0)
             times, asked = times + (connection.asked != asked), connection.asked
-        assert client._wire is wired
+        assert client._uplink.channel is wired
 
 
 @on_a_loop
@@ -401,7 +401,7 @@ async def test_sending_gives_others_a_turn_and_holds_little_in_memory() -> None:
         task = asyncio.ensure_future(other())
         for x in range(2_000):
             await client.send({"x": x})
-            most = max(most, sum(map(len, client._out)))
+            most = max(most, sum(map(len, client._uplink._out)))
         task.cancel()
         assert turns >= 3
         assert most < 100_000
@@ -529,8 +529,8 @@ def secure_files(tls: Tls) -> tuple[str | None, str | None]:
 
 def test_patience_is_a_duration_as_everywhere_or_a_number_of_seconds() -> None:
     given = ["60s", "1 min", timedelta(minutes=1), 60, 60.0]
-    assert [connect(patience=each)._patience_s for each in given] == [60.0] * 5
-    assert connect(patience=None)._patience_s is None
+    assert [connect(patience=each)._uplink.patience_s for each in given] == [60.0] * 5
+    assert connect(patience=None)._uplink.patience_s is None
     with pytest.raises(FilterError, match="not a duration: 'soon'"):
         connect(patience="soon")
     for wrong in (-1, float("nan"), True, [1]):
@@ -545,7 +545,7 @@ async def test_a_client_that_cannot_go_on_says_so_to_whoever_waits(
     async def call(*_: object) -> None:
         raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr("fairlead.network.client.call", call)
+    monkeypatch.setattr("fairlead.network.uplink.call", call)
     with pytest.raises(ConnectionEnded, match="cannot go on: ZeroDivisionError"):
         await connect(HERE).open()
 
@@ -570,8 +570,8 @@ async def lose_an_answer(b: Server, client: Client) -> None:
     """Publish, and lose the connection when the broker has it, and before it says so."""
     publishing = asyncio.ensure_future(client.publish({"x": 1}))
     await until(lambda: b.node.counters.published)
-    assert client._wire is not None
-    client._wire.abort()
+    assert client._uplink.channel is not None
+    client._uplink.channel.abort()
     await publishing
 
 
@@ -598,7 +598,7 @@ async def test_what_cannot_be_said_to_a_broker_is_refused_at_once_and_harms_noth
             with pytest.raises(ValueRefused):
                 client.subscribe("true", since=since)  # type: ignore[arg-type]
         await client.publish({"x": 1})
-        lost = client._wire
+        lost = client._uplink.channel
         assert lost is not None
         lost.abort()
         await lost.closed
@@ -627,7 +627,7 @@ async def test_a_client_that_was_welcome_before_is_not_put_off_by_a_broker_that_
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(connect(b.url))
             publishing = asyncio.ensure_future(client.publish({"x": 1}))
-            await until(lambda: client._wire is None)
+            await until(lambda: client._uplink.channel is None)
         await publishing
         with pytest.raises(BrokerRefused, match="there are 1 clients already"):
             await connect(b.url).open()

@@ -38,7 +38,8 @@ from fairlead.errors import SubscriptionEnded
 from fairlead.filters.filter import Or
 from fairlead.matching import engine_named
 from fairlead.model import Instant, Notification
-from fairlead.network.client import Client, Since
+from fairlead.network.arguments import Since
+from fairlead.network.client import Client
 from fairlead.network.subscriptions import Closed
 
 __all__ = ["Detection"]

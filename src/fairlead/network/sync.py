@@ -26,7 +26,8 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
 from fairlead.network import client as asynchronous
 from fairlead.network.addresses import Tls
-from fairlead.network.client import Clock, Linking, Patience, Publishable, Since
+from fairlead.network.arguments import Patience, Since
+from fairlead.network.client import Clock, Linking, Publishable
 from fairlead.network.subscriptions import Closed
 
 if TYPE_CHECKING:

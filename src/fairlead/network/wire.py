@@ -155,10 +155,6 @@ class Hello(_Message, frozen=True):
     log: str = ""
     others_log: str = ""
     received: int = 0
-    lineage: list[tuple[str, int]] = []
-    """The incarnations of a broker's log: see `fairlead.log.lineage`."""
-    end: int = 0
-    """How long a broker's log is."""
     url: str = ""
     """Where a broker can be called."""
     knows: bool = False
@@ -167,6 +163,10 @@ class Hello(_Message, frozen=True):
     """The longest frame that is taken."""
     routing: str = ""
     """What neighbours have to agree on: see `Neighbourhood`."""
+    lineage: list[tuple[str, int]] = []
+    """The incarnations of a broker's log: see `fairlead.log.lineage`."""
+    end: int = 0
+    """How long a broker's log is."""
 
 
 class Welcome(_Message, frozen=True):
@@ -179,12 +179,12 @@ class Welcome(_Message, frozen=True):
     log: str = ""
     others_log: str = ""
     received: int = 0
-    lineage: list[tuple[str, int]] = []
-    end: int = 0
     frame_max: int = FRAME_MAX
     """The longest frame that is taken."""
     knows: bool = False
     routing: str = ""
+    lineage: list[tuple[str, int]] = []
+    end: int = 0
 
 
 class Bye(_Message, frozen=True):

@@ -118,10 +118,7 @@ class Subscriber:
         """End as a process does that is killed: nothing more is said."""
         client = await self._stop()
         if client is not None:
-            if client._wire is not None:
-                client._wire.abort()
-            if client._task is not None:
-                client._task.cancel()
+            client._uplink.kill()
 
     async def _stop(self) -> Client | None:
         client, task, self._client, self._task = self._client, self._task, None, None

@@ -1,0 +1,62 @@
+"""What users hand to a client, brought into one form; what cannot be said to a broker is refused at once."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from fairlead.errors import ValueRefused
+from fairlead.filters.filter import Filter
+from fairlead.filters.language import parse, render
+from fairlead.model import Instant
+
+__all__ = ["Patience", "Since", "durable_id", "filter_of", "microseconds_of", "patience_seconds"]
+
+Since: TypeAlias = Instant | datetime | str | int
+Patience: TypeAlias = float | str | timedelta | None
+
+
+def filter_of(given: str | Filter) -> Filter:
+    """A filter, given as text or as a value."""
+    made = parse(given) if isinstance(given, str) else given
+    if not isinstance(made, Filter):
+        raise ValueRefused(
+            f"no filter: {given!r}", hint="a text such as 'price > 100', or what `parse` makes"
+        )
+    render(made)
+    return made
+
+
+def durable_id(durable: str, filter: Filter) -> str:
+    """The id of a durable subscription that was given none: the same for every subscription to that filter."""
+    return f"{durable}:{render(filter)}"
+
+
+def patience_seconds(given: Patience) -> float | None:
+    """A duration in seconds; None means without end."""
+    if isinstance(given, str | timedelta):
+        from fairlead.correlation.patterns.durations import duration_of
+
+        given = duration_of(given) / 1e6
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given) or given < 0:
+        raise ValueRefused(f"patience is a number of seconds, or as '60s', or None: not {given!r}")
+    return given
+
+
+def microseconds_of(given: Since) -> int:
+    """An instant in microseconds since 1970."""
+    match given:
+        case str():
+            return Instant.parse(given).microseconds
+        case datetime():
+            return Instant.of(given).microseconds
+        case Instant():
+            return given.microseconds
+        case int() if not isinstance(given, bool):
+            return given
+    raise ValueRefused(
+        f"no time: {given!r}", hint="an Instant, a datetime, RFC 3339, or microseconds since 1970"
+    )
