@@ -272,15 +272,23 @@ def runs(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         (hello() + wire.control(wire.Table([], [])), "clients do not say Table"),
         (hello("hub", role="broker"), "that is its own name"),
         (
-            hello(role="broker") + wire.control(wire.Table([("x >", "")], [])),
+            wire.checked(hello(role="broker") + wire.control(wire.Table([("x >", "")], []))),
             "a filter that cannot be read here",
         ),
         (
-            hello(role="broker") + wire.control(wire.Table([], [("x > 1", "")])),
+            hello(role="broker") + wire.control(wire.Table([], [])),
+            "a frame of the kind 0 without a checksum",
+        ),
+        (
+            wire.checked(hello(role="broker")) + wire.checked(wire.control(wire.Table([], [])))[:-1] + b"!",
+            "the checksum is wrong",
+        ),
+        (
+            wire.checked(hello(role="broker") + wire.control(wire.Table([], [("x > 1", "")]))),
             "no advertisements in this network",
         ),
         (
-            hello(role="broker") + wire.control(wire.Table([], [])) + wire.relay(1, b"\xc1"),
+            wire.checked(hello(role="broker") + wire.control(wire.Table([], [])) + wire.relay(1, b"\xc1")),
             "not a packed notification",
         ),
     ],

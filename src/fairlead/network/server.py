@@ -119,7 +119,8 @@ class Connection(asyncio.Protocol):
         if not self.url and (reason := self.server.why_crowded()):
             self._bye(reason)
         if self.url:
-            self.write(wire.control(self.server.node.hello(self.server.node.calls.get(self.url, ""))))
+            hello = wire.control(self.server.node.hello(self.server.node.calls.get(self.url, "")))
+            self.write(wire.checked(hello))
 
     def data_received(self, data: bytes) -> None:
         self.heard = self.server.loop.time()
@@ -138,6 +139,7 @@ class Connection(asyncio.Protocol):
                 return
             if self._deadline is not None:
                 self._deadline.cancel()
+            self._frames.only_checked = isinstance(self.session, LinkSession)
             log.info("%s is connected", self.session)
         self.server.node.receive(self.session, frames, micros())
         self.server.schedule()

@@ -450,7 +450,7 @@ class LinkSession(Session):
 
     def take_out(self) -> bytes:
         self._close_frame()
-        return super().take_out()
+        return wire.checked(super().take_out(), self.frame_max)
 
     def tell(self, message: wire.Control) -> None:
         for frame in wire.control_in_parts(message, self.frame_max):
