@@ -33,7 +33,7 @@ SENTENCES: list[tuple[str, dict[str, Any], str]] = [
     ("price > 10", {"price": float("nan")}, "does not match: price is NaN, and > 10 compares numbers"),
     ("price > 10", {}, "does not match: price is absent"),
     ("price != 5", {"price": 5}, "does not match: price is 5, which is excluded"),
-    ('symbol = "IBM"', {"symbol": "IBM"}, 'matches: symbol is "IBM", as asked'),
+    ('symbol = "IBM"', {"symbol": "IBM"}, 'matches: symbol is "IBM", as required'),
     ('symbol = "IBM"', {"symbol": "SAP"}, 'does not match: symbol is "SAP", not "IBM"'),
     ("halted = true", {"halted": 1}, "does not match: halted is the number 1, and = true compares booleans"),
     ("price in [20, 30]", {"price": 25}, "matches: price is 25, in [20, 30]"),
@@ -64,7 +64,7 @@ SENTENCES: list[tuple[str, dict[str, Any], str]] = [
     ("x + y = 5", {"x": 2, "y": 4}, "does not match: x + y is 6, not 5"),
     ("x + y = 5", {"x": 2}, "does not match: x + y has no value: y is absent"),
     ("x + y = 5", {"x": 2, "y": "3"}, 'does not match: x + y has no value: y is the string "3"'),
-    ('quote.id() = "IBM"', {"quote": Share()}, 'matches: quote.id() is "IBM", as asked'),
+    ('quote.id() = "IBM"', {"quote": Share()}, 'matches: quote.id() is "IBM", as required'),
     ('quote.id() = "IBM"', {}, "does not match: quote.id() has no answer: quote is absent"),
     ('quote.id() = "IBM"', {"quote": 5}, "does not match: quote.id() has no answer: quote is the number 5"),
     ('("a", *)', {"tuple": ["a"]}, "does not match: the tuple's length is 1, not 2"),
@@ -73,12 +73,12 @@ SENTENCES: list[tuple[str, dict[str, Any], str]] = [
     (
         "//cpu[@clock >= 700]",
         AUCTION,
-        "does not match: //cpu selects 1, none as asked; the first does not match: clock is 600, not >= 700",
+        "does not match: //cpu selects 1, none as required; the first does not match: clock is 600, not >= 700",
     ),
     ("not (price > 10)", {"price": 12}, "does not match: price is 12, which is > 10"),
     ("a = 1 and b = 2 and c = 3", {"a": 1}, "does not match: b is absent"),
     ("a = 1 or b = 2", {}, "does not match: a is absent; b is absent"),
-    ("a = 1 or b = 2", {"a": 3, "b": 2}, "matches: b is 2, as asked"),
+    ("a = 1 or b = 2", {"a": 3, "b": 2}, "matches: b is 2, as required"),
     (
         "a = 1 or b = 1 or c = 1 or d = 1",
         {},
@@ -101,16 +101,16 @@ def test_the_tree_has_the_shape_of_the_filter() -> None:
     explanation = explain(filter, Notification.of({"a": 1, "c": "x"}))
     assert str(explanation) == "\n".join(
         (
-            'does not match: b is absent; c is "x", as asked',
+            'does not match: b is absent; c is "x", as required',
             "  ✗ all of",
-            "    ✓ a = 1: a is 1, as asked",
+            "    ✓ a = 1: a is 1, as required",
             "    ✗ one of",
             "      ✗ b = 2: b is absent",
             "      ✗ not",
-            '        ✓ c = "x": c is "x", as asked',
+            '        ✓ c = "x": c is "x", as required',
         )
     )
-    assert list(explanation.lines(ascii=True))[:2] == ["- all of", "  + a = 1: a is 1, as asked"]
+    assert list(explanation.lines(ascii=True))[:2] == ["- all of", "  + a = 1: a is 1, as required"]
 
 
 def test_the_json_form_has_terms_values_and_sentences() -> None:

@@ -104,7 +104,7 @@ def _heading(text: str, signs: _Signs) -> None:
 
 
 def _show_subscriptions(signs: _Signs) -> None:
-    _heading("Who wants what", signs)
+    _heading("Subscriptions", signs)
     for name, kind, text in SUBSCRIPTIONS:
         say(f"  {paint(f'{name:<6}', 'cyan')} {paint(f'{kind:<11}', 'dim')} {text}")
 
@@ -115,7 +115,7 @@ def _show_subscriptions(signs: _Signs) -> None:
 def _show_stream(
     bus: Bus, inboxes: dict[str, Subscription], rng: Random, count: int, signs: _Signs
 ) -> list[Notification]:
-    _heading("What happens, and who is told", signs)
+    _heading("Events, and their subscribers", signs)
     published = []
     for event in _events(rng, count):
         notification = bus.publish(event)

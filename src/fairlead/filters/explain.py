@@ -128,7 +128,7 @@ def explain(filter: Filter, notification: Notification) -> Explanation:
 
 # How "price is 9, ..." goes on where the constraint holds, and where it fails; {} is the operand.
 PHRASES: Final[dict[Op, tuple[str, str]]] = {
-    Op.EQ: ("as asked", "not {}"),
+    Op.EQ: ("as required", "not {}"),
     Op.NE: ("not {}", "which is excluded"),
     Op.LT: ("which is < {}", "not < {}"),
     Op.LE: ("which is <= {}", "not <= {}"),
@@ -190,16 +190,18 @@ def _named(term: Term) -> str:
 
 
 def _selected(constraint: Constraint, term: Selection, count: int, notification: Notification) -> str:
-    """How many elements a path filter selects; where none is as asked, what the first one lacks."""
+    """How many elements a path filter selects; where none is as required, why the first is not."""
     counted = f"{count or 'no'} element{'' if count == 1 else 's'}"
     if constraint.holds(count) or count or term.misses or term.condition == EVERYTHING:
-        verdict = "" if constraint.holds(count) == bool(count) else f", and {_cut(str(constraint))} was asked"
+        verdict = (
+            "" if constraint.holds(count) == bool(count) else f", and {_cut(str(constraint))} is required"
+        )
         return f"{term.path} selects {counted}{verdict}"
     elements = list(term.path.select(notification.tree))
     if not elements:
         return f"{term.path} selects {counted}"
     reason = explain(term.condition, Notification(Record(elements[0].attributes))).verdict
-    return f"{term.path} selects {len(elements)}, none as asked; the first {reason}"
+    return f"{term.path} selects {len(elements)}, none as required; the first {reason}"
 
 
 def _absence(term: Term, subject: str, notification: Notification) -> str:

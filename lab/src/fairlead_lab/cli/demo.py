@@ -134,7 +134,7 @@ def _show_run(summary: Summary) -> None:
     )
     say(f"  {paint(f'{summary.deliveries:,}', 'green')} deliveries, in order and once")
     say(
-        f"  {paint(f'{summary.composites:,}', 'green')} composite events, found by {summary.patterns} patterns"
+        f"  {paint(f'{summary.composites:,}', 'green')} composite events, detected by {summary.patterns} patterns"
     )
     say(
         f"  {summary.rejected:,} rows rejected, {summary.duplicates:,} duplicates dropped, "
@@ -161,7 +161,7 @@ def _show_examples(found: list[Example], filters: dict[str, str]) -> None:
     ascii_only = not speaks_unicode(sys.stdout)
     for example in found:
         name = paint(example.subscriber, "cyan")
-        say(f"  {name} was told, through {', '.join(example.subscriptions)}:")
+        say(f"  {name} received, through {', '.join(example.subscriptions)}:")
         say(f"    {_cut(example.text)}")
         for id in example.subscriptions[:1]:
             for line in explain(parse(filters[id]), example.notification).lines(ascii=ascii_only, depth=3):
@@ -184,12 +184,12 @@ def _show_composites(composites: list[Example], sample: Sample) -> None:
     for example in composites:
         id = next(id for id in example.subscriptions if id in texts)
         found = Found.of(example.notification, id)
-        _heading("A pattern, and what it found")
-        say(f"  {paint(example.subscriber, 'cyan')} asked, as {id}:")
+        _heading("A pattern, and a composite")
+        say(f"  {paint(example.subscriber, 'cyan')} subscribed to the pattern {id}:")
         for line in wrap(texts[id], WIDTH, break_long_words=False):
             say(f"    {line}")
         took = timedelta(seconds=(found.end - found.start) // 1_000_000)
-        say(f"  and was told of a {paint(found.type, 'green')}, made of what happened within {took}:")
+        say(f"  and received a {paint(found.type, 'green')}, whose events span {took}:")
         for each in found.constituents:
             what = f"{each.type}: {each.about}"
             say(
