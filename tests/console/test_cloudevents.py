@@ -73,7 +73,7 @@ def cloud_events(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(cloud_events())
 def test_a_cloud_event_goes_out_as_the_same_cloud_event(event: dict[str, Any]) -> None:
-    came = notification_of(event)
+    came = notification_of(parse_json(format_json(event)))
     over_the_wire = unpack(pack(came))
     assert parse_json(text_of(over_the_wire)) == parse_json(format_json(event))
     assert notification_of(parse_json(text_of(over_the_wire))) == came
@@ -95,7 +95,7 @@ def test_any_other_notification_goes_out_with_all_its_attributes(
     assert again.attributes == notification.attributes
 
 
-def test_what_notifications_do_not_keep_goes_out_in_the_form_that_they_do() -> None:
+def test_an_event_goes_out_as_it_came_with_all_that_filters_read_otherwise() -> None:
     event = {
         "specversion": "1.0",
         "id": "1",
@@ -106,20 +106,14 @@ def test_what_notifications_do_not_keep_goes_out_in_the_form_that_they_do() -> N
         "producer": "/s",
         "data": {"set": [2, 1, 1], "a.b": 2},
     }
-    assert event_of(notification_of(event)) == {
-        "specversion": "1.0",
-        "id": "1",
-        "source": "/s",
-        "type": "t",
-        "time": "2026-05-01T10:00:00.500000Z",
-        "sequence": "7",
-        "data": {"set": [1, 2], "a": {"b": 2}},
-    }
+    assert list(event_of(notification_of(event)).items()) == list(event.items())
 
 
 def test_numbers_are_numbers_and_our_own_tags_stay_where_they_were_meant() -> None:
     exact = {"price": Decimal("0.10000000000000000000001"), "literal": {"$record": {"$decimal": "x"}}}
-    event = event_of(Notification.of({"id": "1", "producer": "p", **fields_from_json(exact)}))
+    event = event_of(
+        Notification.of({"id": "1", "producer": "p", **fields_from_json(parse_json(format_json(exact)))})
+    )
     assert event["data"]["price"] == Decimal("0.10000000000000000000001")
     assert event["data"]["literal"] == {"$record": {"$decimal": "x"}}
 

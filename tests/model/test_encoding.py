@@ -32,6 +32,8 @@ from fairlead.model import (
 from fairlead.model.encoding import (
     DEPTH_MAX,
     canonical,
+    canonical_content,
+    content_hash,
     decode,
     encode,
     fields_from_json,
@@ -41,7 +43,6 @@ from fairlead.model.encoding import (
     notification_to_json,
     parse_json,
     parse_number,
-    record_hash,
 )
 
 # -- every kind of value, with the numbers and names that are likely to be confused ------------------------
@@ -276,7 +277,9 @@ def test_a_malformed_tag_is_refused(jsonable: Any) -> None:
 )
 def test_numbers_are_read_exactly(text: str, expected: Any) -> None:
     found = parse_json(text)
-    assert (type(found), found) == (type(expected), expected)
+    assert isinstance(found, type(expected))
+    assert found == expected
+    assert format_json(found) == text
     assert parse_number(text) == found
 
 
@@ -372,7 +375,7 @@ def test_a_value_that_is_nested_deeper_is_refused(levels: int) -> None:
     given_by_user: Any = {}
     for _ in range(levels - 1):
         given_by_user = {"a": given_by_user}
-    for function in (encode, canonical, record_hash, Record):
+    for function in (encode, canonical, Record):
         with pytest.raises(ValueRefused, match="levels deep"):
             function(given_by_user)
     with pytest.raises(ValueRefused, match="levels deep"):
@@ -457,20 +460,36 @@ def test_a_malformed_notification_is_refused(jsonable: Any) -> None:
         notification_from_json(jsonable)
 
 
-def test_equal_records_share_a_hash_whatever_the_order_of_their_names() -> None:
-    one = record_hash(Record({"a": 1, "b": {"x": 0.1, "y": {2, 3}}}))
-    other = record_hash(Record({"b.y": [3, 2.0], "b.x": Decimal("0.10"), "a": 1.0}))
-    assert one == other
-    assert len(one) == 32
-    assert record_hash(Record({"a": 1})) != record_hash(Record({"a": "1"}))
+def test_records_share_a_hash_iff_they_have_the_same_content_to_the_letter() -> None:
+    def hashed(text: str) -> str:
+        return content_hash(Notification.read(parse_json(text)))
+
+    assert hashed('{"a": 1, "b": [2, 1]}') == hashed('{"a":1,"b":[2,1]}')
+    assert len(hashed("{}")) == 32
+    for other in (
+        '{"b": [2, 1], "a": 1}',
+        '{"a": 1, "b": [1, 2]}',
+        '{"a": 1.0, "b": [2, 1]}',
+        '{"a": "1", "b": [2, 1]}',
+    ):
+        assert hashed('{"a": 1, "b": [2, 1]}') != hashed(other)
+
+
+def test_copies_mean_the_same_whatever_the_order_of_their_names() -> None:
+    one = canonical_content(Notification.of({"a": 1, "b": {"x": 0.1, "y": {2, 3}}}))
+    other = canonical_content(Notification.of({"b.y": [3, 2.0], "b.x": Decimal("0.10"), "a": 1.0}))
+    assert one[0] == other[0]
+    assert one[1] != other[1]
+    assert one[0] != canonical_content(Notification.of({"a": 1}))[0]
 
 
 def test_documents_tell_records_apart() -> None:
     documents = [None, Element("notification"), Element("notification", {}, (Element("cpu", {"clock": 1}),))]
-    assert len({record_hash(Record(), document) for document in documents}) == 3
-    assert record_hash(Record(), Element("notification", {"a": 1})) == record_hash(
-        Record(), Element("notification", {"a": 1.0})
-    )
+    notifications = [Notification(Record(), document=document) for document in documents]
+    assert len({content_hash(each) for each in notifications}) == 3
+    assert len({canonical_content(each)[0] for each in notifications}) == 3
+    one, other = (Notification(Record(), document=Element("notification", {"a": a})) for a in (1, 1.0))
+    assert canonical_content(one) == canonical_content(other)
 
 
 # -- the short ways: the bytes and the values of the long ones ----------------------------------------------
@@ -549,7 +568,9 @@ def test_a_fraction_is_a_float_iff_the_float_stands_for_it(text: str) -> None:
     near, exact = float(text), Decimal(text)
     stands = Decimal(repr(near)) == exact
     found = parse_json(text)
-    assert (type(found), repr(found)) == ((float, repr(near)) if stands else (Decimal, repr(exact)))
+    assert isinstance(found, float if stands else Decimal)
+    assert found == (near if stands else exact)
+    assert format_json(found) == text
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from fairlead.delivery import OrderedQueue
 from fairlead.model import Notification
-from fairlead.model.encoding import record_hash
+from fairlead.model.encoding import content_hash
 from fairlead.model.order import BEGINNING, END, Ordering, OrderKey, causes_of, event_time, identity_of
 from fairlead.spark.frames import ENVELOPE_TYPES, KEY, encode
 from fairlead.spark.ordering import LIGHT, Facts, Ordered, OrderState, OrderTogether, order, watermark_of
@@ -53,7 +53,7 @@ class Arrived(NamedTuple):
             self.source,
             one.producer,
             one.id,
-            record_hash(one.attributes) if one.id is None else None,
+            content_hash(one) if one.id is None else None,
             None if one.time is None else one.time.microseconds,
             one.sequence,
             [tuple(cause) for cause in causes_of(one)] or None,
@@ -284,7 +284,7 @@ def test_each_frame_has_its_part_and_the_state_goes_on(spark: SparkSession) -> N
 
 def test_of_one_identity_the_same_content_stands_whatever_comes_first(spark: SparkSession) -> None:
     copies = [note(id="1", x=2), note(id="1", x=1), note(id="1", x=1)]
-    made = f"{record_hash(note(y=1).attributes)}-1"
+    made = f"{content_hash(note(y=1))}-1"
     equals = [note(y=1), note(y=1), note(id=made, z=1)]
     for every in (copies + equals, equals[::-1] + copies[::-1]):
         found = {row.id: row.record for row in order(frame(spark, *every)).released.collect()}

@@ -34,8 +34,8 @@ from fairlead.errors import BusClosed, NotAdvertised, SubscriptionRefused, Value
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
-from fairlead.model import Instant, Notification, Record
-from fairlead.model.encoding import record_hash
+from fairlead.model import Instant, Notification
+from fairlead.model.encoding import content_hash
 from fairlead.model.order import BEGINNING, END, LatestIdentities, OrderKey
 from fairlead.rules import Refusal, Route, Rule, Seam
 
@@ -494,7 +494,7 @@ class Bus:
     def _digest(self, notification: Notification) -> str:
         """The same for equal records. One that holds a Python object, which has no encoding, has no equal."""
         try:
-            return record_hash(notification.attributes, notification.document)
+            return content_hash(notification)
         except ValueRefused:
             return f"{OBJECT}{next(self._objects)}"
 
@@ -502,9 +502,7 @@ class Bus:
         if self._clock is None or notification.time is not None:
             return notification
         now = self._clock()
-        return replace(
-            notification, time=now, attributes=Record({**dict(notification.attributes), "time": now})
-        )
+        return notification.stamped(now)
 
     def _now(self) -> int:
         """The time that rules are told: 0 on a bus without a clock."""

@@ -126,7 +126,7 @@ def _match(
     tally.events += len(events)
     found = engine.match_batch([event for _, event in events])
     for (number, event), ids in zip(events, found, strict=True):
-        label = number if event.id is None else event.get("id")
+        label = number if event.id is None else event.content["id"]
         for id in ids:
             sys.stdout.write(f"{format_json({'event': label, 'subscription': id})}\n")
         tally.matches += len(ids)

@@ -218,11 +218,11 @@ def _show(asked: Subscription | Detection, arguments: argparse.Namespace) -> int
 
 
 def _record(notification: Notification) -> dict[str, Any]:
-    """As a flat record, with the envelope in it."""
-    from fairlead.model.encoding import fields_to_json
-
-    envelope = {"id": notification.id, "producer": notification.producer}
-    return {**envelope, **fields_to_json(notification.attributes)}
+    """The content as it was published; identity behind it, where it does not have one."""
+    record = notification.content
+    record.setdefault("id", notification.id)
+    record.setdefault("producer", notification.producer)
+    return record
 
 
 def _line(notification: Notification) -> str:

@@ -4,9 +4,8 @@ The law: a CloudEvent that was published goes out as the same CloudEvent, and an
 holds all its attributes as `data`.
 
 What comes in is read by `ingest`, as everywhere; this module finds the events in a request (the modes of the HTTP
-protocol binding: structured, batched, binary; and plain JSON records), and writes those that go out. "The same"
-is up to what notifications do not keep: times go out in UTC, a `sequence` as a string, an array of plain values as
-the set that it is (sorted, without repetitions), a dotted name as the object it stands for.
+protocol binding: structured, batched, binary; and plain JSON records), and writes those that go out. "The same" is
+to the letter, but for one thing: a decimal in our own typed form, {"$decimal": "19.90"}, goes out as a number.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from fairlead.console.problems import Problem
 from fairlead.errors import ValueRefused
 from fairlead.ingest.records import notification_of
 from fairlead.model import Notification
-from fairlead.model.encoding import fields_to_json, format_json, parse_json
+from fairlead.model.encoding import format_json, parse_json
 
 __all__ = ["BATCH", "DEFAULT_TYPE", "RECORD", "STRUCTURED", "event_of", "notifications_in", "text_of"]
 
@@ -139,7 +138,8 @@ def text_of(notification: Notification) -> str:
 
 def event_of(notification: Notification) -> dict[str, Any]:
     """The CloudEvent of a notification, in the structured form."""
-    fields = fields_to_json(notification.attributes)
+    attributes, content = notification.written()
+    fields = attributes if content is None else content
     event = _as_it_came(notification, fields) if _came_as_event(notification, fields) else None
     plain: dict[str, Any] = _with_plain_numbers(_made(notification, fields) if event is None else event)
     return plain
@@ -156,12 +156,10 @@ def _came_as_event(notification: Notification, fields: Mapping[str, Any]) -> boo
 
 def _as_it_came(notification: Notification, fields: dict[str, Any]) -> dict[str, Any]:
     event = dict(fields)
-    if event.get("producer") == event["source"]:
+    if next(reversed(event)) == "producer" and event["producer"] == event["source"]:
         del event["producer"]  # ingest has put it there
     if isinstance(notification.get("data", None), bytes):
         event["data_base64"] = event.pop("data")["$bytes"]
-    if notification.sequence is not None:
-        event["sequence"] = str(notification.sequence)
     return event
 
 

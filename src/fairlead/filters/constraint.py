@@ -420,8 +420,8 @@ def _canonical(operand: Any) -> Any:
             return number
         case Kind.SET:
             if all(type(element) in _CANONICAL for element in value):
-                return value
-            return Multi(_canonical(element) for element in value)
+                return value.as_set()
+            return Multi(map(_canonical, value)).as_set()
         case _:
             return value
 

@@ -233,11 +233,10 @@ class Schema:
             if domain is None or value is ABSENT or domain.admits(value):
                 continue
             attributes = _with(attributes, name.split("."), _brought_into(domain, name, value))
-        return (
-            notification
-            if attributes is notification.attributes
-            else replace(notification, attributes=attributes)
-        )
+        if attributes is notification.attributes:
+            return notification
+        content = notification.written()
+        return replace(notification, attributes=attributes).published_as(content[1] or content[0])
 
     def _admit_type(self, notification: Notification) -> None:
         name = notification.get("type")

@@ -123,7 +123,7 @@ class Reader:
         attributes = {
             name: literals.value(name, text) for name, text in zip(names, texts, strict=True) if text
         }
-        notification = Notification.of(self.fields.mapped(attributes))
+        notification = self.fields.notification(attributes)
         return notification if self.schema is None else self.schema.admit(notification)
 
 

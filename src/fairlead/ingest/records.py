@@ -8,7 +8,6 @@ producer is the `source`, under both names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
@@ -18,6 +17,7 @@ from fairlead.filters.schema import Schema
 from fairlead.ingest.rejection import Rejection
 from fairlead.model import ABSENT, Notification, Record, check_name
 from fairlead.model.encoding import fields_from_json, parse_json
+from fairlead.model.typed import given_to_json
 
 __all__ = ["Fields", "notification_of", "read"]
 
@@ -55,7 +55,13 @@ class Fields:
                     f"{theirs!r} is to be the {each.name!r} of the notification, which the record has already"
                 )
             added[each.name] = value
-        return {**found, **added}
+        return {**found, **added} if added else record
+
+    def notification(self, record: Mapping[str, Any]) -> Notification:
+        """The notification of a record: its content is the record, without the copies."""
+        mapped = self.mapped(record)
+        notification = Notification.of(mapped)
+        return notification if mapped is record else notification.published_as(given_to_json(record))
 
 
 STANDARD: Final = Fields()
@@ -82,13 +88,16 @@ def notification_of(jsonable: Any, *, lift: bool = False, fields: Fields = STAND
     """The notification of a JSON object, or ValueRefused."""
     if _is_cloud_event(jsonable):
         return _cloud_event(jsonable, lift)
-    return Notification.of(fields.mapped(fields_from_json(jsonable)))
+    if fields is STANDARD or fields == STANDARD:
+        return Notification.read(jsonable)
+    read = fields_from_json(jsonable)
+    mapped = fields.mapped(read)
+    return Notification.read(jsonable) if mapped is read else Notification.of(mapped).published_as(jsonable)
 
 
 # -- CloudEvents -------------------------------------------------------------------------------------------
 
 _REQUIRED: Final = ("id", "source", "type")
-_DIGITS: Final = re.compile(r"-?[0-9]{1,1000}")
 
 
 def _is_cloud_event(given: Any) -> bool:
@@ -103,11 +112,10 @@ def _cloud_event(event: dict[str, Any], lift: bool) -> Notification:
     for name in _REQUIRED:
         if not isinstance(event[name], str) or not event[name]:
             raise ValueRefused(f"the {name!r} of a CloudEvent is a string with something in it")
-    record = dict(fields_from_json(_lifted(event) if lift else _unpacked(event)))
-    if "sequence" in record:
-        record["sequence"] = _sequence(record["sequence"])
+    record = {**(_lifted(event) if lift else _unpacked(event))}
     record.setdefault("producer", event["source"])
-    return replace(Notification.of(record), producer=event["source"])
+    notification = replace(Notification.read(record), producer=event["source"])
+    return notification.published_as(event) if lift else notification
 
 
 def _unpacked(event: dict[str, Any]) -> dict[str, Any]:
@@ -136,8 +144,3 @@ def _lifted(event: dict[str, Any]) -> dict[str, Any]:
     staying = {name: value for name, value in payload.items() if name.split(".")[0] in event}
     lifted = {name: value for name, value in payload.items() if name not in staying}
     return {**context, **lifted, **({"data": staying} if staying else {})}
-
-
-def _sequence(given: Any) -> Any:
-    """CloudEvents may write a sequence as a string of digits; it is a number all the same."""
-    return int(given) if isinstance(given, str) and _DIGITS.fullmatch(given) else given

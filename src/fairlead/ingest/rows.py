@@ -25,7 +25,7 @@ def read(
 ) -> Notification | Rejection:
     """The notification of a row, or why there is none."""
     try:
-        notification = Notification.of(fields.mapped(without_nulls(row)))
+        notification = fields.notification(without_nulls(row))
         return notification if schema is None else schema.admit(notification)
     except ValueRefused as error:
         return Rejection.of(error, raw_of(row), source=source, line=line)

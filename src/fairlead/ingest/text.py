@@ -38,7 +38,7 @@ def read_line(
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
         text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
-        notification = Notification.of(fields.mapped({"text": text}))
+        notification = fields.notification({"text": text})
         return notification if schema is None else schema.admit(notification)
     except UnicodeDecodeError as error:
         refused = ValueRefused(f"not UTF-8: {error.reason} at byte {error.start + 1}")

@@ -38,7 +38,7 @@ def read(
     """The notification that an XML document holds, or why there is none."""
     try:
         document = _parsed(raw, Literals(schema, fields))
-        notification = Notification.of(fields.mapped(document.attributes))
+        notification = fields.notification(document.attributes)
         wrapped = document if document.name == ROOT else Element(ROOT, {}, (document,))
         notification = replace(notification, document=wrapped)
         return notification if schema is None else schema.admit(notification)

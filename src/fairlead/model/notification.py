@@ -2,24 +2,38 @@
 
 Identity is (producer, id). The envelope (`id`, `producer`, `time`, `sequence`) is read from the attributes of
 the same names, which stay attributes, so filters can ask about them.
+
+A notification has two sides. The *content* is the record as it was published: arrays in their order and with
+repeats, numbers as they were written, names as they were. Subscribers receive the content. The *attributes* are
+the same record as filters read it: numbers are exact, lists of simple values are sets, names with dots are opened
+up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Final
 
 from fairlead.errors import ValueRefused
+from fairlead.model.text import WRITTEN, format_json
 from fairlead.model.tree import Element, tree_of
+from fairlead.model.typed import fields_from_json, fields_to_json, given_to_json
 from fairlead.model.values import (
     ABSENT,
     TUPLE_MAX,
     Array,
     Instant,
+    Interval,
     Kind,
     Multi,
+    Point,
+    Published,
     Record,
+    Rectangle,
     Tuple,
     kind_of,
     number_of,
@@ -54,11 +68,37 @@ class Notification:
             raise ValueRefused(
                 f"not a notification: {given!r:.100}", hint="give a mapping of names to values, or a tuple"
             )
-        fields: dict[str, Any] = {"tuple": given} if isinstance(given, tuple) else dict(given)
+        written: Mapping[str, Any] = {"tuple": given} if isinstance(given, tuple) else given
+        notification = cls._made({**written})
+        if (
+            not notification.attributes.is_opened
+            and _is_usual_envelope(written)
+            and (_ITS_OWN_FORM.issuperset(map(type, written.values())) or not _is_written_otherwise(written))
+        ):
+            return notification
+        return notification._keep(given_to_json(written))
+
+    @classmethod
+    def read(cls, record: Any) -> Notification:
+        """The notification whose content is a flat JSON record, as a JSON parser gives it."""
+        notification = cls._made(fields_from_json(record))
+        if (
+            _JSON_SCALARS.issuperset(map(type, record.values()))
+            and not notification.attributes.is_opened
+            and _is_usual_envelope(record)
+        ):
+            return notification
+        return notification._keep(record)
+
+    @classmethod
+    def _made(cls, fields: dict[str, Any]) -> Notification:
+        """The notification of attributes in a dictionary of its own."""
         if "tuple" in fields:
             fields["tuple"] = _tuple(fields["tuple"])
         if "time" in fields:
             fields["time"] = _instant(fields["time"])
+        if "sequence" in fields and type(fields["sequence"]) is str:
+            fields["sequence"] = _number(fields["sequence"])
         try:
             record = Record(fields)
         except RecursionError:
@@ -70,6 +110,50 @@ class Notification:
             time=_when(record.lookup("time")),
             sequence=_sequence(record.lookup("sequence")),
         )
+
+    def _keep(self, record: dict[str, Any]) -> Notification:
+        """This notification, which nobody else has seen, with its content."""
+        self.attributes.published = Published(record)
+        return self
+
+    # -- content -------------------------------------------------------------------------------------------
+
+    def published_as(self, record: dict[str, Any], *, is_read_alone: bool = False) -> Notification:
+        """The same notification with a JSON record as its content; it is not changed any more."""
+        return replace(self, attributes=self.attributes.published_as(Published(record, is_read_alone)))
+
+    def stamped(self, now: Instant) -> Notification:
+        """The same with a time, which it lacks: an attribute more, behind the others."""
+        attributes = Record({**self.attributes, "time": now})
+        published = self.attributes.published
+        if published is not None:
+            attributes.published = Published({**published.record, "time": str(now)}, published.is_read_alone)
+        return replace(self, time=now, attributes=attributes)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The record as it was published, in typed JSON: what `json.loads` would make of what is delivered."""
+        return deepcopy(self._content)
+
+    def to_json(self) -> str:
+        """The content as JSON text in one line: arrays, numbers and names as they were published."""
+        return format_json(self._content)
+
+    def written(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """A JSON record that reads as the attributes, and the content where that is another one; no copies."""
+        published = self.attributes.published
+        if published is None:
+            return fields_to_json(self.attributes), None
+        if published.is_read_alone:
+            return published.record, None
+        return fields_to_json(self.attributes), published.record
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        published = self.attributes.published
+        return fields_to_json(self.attributes) if published is None else published.record
+
+    # -- attributes ----------------------------------------------------------------------------------------
 
     def get(self, name: str, default: Any = ABSENT) -> Any:
         """The value under a dotted name, or the default, which is ABSENT unless given."""
@@ -98,6 +182,45 @@ class Notification:
     def tree(self) -> Element:
         """The notification as a tree of elements, which path filters select from."""
         return self.document or tree_of(self.attributes)
+
+
+_JSON_SCALARS: Final = frozenset({type(None), bool, int, float, str})
+_ITS_OWN_FORM: Final = frozenset(
+    {*_JSON_SCALARS, bytes, Decimal, Instant, Multi, Array, Tuple, Record, Point, Interval, Rectangle}
+)
+"""The types of values whose JSON form says all that was given."""
+
+
+def _is_usual_envelope(record: Mapping[str, Any]) -> bool:
+    """Whether the JSON form of time and sequence is as they were given: no offset, no digits left out."""
+    time = record.get("time")
+    if type(time) is str:
+        if len(time) not in _USUAL_LENGTHS or time[10] != "T" or time[-1] != "Z":
+            return False
+    elif type(time) is int:
+        return False
+    return "sequence" not in record or type(record["sequence"]) is not str
+
+
+_USUAL_LENGTHS: Final = frozenset({len("2024-05-01T10:00:00Z"), len("2024-05-01T10:00:00.123456Z")})
+
+
+def _is_written_otherwise(given: Any) -> bool:
+    """Whether something in it has another JSON form once it is read: a name with dots, a number's spelling."""
+    kind = type(given)
+    items: Iterable[Any]
+    if kind is list or kind is tuple:
+        items = given
+    elif kind is dict or (isinstance(given, Mapping) and kind is not Record):
+        if "." in "\0".join(given):
+            return True
+        items = given.values()
+    else:
+        return kind in WRITTEN
+    for item in items:  # noqa: SIM110  # a generator takes twice as long, and every nested record comes by
+        if type(item) not in _ITS_OWN_FORM and _is_written_otherwise(item):
+            return True
+    return False
 
 
 def _tuple(given: Any) -> Any:
@@ -136,6 +259,14 @@ def _text(value: Any) -> str | None:
     if whole is not None:
         return str(whole)
     raise ValueRefused(f"'id' and 'producer' are strings or whole numbers, not {value!r}")
+
+
+def _number(text: str) -> Any:
+    """CloudEvents write a sequence as a string of digits; it is a number all the same."""
+    return int(text) if _DIGITS.fullmatch(text) else text
+
+
+_DIGITS: Final = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
 
 
 def _sequence(value: Any) -> int | None:

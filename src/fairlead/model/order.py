@@ -29,7 +29,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from fairlead.errors import ValueRefused
-from fairlead.model.encoding import record_hash
+from fairlead.model.encoding import content_hash
 from fairlead.model.notification import Notification
 from fairlead.model.values import ABSENT, Array, Multi, Record, Tuple
 
@@ -416,7 +416,7 @@ class Identities:
         """The notification with an id, which is now remembered; None where it is a duplicate."""
         digest = None
         if notification.id is None:
-            digest = record_hash(notification.attributes, notification.document)
+            digest = content_hash(notification)
             number = self._counts[digest] = self._counts.get(digest, 0) + 1
             notification = replace(notification, id=f"{digest}-{number}")
         identity = identity_of(notification)

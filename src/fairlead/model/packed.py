@@ -1,12 +1,15 @@
 """A notification as few bytes, for the wire and for the log: unpacking what was packed gives the same one.
 
-The bytes are a MessagePack array of three elements, or of six:
+The bytes are a MessagePack array of three elements, of six, or of seven:
 
     producer, id, attributes                            the usual case
     producer, id, attributes, time, sequence, document  where the attributes do not tell time and sequence
+    …, content                                          where the attributes do not tell the content, either
 
-`attributes` is the flat record of `encoding.fields_to_json`. MessagePack has integers of 64 bits only; a
-notification with a longer one is its JSON text instead, which begins with a brace, as no array does.
+`attributes` is the content, a flat JSON record, or one that reads as the attributes where the content does not. A
+number that is not spelled as Python spells it is an extension of type 1 with its text. MessagePack has integers of
+64 bits only; a notification with a longer one is its JSON text instead, which begins with a brace, as no array
+does.
 """
 
 from __future__ import annotations
@@ -18,14 +21,15 @@ import msgspec
 
 from fairlead.errors import ValueRefused
 from fairlead.model.encoding import (
-    fields_from_json,
-    fields_to_json,
     format_json,
     notification_from_json,
     notification_to_json,
     parse_json,
+    parse_number,
 )
 from fairlead.model.notification import Notification
+from fairlead.model.text import WRITTEN
+from fairlead.model.values import ABSENT
 
 __all__ = [
     "PlainParts",
@@ -38,8 +42,25 @@ __all__ = [
     "unpack_plain",
 ]
 
-_encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder()
+NUMBER: Final = 1
+"""The extension type of a number as it was written."""
+
+
+def _extension(number: Any) -> msgspec.msgpack.Ext:
+    if type(number) in WRITTEN:
+        return msgspec.msgpack.Ext(NUMBER, number.text.encode())
+    raise ValueRefused(f"a Python object has no JSON form: {type(number).__qualname__}")
+
+
+def _number(kind: int, text: memoryview) -> Any:
+    number = parse_number(bytes(text).decode()) if kind == NUMBER else None
+    if number is None:
+        raise ValueRefused(f"not a packed notification: an extension of type {kind}")
+    return number
+
+
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_extension)
+_decoder: Final = msgspec.msgpack.Decoder(ext_hook=_number)
 Plain: TypeAlias = str | int | float | bool | None
 PlainParts: TypeAlias = tuple[str, str, dict[str, Plain]]
 _plain_decoder: Final[msgspec.msgpack.Decoder[PlainParts]] = msgspec.msgpack.Decoder(PlainParts)
@@ -49,16 +70,17 @@ _cutter: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 def pack(notification: Notification) -> bytes:
     """The bytes of a notification."""
-    fields = fields_to_json(notification.attributes)
-    parts: list[Any] = [notification.producer, notification.id, fields]
-    jsonable = None
-    if notification.document is not None or not _told_by_attributes(notification):
+    attributes, content = notification.written()
+    parts: list[Any] = [notification.producer, notification.id, attributes]
+    if notification.document is not None or content is not None or not _told_by_attributes(notification):
         jsonable = notification_to_json(notification)
         parts += [jsonable.get("time"), notification.sequence, jsonable.get("document")]
+        if content is not None:
+            parts.append(content)
     try:
         return _encoder.encode(parts)
     except OverflowError:
-        return format_json(jsonable or notification_to_json(notification)).encode()
+        return format_json(notification_to_json(notification)).encode()
 
 
 def unpack(packed: bytes | memoryview) -> Notification:
@@ -107,29 +129,34 @@ def unpack_parts(packed: bytes | memoryview) -> list[Any]:
     """The elements of the array, their types not yet looked at. Not for a notification that is JSON text."""
     try:
         parts = _decoder.decode(packed)
+    except ValueRefused:
+        raise
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ValueRefused(f"not a packed notification: {error}") from None
-    if type(parts) is not list or len(parts) not in (3, 6):
-        raise ValueRefused("not a packed notification: an array of three or six elements is one")
+    if type(parts) is not list or len(parts) not in (3, 6, 7):
+        raise ValueRefused("not a packed notification: an array of three, six or seven elements is one")
     return parts
 
 
 def notification_of(parts: list[Any]) -> Notification:
     """The notification whose parts `unpack_parts` gave."""
     producer, id, fields = parts[:3]
-    if len(parts) == 6:
-        names = ("id", "producer", "attributes", "time", "sequence", "document")
-        given = zip(names, (id, producer, fields, *parts[3:]), strict=True)
+    if len(parts) > 3:
+        names = ("id", "producer", "attributes", "time", "sequence", "document", "content")
+        given = zip(names, (id, producer, fields, *parts[3:]), strict=False)
         return notification_from_json({name: value for name, value in given if value is not None})
     if type(producer) is not str or (id is not None and type(id) is not str):
         raise ValueRefused("not a packed notification: producer and id are strings")
-    notification = Notification.of(fields_from_json(fields))
+    notification = Notification.read(fields)
     if notification.producer == producer and notification.id == id:
         return notification
     return replace(notification, producer=producer, id=id)
 
 
 def _told_by_attributes(notification: Notification) -> bool:
+    """Whether time and sequence are what reading the attributes gives."""
     attributes = notification.attributes
-    told = Notification.of({name: attributes[name] for name in ("time", "sequence") if name in attributes})
-    return told.time == notification.time and told.sequence == notification.sequence
+    time, sequence = attributes.lookup("time"), attributes.lookup("sequence")
+    return (None if time is ABSENT else time) == notification.time and (
+        None if sequence is ABSENT else sequence
+    ) == notification.sequence

@@ -10,7 +10,7 @@ Every value has exactly one kind, and a canonical key: two values are the same v
     string                str without lone surrogates, compared by code point
     bytes                 bytes, compared by byte
     time                  Instant: whole microseconds, UTC
-    set                   Multi: a finite set of simple values
+    set                   Multi: a list of simple values, which filters see as a set
     point, rectangle,     Point, Rectangle, Interval
     interval
     tuple                 Tuple: values by position
@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairlead.errors import ValueRefused
 
@@ -46,6 +46,7 @@ __all__ = [
     "Multi",
     "Number",
     "Point",
+    "Published",
     "Record",
     "Rectangle",
     "Tuple",
@@ -193,22 +194,45 @@ def rfc3339(microseconds: int) -> str | None:
 
 
 class Multi:
-    """A finite set of simple values: what subset, contains and the like ask about.
+    """A list of simple values, as it was published; subset, contains and the like ask about the set of them.
 
-    Elements are the same iff their keys are, so {1, 1.0} has one element and {1, true} two.
+    Iteration, `len` and `repr` are those of the list: its order, and what stands in it twice. Comparison, `in` and
+    filters see the set: elements are the same iff their keys are, so {1, 1.0} has one element and {1, true} two.
     """
 
-    __slots__ = ("_by_key",)
+    __slots__ = ("_index", "_listed")
 
     def __init__(self, elements: Iterable[Any] = ()) -> None:
-        self._by_key = _by_key(map(_element, elements))
+        self._index: dict[Key, Value] | None = None
+        self._listed = tuple(map(_element, elements))
+        if isinstance(elements, set | frozenset):
+            self._listed = self.elements
 
     @classmethod
     def _of_simple(cls, values: Iterable[Value]) -> Multi:
-        """The set of values that are known to be simple, and in the form of `value_of`."""
+        """The list of values that are known to be simple, and in the form of `value_of`."""
         multi = cls.__new__(cls)
-        multi._by_key = _by_key(values)
+        multi._index = None
+        multi._listed = tuple(values)
         return multi
+
+    @property
+    def _by_key(self) -> dict[Key, Value]:
+        """The set, made when it is first looked at: most lists are delivered and never asked about."""
+        if self._index is None:
+            self._index = _by_key(self._listed)
+        return self._index
+
+    @property
+    def elements(self) -> tuple[Value, ...]:
+        """The elements of the set, in the order of their keys."""
+        return tuple(self._by_key.values())
+
+    def as_set(self) -> Multi:
+        """The same set, with each element listed once, in the order of the keys: equal sets are listed alike."""
+        same = Multi.__new__(Multi)
+        same._index, same._listed = self._by_key, self.elements
+        return same
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -216,10 +240,13 @@ class Multi:
         return frozenset(self._by_key)
 
     def __iter__(self) -> Iterator[Value]:
-        return iter(self._by_key.values())
+        return iter(self._listed)
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self._listed)
+
+    def __getitem__(self, place: int) -> Value:
+        return self._listed[place]
 
     def __contains__(self, element: object) -> bool:
         return key_of(value_of(element)) in self._by_key
@@ -293,14 +320,27 @@ class Array(_Listed):
     __slots__ = ()
 
 
+class Published(NamedTuple):
+    """A record as it was published, in typed JSON."""
+
+    record: dict[str, Any]
+    is_read_alone: bool = True
+    """Whether it reads as the attributes by itself, without a schema or names of fields."""
+
+
 class Record(Mapping[str, Any]):
     """Values by name. Immutable. Dotted names given to it are opened up into nested records."""
 
-    __slots__ = ("_fields", "levels")
+    __slots__ = ("_fields", "is_opened", "levels", "published")
+
+    is_opened: bool
+    """Whether a name with dots was opened up, so that the names are not those that were given."""
+    published: Published | None
+    """How the record of a notification was written, where its values do not say so."""
 
     def __init__(self, fields: Mapping[str, Any] | None = None) -> None:
         opened: dict[str, Any] = {}
-        dotted = False
+        dotted = is_opened = False
         for name, given in (fields or {}).items():
             if type(name) is str and name and name.isascii() and "." not in name and name not in opened:
                 opened[name] = given if type(given) in _NORMAL else value_of(given)
@@ -309,16 +349,27 @@ class Record(Mapping[str, Any]):
                 raise ValueRefused(f"an attribute's name is a string, not {name!r}")
             *parents, last = check_name(name).split(".")
             _insert(opened, parents, last, value_of(given), name)
-            dotted = True
+            dotted, is_opened = True, is_opened or "." in name
         self._fields: dict[str, Value] = _sealed(opened) if dotted else opened
+        self.is_opened = is_opened
+        self.published = None
         self.levels = _levels(self._fields.values())
 
     @classmethod
     def _of_opened(cls, opened: dict[str, Any]) -> Record:
         record = cls.__new__(cls)
         record._fields = _sealed(opened)
+        record.is_opened = True
+        record.published = None
         record.levels = _levels(record._fields.values())
         return record
+
+    def published_as(self, published: Published) -> Record:
+        """The same record, with how it was written."""
+        same = Record.__new__(Record)
+        same._fields, same.levels, same.is_opened = self._fields, self.levels, self.is_opened
+        same.published = published
+        return same
 
     def lookup(self, name: str) -> Any:
         """The value under a dotted name, or ABSENT."""
@@ -562,7 +613,7 @@ def _made_by_class(given: Any) -> Value:
         case Decimal():
             if given.is_finite():
                 number_of(given)
-            return given
+            return given if type(given) is Decimal else Decimal(given)
         case int():
             return _checked_whole(int(given))
         case bytearray() | memoryview():

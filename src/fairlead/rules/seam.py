@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
-from fairlead.model.encoding import record_hash
+from fairlead.model.encoding import content_hash
 from fairlead.model.order import LatestIdentities
 from fairlead.model.packed import PlainParts
 from fairlead.rules.cells import Cells
@@ -97,7 +97,7 @@ class Seam:
         if isinstance(admitted, Refusal):
             return admitted
         if id is None and digest is None:
-            digest = record_hash(admitted.attributes, admitted.document)
+            digest = content_hash(admitted)
         identified = identities.take(admitted, digest)
         if identified is not None and self._counting:
             self.count(who, identified, now)

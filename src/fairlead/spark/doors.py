@@ -24,7 +24,7 @@ from fairlead.ingest.jsonlines import content_of
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.rejection import Rejection
 from fairlead.model import Instant, Notification
-from fairlead.model.encoding import record_hash
+from fairlead.model.encoding import content_hash
 from fairlead.model.order import causes_of
 from fairlead.model.packed import unpack
 from fairlead.model.values import Record
@@ -65,7 +65,7 @@ def _envelope(notification: Notification) -> Envelope:
         raise ValueRefused(f"the sequence number lies outside of 64 bits: {_digits(notification.sequence)}")
     digest = None
     if notification.id is None:
-        digest = record_hash(notification.attributes, notification.document)
+        digest = content_hash(notification)
     return (
         notification.producer,
         notification.id,

@@ -17,6 +17,7 @@ whole notification. The envelope stands beside it in columns of its own, and the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -24,8 +25,6 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from fairlead.errors import PipelineError
 from fairlead.model import Instant, Notification, Record
 from fairlead.model.encoding import (
-    fields_from_json,
-    fields_to_json,
     format_json,
     notification_from_json,
     notification_to_json,
@@ -117,7 +116,7 @@ def few_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: pa.Sche
 def encode(notification: Notification) -> str:
     """The content of a notification as a `record`."""
     if notification.document is None:
-        return format_json(fields_to_json(notification.attributes))
+        return format_json(notification.written()[0])
     return format_json([notification_to_json(notification)])
 
 
@@ -126,14 +125,9 @@ def decode(
 ) -> Notification:
     """The notification of a `record` and the envelope beside it."""
     content = parse_json(record)
-    document = None
-    if isinstance(content, list):
-        given = notification_from_json(content[0])
-        attributes, document = given.attributes, given.document
-    else:
-        attributes = Record(fields_from_json(content))
+    read = notification_from_json(content[0]) if isinstance(content, list) else Notification.read(content)
     time = None if event_time is None else Instant(event_time)
-    return Notification(attributes, id, producer, time, sequence, document)
+    return replace(read, id=id, producer=producer, time=time, sequence=sequence)
 
 
 # -- either form -------------------------------------------------------------------------------------------

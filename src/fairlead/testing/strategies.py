@@ -39,6 +39,7 @@ __all__ = [
     "conjunctions",
     "constraints",
     "filters",
+    "json_texts",
     "notifications",
     "paths",
     "polynomials",
@@ -193,6 +194,34 @@ Asked = tuple[Op, Any]
 _EQUALITY: Final = (Op.EQ, Op.NE)
 _ORDER: Final = (Op.LT, Op.LE, Op.GT, Op.GE)
 _REGIONS: Final = (Op.SUBSET, Op.SUPERSET, Op.DISJOINT, Op.OVERLAPS)
+
+
+# -- JSON text -------------------------------------------------------------------------------------------------
+
+_JSON_NAMES: Final = ("z", "a", "b.c", "b.d", "e.f.g", "größe", "two words", "B")
+"""Names that do not ask for a record where there is a value; out of their order, with dots and without."""
+_SPELLINGS: Final = (
+    *("0", "-0", "7", "-12", "20.0", "10.10", "1e3", "1E+3", "0.1", "0.00001", "-0.0", "1.50e-7"),
+    *("123456789012345678901", "0.12345678901234567890", "1e400", "9007199254740993.0"),
+)
+
+
+def json_texts() -> SearchStrategy[str]:
+    """JSON objects as text: numbers in many spellings, arrays with repeats, names in any order."""
+    leaves = st.sampled_from((*_SPELLINGS, "true", "false", "null", '""', '"x"', '"\\u00e9"', '"a\\nb"'))
+    texts = st.recursive(leaves, lambda inner: _json_arrays(inner) | _json_objects(inner), max_leaves=8)
+    return _json_objects(texts)
+
+
+def _json_arrays(values: SearchStrategy[str]) -> SearchStrategy[str]:
+    return st.lists(values, max_size=4).map(lambda items: f"[{', '.join(items)}]")
+
+
+def _json_objects(values: SearchStrategy[str]) -> SearchStrategy[str]:
+    members = st.lists(
+        st.tuples(st.sampled_from(_JSON_NAMES), values), max_size=4, unique_by=lambda each: each[0]
+    )
+    return members.map(lambda pairs: "{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}")
 
 
 def _each(ops: Iterable[Op], operands: Iterable[Any]) -> tuple[Asked, ...]:

@@ -44,7 +44,7 @@ from fairlead.broker.messages import (
 from fairlead.broker.published import Published as Identities
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
-from fairlead.model.encoding import record_hash
+from fairlead.model.encoding import content_hash
 from fairlead.model.order import OrderKey, identity_of
 from fairlead_lab.broker import AnyBroker
 from fairlead_lab.simulation.network import Observer, Simulation
@@ -204,7 +204,7 @@ class Tracer(Observer):
             notification = replace(notification, producer=call.source)
         digest = None
         if notification.id is None:
-            digest = record_hash(notification.attributes, notification.document)
+            digest = content_hash(notification)
         identities = self._identities.setdefault(broker.name, Identities())
         identified = identities.memory(call.number, notification.id).take(notification, digest)
         is_refused = any(isinstance(effect, Refuse) for effect in effects)

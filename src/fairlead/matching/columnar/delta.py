@@ -353,7 +353,7 @@ class _Column:
         return self._by_number.get(symbol[1]) if symbol[0] == NUMBER else self._by_value.get(symbol)
 
     def _element_hits(self, value: Multi) -> Iterator[list[int]]:
-        for element in value:
+        for element in value.elements:
             symbol = (STRING, element) if type(element) is str else symbol_of(element)
             if symbol is not None:
                 found = self._by_element.get((Sort.ELEMENT + symbol[0], symbol[1]))
