@@ -453,6 +453,14 @@ def test_the_same_producer_and_id_again_is_a_duplicate_and_dropped(bus: Bus) -> 
     assert bus.statistics().duplicates == 1
 
 
+def test_a_duplicate_with_other_content_is_counted_as_a_conflict(bus: Bus) -> None:
+    with bus.subscribe("exists v") as all_of_them:
+        for fields in ({"v": 2}, {"v": 2.0}, {"v": 1}, {"v": 3}):
+            bus.publish({"id": "1", "producer": "p", **fields})
+        assert [each.get("v") for each in (all_of_them.get(0) for _ in range(len(all_of_them)))] == [2]
+    assert (bus.statistics().duplicates, bus.statistics().conflicts) == (1, 2)
+
+
 def test_equal_records_without_an_id_are_different_notifications(bus: Bus) -> None:
     first, second = bus.publish({"n": 1}), bus.publish({"n": 1})
     assert first is not None

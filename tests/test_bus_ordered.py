@@ -182,3 +182,16 @@ def test_a_subscription_that_is_refused_leaves_nothing_behind() -> None:
     bus.publish({"x": 2, "time": Instant(8)})
     bus.close()
     assert [each.get("x") for each in again] == [2]
+
+
+def test_of_conflicting_copies_the_smallest_is_delivered_and_the_conflict_counted() -> None:
+    for values in ((2, 1, 3, 1.0), (3, 1, 2, 1), (1, 2, 1, 3)):
+        taken: list[Notification] = []
+        bus = Bus(order="ordered")
+        bus.subscribe("exists v", taken.append)
+        for value in values:
+            bus.publish({"id": "1", "producer": "p", "time": 5, "v": value})
+        bus.close()
+        assert [each.get("v") for each in taken] == [1]
+        assert bus.statistics().conflicts + bus.statistics().duplicates == 3
+        assert bus.statistics().conflicts >= 2

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.delivery import Arrival, OrderedQueue, Watermark
-from fairlead.model import Notification
+from fairlead.model import ABSENT, Notification
+from fairlead.model.encoding import canonical_content
 from fairlead.model.order import BEGINNING, END, order_keys
 
 LATENESS = 4
@@ -57,7 +58,7 @@ def test_disorder_within_the_lateness_and_any_batches_give_the_same_sequence(
     released += queue.release()
     expected = sorted(zip(order_keys(stream), stream, strict=True), key=lambda each: each[0].rank)
     assert released == expected
-    assert queue.counts == {"held": len(stream), "late": 0, "duplicate": 0}
+    assert queue.counts == {"held": len(stream), "late": 0, "duplicate": 0, "conflict": 0}
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "b"])), max_size=12))
@@ -164,3 +165,52 @@ def test_the_final_punctuation_ends_all_sources() -> None:
     assert queue.release() == []
     queue.close("b")
     assert [key.id for key, _ in queue.release()] == ["a"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.sampled_from(("x", "y")), st.booleans()),
+        max_size=8,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_of_conflicting_copies_the_smallest_is_released_however_they_arrive(
+    drawn: list[tuple[str, int, str, bool]], random: Random
+) -> None:
+    """Copies may differ in their content, in the order of their names, and in their time, within the lateness."""
+    copies = [
+        Notification.of({"id": id, "time": time, "v": v} if first else {"v": v, "time": time, "id": id})
+        for id, time, v, first in drawn
+    ]
+    released = []
+    for _ in range(2):
+        random.shuffle(copies)
+        queue = OrderedQueue(LATENESS)
+        for copy in copies:
+            queue.add(copy)
+            if random.random() < 0.5:
+                queue.release()  # nothing is due: all times lie within the lateness
+        queue.close()
+        released.append([(key, each.to_json()) for key, each in queue.release()])
+        smallest = {
+            id: min(canonical_content(c) for c in copies if c.id == id) for id in {c.id for c in copies}
+        }
+        assert sorted(text for _, text in released[-1]) == sorted(
+            text.decode() for _, text in smallest.values()
+        )
+    assert released[0] == released[1]
+
+
+def test_a_conflict_is_told_from_a_duplicate() -> None:
+    queue = OrderedQueue(LATENESS)
+    for expected, fields in (
+        (Arrival.HELD, {"id": "1", "v": 2, "tags": [1, 2]}),
+        (Arrival.DUPLICATE, {"id": "1", "tags": [2, 1], "v": 2.0}),
+        (Arrival.CONFLICT, {"id": "1", "v": 1}),
+        (Arrival.CONFLICT, {"id": "1", "v": 3}),
+    ):
+        assert queue.add(Notification.of(fields)) is expected
+    assert queue.counts == {"held": 1, "late": 0, "duplicate": 1, "conflict": 2}
+    queue.close()
+    [(_, released)] = queue.release()
+    assert released.get("tags") is not ABSENT  # {"id":…,"tags":…} comes before {"id":…,"v":…}

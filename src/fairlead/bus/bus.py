@@ -36,7 +36,7 @@ from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import content_hash
-from fairlead.model.order import BEGINNING, END, LatestIdentities, OrderKey
+from fairlead.model.order import BEGINNING, END, LatestContents, LatestIdentities, OrderKey
 from fairlead.rules import Refusal, Route, Rule, Seam
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ COUNTED_AS: Final = {
     Arrival.HELD: "published",
     Arrival.LATE: "late",
     Arrival.DUPLICATE: "duplicates",
+    Arrival.CONFLICT: "conflicts",
 }
+
+REPEATED: Final = frozenset({Arrival.DUPLICATE, Arrival.CONFLICT})
 
 
 class Bus:
@@ -104,6 +107,7 @@ class Bus:
         self._advertised = Advertised()
         self._seam = Seam(self._route, (self._advertised.rule, *rules))
         self._identities = LatestIdentities(remembered)
+        self._contents = LatestContents()
         self._is_ordered = _is_ordered(order)
         self._lateness_us = lateness_us
         # On a live bus only patterns look at it: everything else does not wait.
@@ -144,8 +148,9 @@ class Bus:
             if isinstance(identified, Refusal):
                 raise self._refused(identified)
             if identified is None:
-                self._counts["duplicates"] += 1
+                self._counts["conflicts" if self._contents.differs(notification) else "duplicates"] += 1
                 return None
+            self._contents.remember(identified)
             self._counts["published"] += 1
             failures = self._enter(identified, matched)
             if self._hold(identified):
@@ -169,7 +174,7 @@ class Bus:
             late = self._queue.take_late()
             failures = self._release()
         self._conclude(failures, late)
-        return None if arrival is Arrival.DUPLICATE else identified
+        return None if arrival in REPEATED else identified
 
     def advance(self, to: Instant | None = None) -> None:
         """Let time pass: nothing that happened before `to` is still to come, and what comes all the same is late.

@@ -10,7 +10,7 @@ from fairlead.matching import Statistics
 __all__ = ["COUNTED", "BusStatistics"]
 
 COUNTED: Final = (
-    *("published", "duplicates", "late", "not_advertised", "refused", "composites", "delivered"),
+    *("published", "duplicates", "conflicts", "late", "not_advertised", "refused", "composites", "delivered"),
     *("withdrawn", "dropped", "errors"),
 )
 
@@ -21,6 +21,9 @@ class BusStatistics:
 
     published: int
     duplicates: int
+    """Publications with an identity that was published before, and the same content."""
+    conflicts: int
+    """Likewise, with other content. A live bus delivers the first copy, an ordered one the smallest."""
     late: int
     """Came after the watermark had passed their place in the order. (On a live bus, patterns did not see them.)"""
     held: int

@@ -2,6 +2,7 @@
 
 Law: two queues that get the same notifications, in any order of arrival and released at any moments, release
 the same sequence, provided that the disorder stays within the allowed lateness (see `fairlead.model.order`).
+Of copies of one notification with different content, the smallest is released, whichever came first.
 Later notifications go to the late channel.
 """
 
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from fairlead.delivery.watermark import Watermark
+from fairlead.errors import ValueRefused
 from fairlead.model import Notification
+from fairlead.model.encoding import canonical_content
 from fairlead.model.order import END, Identities, Ordering, OrderKey, event_time, identity_of
 
 __all__ = ["Arrival", "Late", "OrderedQueue"]
@@ -25,6 +28,8 @@ class Arrival(Enum):
     HELD = "held"
     LATE = "late"
     DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    """A duplicate with other content than the copy that was there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class OrderedQueue:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many arrivals were buffered, late and duplicates."""
+        """How many arrivals were buffered, late, duplicates and in conflict with another copy."""
         return {arrival.value: self._counts[arrival] for arrival in Arrival}
 
     def __len__(self) -> int:
@@ -75,12 +80,28 @@ class OrderedQueue:
         identified = self._identities.take(notification)
         arrival = Arrival.HELD
         if identified is None or identity_of(identified) in self._ordering:
-            arrival = Arrival.DUPLICATE
+            arrival = self._repeated(notification if identified is None else identified)
         elif not self._ordering.add(identified):
             self._late.append(Late(identified, self.watermark))
             arrival = Arrival.LATE
         self._counts[arrival] += 1
         return arrival, identified or notification
+
+    def _repeated(self, copy: Notification) -> Arrival:
+        """Of copies that are buffered at the same time the one with the smallest canonical content is released.
+
+        So arrival does not decide, and the copies need not come in any order.
+        """
+        held = self._ordering.copy_of(identity_of(copy))
+        if held is None:
+            return Arrival.DUPLICATE
+        try:
+            contents = canonical_content(held), canonical_content(copy)
+        except ValueRefused:  # a Python object has no content to compare by
+            return Arrival.DUPLICATE
+        if contents[1] < contents[0]:
+            self._ordering.exchange(copy)
+        return Arrival.DUPLICATE if contents[0][0] == contents[1][0] else Arrival.CONFLICT
 
     def release(self) -> list[tuple[OrderKey, Notification]]:
         """What the watermark has passed, in the total order."""

@@ -38,6 +38,7 @@ __all__ = [
     "END",
     "Identities",
     "Identity",
+    "LatestContents",
     "LatestIdentities",
     "OrderKey",
     "Ordering",
@@ -310,6 +311,18 @@ class Ordering:
             self._fix(key)
         return True
 
+    def copy_of(self, identity: Identity) -> Notification | None:
+        """The notification of this identity, while its place in the order is not fixed."""
+        return self._loose.get(identity)
+
+    def exchange(self, notification: Notification) -> bool:
+        """Hold another copy of a notification whose place is not fixed; False where this copy is late."""
+        held = self._loosen(identity_of(notification))
+        if event_time(notification) >= self._bound and self.add(notification):
+            return True
+        self.add(held)
+        return False
+
     def advance(self, bound: int) -> list[tuple[OrderKey, Notification]]:
         """Move the bound; what is now established, in order. A bound that does not move gives nothing."""
         if bound <= self._bound:
@@ -317,7 +330,11 @@ class Ordering:
         self._bound = bound
         due: list[Identity] = []
         while self._due and self._due[0][0] < bound:
-            if (identity := heappop(self._due)[1]) in self._loose:
+            identity = heappop(self._due)[1]
+            held = self._loose.get(identity)
+            if (
+                held is not None and event_time(held) < bound
+            ):  # a copy with another time may stand there by now
                 due.append(identity)
         return self._release(due, bound)
 
@@ -400,9 +417,9 @@ class Ordering:
 class Identities:
     """Gives ids to records that have none, and knows a duplicate.
 
-    A record without an id gets the hash of its canonical encoding and its number among its equals: equal
+    A record without an id gets the hash of its content and its number among its equals: equal
     records are interchangeable, so any order of arrival makes the same set of notifications. The same
-    (producer, id) seen again is a duplicate; should its content differ, the one that came first stands.
+    (producer, id) seen again is a duplicate.
     """
 
     __slots__ = ("_counts", "_expiry", "_seen")
@@ -442,7 +459,7 @@ class Identities:
 class LatestIdentities:
     """`Identities` where there is no watermark: bounded by number, it remembers the latest ones.
 
-    A record without an id gets the hash of its canonical encoding and its number among its equals, so that
+    A record without an id gets the hash of its content and its number among its equals, so that
     publishing equal records twice makes two notifications, with the same two ids on every run. Both memories
     have the same size, so the count of a record is forgotten only after the ids that were made with it.
     """
@@ -486,3 +503,27 @@ class LatestIdentities:
     def _forget_eldest(self, memory: OrderedDict[Any, Any]) -> None:
         if len(memory) > self._remembered:
             memory.popitem(last=False)
+
+
+class LatestContents:
+    """The attributes of the latest notifications: tells a duplicate with other content from one with the same.
+
+    They are compared when a duplicate comes, and not before: publishing costs nothing.
+    """
+
+    __slots__ = ("_remembered", "_seen")
+
+    def __init__(self, remembered: int = 10_000) -> None:
+        self._remembered = remembered
+        self._seen: OrderedDict[Identity, tuple[Record, Any]] = OrderedDict()
+
+    def remember(self, notification: Notification) -> None:
+        """Remember one more, with its id; the eldest is forgotten."""
+        self._seen[identity_of(notification)] = notification.attributes, notification.document
+        if len(self._seen) > self._remembered:
+            self._seen.popitem(last=False)
+
+    def differs(self, notification: Notification) -> bool:
+        """Whether the notification with the same identity is remembered, and has other content."""
+        seen = self._seen.get(identity_of(notification))
+        return seen is not None and seen != (notification.attributes, notification.document)
