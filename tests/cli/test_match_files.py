@@ -12,7 +12,7 @@ from fairlead.cli import main
 def test_a_duplicate_is_dropped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s").write_text("price > 10\n")
     (tmp_path / "e").write_text(
-        '{"id": 1, "price": 11}\n{"id": 1, "price": 12}\n{"id": 1, "producer": "b", "price": 13}\n'
+        '{"id": 1, "price": 11}\n{"price": 11.0, "id": 1}\n{"id": 1, "producer": "b", "price": 13}\n'
         '{"price": 14}\n{"price": 14}\n'
     )
     assert main(["match", "--subscriptions", str(tmp_path / "s"), "--events", str(tmp_path / "e")]) == 0
@@ -24,6 +24,20 @@ def test_a_duplicate_is_dropped_and_counted(tmp_path: Path, capsys: pytest.Captu
         '{"event":5,"subscription":1}',
     ]
     assert "1 duplicates dropped" in err
+
+
+@pytest.mark.parametrize("prices", [(12, 11, 13), (13, 12, 11), (11, 13, 12)])
+def test_of_conflicting_copies_the_smallest_is_matched_wherever_it_stands(
+    prices: tuple[int, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s").write_text("price = 11\nprice = 12\nprice = 13\n")
+    lines = [f'{{"id": "q", "producer": "p", "price": {price}}}\n' for price in prices]
+    (tmp_path / "e").write_text("".join(lines))
+    assert main(["match", "--subscriptions", str(tmp_path / "s"), "--events", str(tmp_path / "e")]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ['{"event":"q","subscription":1}']
+    assert "2 copies with other content dropped" in err
+    assert "duplicates" not in err
 
 
 @pytest.mark.parametrize("name", ["s", "e", "-"])

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairlead.ingest import Rejection
     from fairlead.matching import Engine
     from fairlead.model import Notification
-    from fairlead.model.order import LatestIdentities
+    from fairlead.model.order import Identity, LatestIdentities
 
 __all__ = ["configure"]
 
@@ -72,6 +72,7 @@ class _Tally:
     matches: int = 0
     rejected: int = 0
     duplicates: int = 0
+    conflicts: int = 0
     first_rejected: list[str] = field(default_factory=list)
 
 
@@ -87,17 +88,103 @@ def run(arguments: argparse.Namespace) -> int:
     schema = language(arguments)
     count = _subscribe(engine, arguments.subscriptions, schema)
     identities, tally = LatestIdentities(REMEMBERED), _Tally()
+    standing = _standing(arguments, schema) if os.path.isfile(arguments.events) else {}
     write_utf8()
     progress = Progress("events")
     with opened(arguments.events) as stream, _rejections(arguments.rejected) as rejections:
         lines = read(stream, arguments.events, schema, arguments.lift)
         while batch := list(islice(lines, 1 if arguments.events == "-" else BATCH)):
-            _match(engine, batch, identities, tally, rejections)
+            _match(engine, _undisputed(batch, standing, tally), identities, tally, rejections)
             progress.at(tally.events)
     sys.stdout.flush()  # the answers first, then the summary
     progress.done()
     _summarise(tally, count, progress.elapsed_s, arguments)
     return 3 if tally.rejected else 0
+
+
+def _standing(arguments: argparse.Namespace, schema: Schema | None) -> dict[Identity, tuple[int, set[int]]]:
+    """Of identities with copies of different content: the line whose content is the smallest, and the others.
+
+    A file is read again where an identity stands in it twice. The first pass looks at nothing but the names.
+    """
+    from fairlead.ingest import records
+    from fairlead.ingest.jsonlines import content_of
+    from fairlead.model import Notification
+    from fairlead.model.encoding import canonical_content
+    from fairlead.model.order import identity_of
+
+    with opened(arguments.events) as stream:
+        repeated = _repeated(stream)
+    copies: dict[Identity, list[tuple[tuple[bytes, bytes], int]]] = {}
+    if repeated:
+        with opened(arguments.events) as stream:
+            for number, line in enumerate(stream, start=1):
+                if _name_of(line) not in repeated:
+                    continue
+                event = records.read(content_of(line, number), schema=schema, lift=arguments.lift)
+                if isinstance(event, Notification) and event.id is not None:
+                    copies.setdefault(identity_of(event), []).append((canonical_content(event), number))
+    standing: dict[Identity, tuple[int, set[int]]] = {}
+    for identity, each in copies.items():
+        smallest, line_of = min(each)
+        if any(content != smallest for content, _ in each):
+            others = {number for content, number in each if content[0] != smallest[0]}
+            standing[identity] = line_of, others
+    return standing
+
+
+def _repeated(stream: Iterable[bytes]) -> set[int]:
+    """The names, as hashes, that stand in more than one line among the latest."""
+    seen: dict[int, None] = {}
+    repeated: set[int] = set()
+    for line in stream:
+        name = _name_of(line)
+        if name is None:
+            continue
+        if name in seen:
+            repeated.add(name)
+        else:
+            seen[name] = None
+            if len(seen) > REMEMBERED:
+                del seen[next(iter(seen))]
+    return repeated
+
+
+def _name_of(line: bytes) -> int | None:
+    """A hash of producer and id, the same for copies of one notification; None where a line has no id."""
+    import msgspec
+
+    try:
+        given = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if "id" not in given:
+        return None
+    whose = given.get("source", b"") if "specversion" in given else given.get("producer", b"")
+    return hash((bytes(given["id"]).strip(b'"'), bytes(whose).strip(b'"')))
+
+
+def _undisputed(
+    batch: list[tuple[int, Notification | Rejection]],
+    standing: dict[Identity, tuple[int, set[int]]],
+    tally: _Tally,
+) -> list[tuple[int, Notification | Rejection]]:
+    """The batch without the copies that another one of the same identity stands for."""
+    if not standing:
+        return batch
+    from fairlead.ingest import Rejection
+    from fairlead.model.order import identity_of
+
+    left: list[tuple[int, Notification | Rejection]] = []
+    for number, event in batch:
+        if not isinstance(event, Rejection) and event.id is not None:
+            stands, others = standing.get(identity_of(event), (number, set()))
+            if stands != number:
+                tally.conflicts += number in others
+                tally.duplicates += number not in others
+                continue
+        left.append((number, event))
+    return left
 
 
 def _match(
@@ -139,6 +226,8 @@ def _summarise(tally: _Tally, subscriptions: int, elapsed_s: float, arguments: a
         complain(f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE keeps them all")
     kept = f" (see {arguments.rejected})" if arguments.rejected and tally.rejected else ""
     again = f"{tally.duplicates:,} duplicates dropped, " if tally.duplicates else ""
+    if tally.conflicts:
+        again += f"{tally.conflicts:,} copies with other content dropped, "
     note(
         f"{tally.events:,} events, {subscriptions:,} subscriptions, {tally.matches:,} matches, "
         f"{again}{tally.rejected:,} rejected{kept}, {elapsed_s:.2f} s"
