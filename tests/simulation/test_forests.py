@@ -12,6 +12,7 @@ from fairlead.broker.messages import Forward, Publish, Subscribe
 from fairlead.filters import parse
 from fairlead.model import Notification
 from fairlead.routing import Covering, Interest, Outcome, RoutingTable
+from fairlead.rules import Route
 from fairlead_lab.broker import RendezvousBroker, RendezvousSettings
 from fairlead_lab.broker.rendezvous import types_named
 from fairlead_lab.routing import CyclicSimple
@@ -26,7 +27,8 @@ class PassesOnAgain(Broker):
     """Does not mind whether a notification has come before."""
 
     def _forward(self, message: Forward, now: int) -> None:
-        self._pass_on(message)
+        onward = Forward(self.name, message.notification, message.origin, message.stamp)
+        self._send_along(self.seam.route(message.notification, message.source), onward)
 
     _HANDLERS: ClassVar[dict[type, Any]] = {**Broker._HANDLERS, Forward: _forward}  # type: ignore[misc]
 
@@ -34,8 +36,8 @@ class PassesOnAgain(Broker):
 class SendsBack(Broker):
     """Passes a notification on to where it came from."""
 
-    def _pass_on(self, message: Forward) -> list[str]:
-        return super()._pass_on(Forward("", message.notification, message.origin, message.stamp))
+    def _destinations(self, notification: Notification, source: str) -> Route:
+        return super()._destinations(notification, "")
 
 
 class DoesNotSubscribe(Broker):
