@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         FilterError,
         FilterSyntaxError,
         SchemaError,
+        ScopeError,
+        ScopeSyntaxError,
         Undecided,
         ValueRefused,
     )
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from fairlead.filters.explain import Explanation, explain
     from fairlead.model import ABSENT, Instant, Interval, Multi, Notification, Point, Record, Rectangle
     from fairlead.network import connect, sync
+    from fairlead.scopes import Scopes
 
     __version__: str
 
@@ -79,6 +82,9 @@ __all__ = [
     "Rectangle",
     "Schema",
     "SchemaError",
+    "ScopeError",
+    "ScopeSyntaxError",
+    "Scopes",
     "Subscription",
     "SubscriptionEnded",
     "SubscriptionRefused",
@@ -106,8 +112,8 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.correlation.patterns": ("Pattern",),
     "fairlead.correlation.patterns.building": ("event",),
     "fairlead.errors": (
-        *("ExtensionError", "FairleadError", "FilterError", "FilterSyntaxError", "SchemaError"),
-        *("Undecided", "ValueRefused"),
+        *("ExtensionError", "FairleadError", "FilterError", "FilterSyntaxError", "SchemaError", "ScopeError"),
+        *("ScopeSyntaxError", "Undecided", "ValueRefused"),
     ),
     "fairlead.filters": (
         *("Filter", "Schema", "covers", "identical", "merge", "overlaps", "parse", "relate", "simplify"),
@@ -124,6 +130,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         "Rectangle",
     ),
     "fairlead.network": ("connect", "sync"),
+    "fairlead.scopes": ("Scopes",),
 }
 _HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
 

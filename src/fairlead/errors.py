@@ -2,7 +2,10 @@
 
     FairleadError
     ├── FilterSyntaxError (ValueError)   a filter's text cannot be read: line, column, what was expected
+    │   └── ScopeSyntaxError             a scope graph's text cannot be read
     ├── FilterError (ValueError)         a readable filter that means nothing: an unknown type, NaN
+    ├── ScopeError (ValueError)          a scope graph that cannot be: a cycle, an unknown name
+    │   └── NotAdmitted                  a scope does not admit a component
     ├── SchemaError (ValueError)         a schema file or declaration is wrong
     ├── ValueRefused (ValueError)        a value that no notification may hold, such as a lone surrogate
     ├── ExtensionError (ValueError)      a type, operator or filter class that cannot be registered or loaded
@@ -58,12 +61,15 @@ __all__ = [
     "LogFull",
     "LogInUse",
     "NetworkError",
+    "NotAdmitted",
     "NotAdvertised",
     "NotInstalled",
     "PipelineError",
     "ProtocolError",
     "ScenarioError",
     "SchemaError",
+    "ScopeError",
+    "ScopeSyntaxError",
     "SimulationFailed",
     "SparkUnavailable",
     "SubscriptionEnded",
@@ -124,6 +130,18 @@ class FilterSyntaxError(FairleadError, ValueError):
         wanted = f"; expected {_listed(expected)}" if expected else ""
         message = f"line {line}, column {column}: {problem}{wanted}\n  {shown}\n  {' ' * (caret - 1)}^"
         return cls(message, line=line, column=column, expected=expected, source=source, hint=hint)
+
+
+class ScopeError(FairleadError, ValueError):
+    """A scope graph that cannot be: a cycle, an unknown name, a selection that cannot be resolved."""
+
+
+class ScopeSyntaxError(FilterSyntaxError):
+    """The text of a scope graph cannot be read."""
+
+
+class NotAdmitted(ScopeError):
+    """A scope does not admit a component: its ADMIT condition does not hold for it."""
 
 
 class SchemaError(FairleadError, ValueError):

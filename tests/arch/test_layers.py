@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 
 # The laboratory imports all of the product but its command line, which only its own commands use; the product
 # never imports the laboratory. Within the laboratory, imports point down as well.
-LAB_STAGES = frozenset({"audit", "correlation", "matching", "overlay", "routing"})
+LAB_STAGES = frozenset({"audit", "correlation", "matching", "overlay", "routing", "scopes"})
 LAB_MAY_IMPORT: dict[str, frozenset[str]] = {
     "fairlead_lab": frozenset(),
     "plotting": frozenset(),

@@ -37,7 +37,7 @@ from fairlead.model import TUPLE_MAX, Multi
 if TYPE_CHECKING:
     from fairlead.filters.schema import Schema
 
-__all__ = ["parse"]
+__all__ = ["Parser", "parse"]
 
 LENGTH_MAX: Final = 1_000_000
 COMPARISONS: Final = {op.value: op for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)}
@@ -65,7 +65,7 @@ def parse(text: str, schema: Schema | None = None) -> Filter:
         raise FilterSyntaxError(
             f"character {error.start + 1}: a lone surrogate is no character", column=error.start + 1
         ) from None
-    return _Parser(text, schema).whole()
+    return Parser(text, schema).whole()
 
 
 _NEARLY_KINDS: Final = {
@@ -87,7 +87,7 @@ _NEARLY_KINDS: Final = {
 """Words that would be types where none are declared, but are surely meant as kinds."""
 
 
-class _Parser(Reader):
+class Parser(Reader):
     """A reader that knows the grammar."""
 
     __slots__ = ("closings", "extensions", "in_path", "schema", "spelled")
