@@ -1,8 +1,8 @@
-"""A file that people write is read whole, checked whole, and wrong in all its places at once.
+"""Reads configuration files: a file is read and checked as a whole, and all its errors are reported at once.
 
     KEYS: Format = {
         "": {"name": Key(text, "what it is called", required=True)},
-        "order": {"final": Key(flag, "nothing is waited for any more", False)},
+        "order": {"final": Key(flag, "the end of the input releases everything", False)},
     }
     reading = Reading(KEYS)
     name = reading.top(given)["name"]
@@ -10,8 +10,8 @@
     if reading.problems:
         raise all_of(reading.problems, "alerts.toml", PipelineError)
 
-A file format is a value: each table with its keys, how each is read, what holds without it and what it means.
-Where a value is wrong the problem is noted with its table and key, the default stands in, and reading goes on.
+A file format is a value: each table with its keys, how each is read, its default and its meaning.
+A wrong value is reported with its table and key; the default takes its place, and reading continues.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Key(NamedTuple):
-    """A key of the file: how its value is read, what holds without it, and what it means."""
+    """A key of the file: how its value is read, its default, and its meaning."""
 
     read: Callable[[Any], Any]
     """The value, or `Wrong`."""
@@ -57,7 +57,7 @@ class Key(NamedTuple):
 
 
 Format: TypeAlias = Mapping[str, Mapping[str, Key]]
-"""The tables of a file; what stands above the first one is the table without a name."""
+"""The tables of a file; the keys above the first table form the table without a name."""
 
 
 # -- reading one value -------------------------------------------------------------------------------------
@@ -168,17 +168,17 @@ def read_toml(path: str | Path, error: type[FairleadError], hint: str) -> dict[s
 
 
 class Reading:
-    """One pass over the tables of a file. What is wrong is noted, and its default stands in."""
+    """One pass over the tables of a file. Errors are collected, and defaults take the place of wrong values."""
 
     def __init__(self, keys: Format) -> None:
         self._keys = keys
         self._tables = tuple(name for name in keys if name)
         self.problems: list[str] = []
         self.unsound: set[str] = set()
-        """The tables in which something is wrong: what they say together is not to be judged."""
+        """The tables with errors: rules across their keys are not checked."""
 
     def wrong(self, table: str, place: str, problem: str) -> None:
-        """Note what is wrong, and where."""
+        """Record an error and its location."""
         self.problems.append(f"{place}: {problem}")
         self.unsound.add(table)
 

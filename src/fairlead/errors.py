@@ -12,31 +12,31 @@
     ├── EngineUnknown (LookupError)      a matching engine that does not exist
     ├── NotInstalled (ImportError)       a feature whose libraries come with an extra that is not installed
     ├── DamagedIndex (ValueError)        a file that is no index of filters, or not whole any more
-    ├── DamagedLog (ValueError)          a file that is no segment of a log, or damage where the log was safe
-    ├── Gone (LookupError)               what was to be read has left the log: retention has removed it
-    ├── LogClosed (RuntimeError)         something was asked of a log that is closed
-    ├── LogFailed (OSError)              a log could not be made safe, and its writer has stopped for good
-    ├── LogFull (OSError)                no room on the disk: nothing was taken, and nothing is lost
+    ├── DamagedLog (ValueError)          a file that is no segment of a log, or damage among synced records
+    ├── Gone (LookupError)               a record that retention has removed from the log
+    ├── LogClosed (RuntimeError)         a call to a closed log
+    ├── LogFailed (OSError)              a log could not be synced, and its writer has stopped for good
+    ├── LogFull (OSError)                no room on the disk: nothing was appended, and nothing is lost
     ├── LogInUse (RuntimeError)          a log that has a writer already
     ├── ProtocolError (ValueError)       bytes that are none of the network's frames
     ├── NetworkError (ValueError)        a broker or a network that cannot be run as it is configured
-    ├── BrokerRefused (RuntimeError)     a broker said no, and why
-    │   └── NotThere                     what it was to end is not there
+    ├── BrokerRefused (RuntimeError)     a broker refused a request; its reason
+    │   └── NotThere                     a request to end something that does not exist
     ├── ConnectionEnded (ConnectionError) a broker cannot be reached, or has ended the connection
-    ├── BusClosed (RuntimeError)         something was asked of a bus that is closed
-    ├── NotAdvertised (ValueError)       a publication outside of what its producer advertised
+    ├── BusClosed (RuntimeError)         a call to a closed bus
+    ├── NotAdvertised (ValueError)       a publication that its producer has not advertised
     ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
     ├── SubscriptionRefused (ValueError) a subscription that contradicts another one
     ├── TopologyRefused (ValueError)     an overlay of brokers that cannot be: in pieces, an unknown name
     ├── TraceRefused (ValueError)        a trace that no run can have
     ├── ScenarioError (ValueError)       a scenario that cannot be simulated as its file says
-    ├── SimulationFailed (RuntimeError)  a simulated run broke an invariant or delivered the wrong things
+    ├── SimulationFailed (RuntimeError)  a simulated run violated an invariant or delivered wrongly
     ├── PipelineError (ValueError)       a pipeline that cannot be run as it is configured, or on that output
     ├── SparkUnavailable (RuntimeError)  Spark cannot be started or reached
-    ├── BadInput                         what a command was given cannot be used; the command line's own
+    ├── BadInput                         arguments or files that a command cannot use; the command line's own
     └── Undecided (RuntimeError)         a relation was not settled within its budget; callers answer soundly
 
-Bad input that arrives in bulk is not raised: it is a `Rejection`, a value that is kept and counted.
+Bad input that arrives in bulk is not raised: it is a `Rejection`, a value that is stored and counted.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ __all__ = [
 
 
 class FairleadError(Exception):
-    """The root of all errors that Fairlead raises; `hint`, where given, says what to do."""
+    """The root of all errors that Fairlead raises; `hint`, if any, suggests what to do."""
 
     hint: str | None
 
@@ -149,7 +149,7 @@ class SchemaError(FairleadError, ValueError):
 
 
 class ValueRefused(FairleadError, ValueError):
-    """A value that has no place in a notification."""
+    """A value that a notification cannot hold."""
 
 
 class ExtensionError(FairleadError, ValueError):
@@ -161,7 +161,7 @@ class DamagedIndex(FairleadError, ValueError):
 
 
 class DamagedLog(FairleadError, ValueError):
-    """A file that is no segment of a log, that a newer version wrote, or that is not whole where it was safe."""
+    """A file that is no segment of a log, that a newer version wrote, or whose synced records are damaged."""
 
     def __init__(
         self, message: str, *, path: str = "", offset: int | None = None, hint: str | None = None
@@ -171,7 +171,7 @@ class DamagedLog(FairleadError, ValueError):
 
     @classmethod
     def at(cls, path: str, position: int, offset: int, problem: str) -> DamagedLog:
-        """The error for the record `offset`, which should stand at the byte `position` of a file."""
+        """The error for the record `offset`, which should be at the byte `position` of a file."""
         message = f"{path}: the record {offset} at byte {position} {problem}, though it had been synced"
         return cls(message, path=path, offset=offset, hint="the disk or a copy is at fault: restore the file")
 
@@ -188,15 +188,15 @@ class Gone(FairleadError, LookupError):
 
 
 class LogClosed(FairleadError, RuntimeError):
-    """Something was asked of a log that is closed."""
+    """A call to a closed log."""
 
 
 class LogFailed(FairleadError, OSError):
-    """A write or an fsync failed: what the disk holds is not known, and the writer does nothing more."""
+    """A write or an fsync failed: the content of the disk is unknown, and the writer has stopped."""
 
 
 class LogFull(FairleadError, OSError):
-    """There is no room for what was appended; the log is as valid as before, and goes on once there is."""
+    """There is no room for the appended records; the log is as valid as before, and continues once there is."""
 
 
 class LogInUse(FairleadError, RuntimeError):
@@ -208,11 +208,11 @@ class ProtocolError(FairleadError, ValueError):
 
 
 class NetworkError(FairleadError, ValueError):
-    """A broker, or a network of them, that cannot be run as its file says, or an address that is none."""
+    """A broker, or a network of them, that cannot be run as its file says, or an invalid address."""
 
 
 class BrokerRefused(FairleadError, RuntimeError):
-    """A broker did not do what it was asked; the message is its reason."""
+    """A broker refused a request; the message is its reason."""
 
 
 class NotThere(BrokerRefused):
@@ -224,11 +224,11 @@ class ConnectionEnded(FairleadError, ConnectionError):
 
 
 class BusClosed(FairleadError, RuntimeError):
-    """Something was asked of a bus that is closed."""
+    """A call to a closed bus."""
 
 
 class NotAdvertised(FairleadError, ValueError):
-    """A producer published what none of its advertisements matches; nobody is notified about it."""
+    """None of the producer's advertisements matches the publication; it is not delivered."""
 
 
 class SubscriptionEnded(FairleadError, RuntimeError):
@@ -244,11 +244,11 @@ class ScenarioError(FairleadError, ValueError):
 
 
 class SimulationFailed(FairleadError, RuntimeError):
-    """A simulated run that broke an invariant or delivered the wrong things; the hint says how to repeat it."""
+    """A simulated run that violated an invariant or delivered wrongly; the hint says how to repeat it."""
 
 
 class TopologyRefused(FairleadError, ValueError):
-    """An overlay of brokers that cannot be, or something asked of one about a broker that it does not have."""
+    """An impossible overlay of brokers, or a query about a broker that it does not have."""
 
 
 class TraceRefused(FairleadError, ValueError):
@@ -256,7 +256,7 @@ class TraceRefused(FairleadError, ValueError):
 
 
 class PipelineError(FairleadError, ValueError):
-    """A pipeline that cannot be run: its configuration, its input or its output stands against it."""
+    """A pipeline that cannot be run: because of its configuration, its input or its output."""
 
 
 class SparkUnavailable(FairleadError, RuntimeError):
@@ -264,11 +264,11 @@ class SparkUnavailable(FairleadError, RuntimeError):
 
 
 class BadInput(FairleadError):
-    """Input that a command cannot work with, and where it stands."""
+    """Input that a command cannot use, and its location."""
 
 
 class EngineUnknown(FairleadError, LookupError):
-    """An engine was asked for by a name that none has."""
+    """No engine has this name."""
 
     @classmethod
     def named(cls, name: str, known: Iterable[str]) -> EngineUnknown:

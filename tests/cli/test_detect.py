@@ -249,7 +249,7 @@ def test_a_bad_pattern_is_told_with_its_line_and_column(files: Files) -> None:
         ('{"id": "p", "pattern": "A"}\n{"id": "p", "pattern": "B"}', "the id 'p' is taken by"),
         ("p: A\np: B", "patterns:2: the id 'p' is taken by"),
         ("p: A followed by q\nq: A followed by p", "patterns see their own composites"),
-        ("# nothing", "no pattern is asked for"),
+        ("# nothing", "no pattern is given"),
     ],
 )
 def test_patterns_that_make_no_sense_are_told_in_one_message(files: Files, text: str, says: str) -> None:

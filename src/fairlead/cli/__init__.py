@@ -5,9 +5,9 @@
     2    bad input: an error that says what, where and what to do
     3    done, but some lines of the input were rejected
     130  interrupted
-    141  nobody reads the output any more
+    141  the reader of the output has closed it
 
-Every command imports what it needs when it runs, so that a small question is answered at once.
+Every command imports what it needs when it runs, so that small commands start at once.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ COMMANDS: Final = {
     "match": "match a file of events against a file of subscriptions",
     "detect": "detect patterns in a file of events: composite events out",
     "run": "run a pipeline on Spark: events in, deliveries out, in batch or as a stream",
-    "broker": "run a broker, or check the file that one is run with",
+    "broker": "run a broker, check its file, change its links, back up its log",
     "network": "run a whole network of brokers on one machine",
     "pub": "publish events to a broker",
-    "sub": "subscribe at a broker, and print what is delivered",
+    "sub": "subscribe at a broker, and print deliveries",
     "top": "watch what brokers are doing, live",
     "topology": "draw the network of brokers, with its routing tables",
-    "audit": "judge the trace of a run by the specification",
-    "tour": "show the subscription language at work on the embedded bus",
+    "audit": "check the trace of a run against the specification",
+    "tour": "show the subscription language on the embedded bus",
 }
 """The product's commands, each in the module of its name, which is imported only to run it."""
 
 LABORATORY: Final = {
     "simulate": "simulate routing between brokers: algorithms side by side, with their costs",
-    "bench": "measure, side by side with what one would use instead",
-    "demo": "run a pipeline on Spark over sample data, with a report to look at",
+    "bench": "measure, side by side with alternatives",
+    "demo": "run a pipeline on Spark over sample data, with a report",
 }
 """Commands of the distribution `fairlead-lab`, which offers them in the entry-point group `fairlead.commands`."""
 
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed its help or its complaint
         return stop.code if isinstance(stop.code, int) else 0
     except BrokenPipeError:
-        # The interpreter flushes once more on its way out: into the void.
+        # The interpreter flushes once more at exit: into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except KeyboardInterrupt:
@@ -120,7 +120,7 @@ def _add_offered(
 
 
 class _Version(argparse.Action):
-    """Looks the version up only when it is asked for."""
+    """Looks the version up on demand."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)

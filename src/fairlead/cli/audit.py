@@ -1,4 +1,4 @@
-"""`fairlead audit`: does a trace keep the specification? Each violation comes with the lines that prove it."""
+"""`fairlead audit`: does a trace satisfy the specification? Each violation has the lines that prove it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VIOLATIONS_FROM_SPARK = 1_000
 """So many of each rule are brought together from Spark, to be printed as JSON."""
 PYTHON_BYTES_MAX: Final = 64 * 2**20
 """A table of up to so many bytes is judged here; Spark, which takes seconds to start, judges larger ones."""
-Told = TypeVar("Told")
+AnyEvent = TypeVar("AnyEvent")
 COLOURS = {"holds": "green", "open": "yellow", "violated": "red"}
 
 
@@ -115,7 +115,7 @@ class _Trace:
     is_fair: bool = False
     """Whether it is a run of fair correlation, and not a trace."""
     head: tuple[bytes, ...] = ()
-    """The lines of standard input that were read to see what it is."""
+    """The lines of standard input that were read to recognise its format."""
 
     def events(self, schema: Schema | None) -> Iterator[tuple[int, Event | Rejection]]:
         """Each event, or why there is none, with the number of its line or row."""
@@ -181,7 +181,7 @@ def _tables_below(path: str) -> tuple[str, ...]:
 
 
 def _judge_of(arguments: argparse.Namespace, trace: _Trace) -> Judge:
-    """Who judges it; BadInput where it is not what the arguments ask for."""
+    """The checker for it; BadInput where it does not fit the arguments."""
     fitting = PROPERTIES if trace.is_fair else SPECIFICATIONS
     if arguments.spec not in (*fitting, ALL):
         what = "a run of fair correlation" if trace.is_fair else "a trace"
@@ -211,7 +211,7 @@ def _wants_spark(arguments: argparse.Namespace, trace: _Trace) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A report about a trace, and where in the file its events stand."""
+    """A report about a trace, and the lines of its events in the file."""
 
     report: Report
     counts: Mapping[tuple[str, str], int]
@@ -232,7 +232,7 @@ class _Judged:
         return self.counts[finding.specification, finding.rule]
 
     def jsonable(self) -> dict[str, Any]:
-        """The report, with lines of the file or rows of the table in place of the places in the trace."""
+        """The report, with lines of the file or rows of the table in place of the indexes in the trace."""
         jsonable = self.report.jsonable()
         for finding, written in zip(self.report, jsonable["findings"], strict=True):
             written["count"] = self.count(finding)
@@ -278,13 +278,13 @@ def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | Non
     spark = session(master=arguments.master, remote=arguments.remote)
     lines = None
     if trace.tables:
-        told = read(spark, *trace.tables)
+        frame = read(spark, *trace.tables)
     else:
         events: list[Event]
         lines, events = _read(trace, trace.events(schema))
-        told = frame_of(spark, events)
+        frame = frame_of(spark, events)
     shown = VIOLATIONS_FROM_SPARK if arguments.json else VIOLATIONS_SHOWN
-    found = audit(told, *_named(arguments), schema=schema, extensions=arguments.extension, shown=shown)
+    found = audit(frame, *_named(arguments), schema=schema, extensions=arguments.extension, shown=shown)
     return _Judged(found.report, found.counts, found.events, lines)
 
 
@@ -292,14 +292,16 @@ def _named(arguments: argparse.Namespace) -> tuple[str, ...]:
     return () if arguments.spec == ALL else (arguments.spec,)
 
 
-def _read(trace: _Trace, told: Iterator[tuple[int, Told | Rejection]]) -> tuple[list[int], list[Told]]:
-    """What a trace tells and the lines it stands in; BadInput where a line tells nothing."""
+def _read(
+    trace: _Trace, numbered: Iterator[tuple[int, AnyEvent | Rejection]]
+) -> tuple[list[int], list[AnyEvent]]:
+    """The events of a trace and their lines; BadInput for a line that is no event."""
     from fairlead.ingest import Rejection
 
     lines: list[int] = []
-    events: list[Told] = []
+    events: list[AnyEvent] = []
     rejected: list[str] = []
-    for number, event in told:
+    for number, event in numbered:
         if isinstance(event, Rejection):
             rejected.append(f"{trace.name}:{number}: {event.reason}")
         else:
@@ -312,7 +314,7 @@ def _read(trace: _Trace, told: Iterator[tuple[int, Told | Rejection]]) -> tuple[
     return lines, events
 
 
-# -- telling -------------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------
 
 
 def _show(judged: _Judged) -> None:

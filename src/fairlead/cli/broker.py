@@ -157,7 +157,7 @@ def _near(path: str) -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:
-    """What the file says, with the options in place of it."""
+    """The settings of the file, overridden by the options."""
     from fairlead.network.overlay import read_overlay
     from fairlead.network.settings import Address, BrokerSettings, read_settings
 
@@ -264,7 +264,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def show_settings(settings: BrokerSettings, *, as_json: bool) -> None:
     """All that a broker is run with."""
-    held = _held(settings)
+    held = _settings_of(settings)
     if as_json:
         emit_json({**held.pop(""), **held})
         return
@@ -275,7 +275,7 @@ def show_settings(settings: BrokerSettings, *, as_json: bool) -> None:
             say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
 
 
-def _held(settings: BrokerSettings) -> dict[str, dict[str, object]]:
+def _settings_of(settings: BrokerSettings) -> dict[str, dict[str, object]]:
     """What a broker is run with, by the tables and keys of its file."""
     from fairlead.correlation.patterns.durations import render_duration
     from fairlead.network.settings import http_url

@@ -20,7 +20,7 @@ __all__ = ["add_connection_options", "connected", "now", "seconds", "tls_of"]
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say where the broker is, and how it is spoken to."""
+    """The options for the broker's address and its TLS."""
     options = parser.add_argument_group("the broker")
     options.add_argument(
         "-b",

@@ -1,4 +1,4 @@
-"""`fairlead detect`: what patterns and fair subscriptions find in a file of events, each where it stands."""
+"""`fairlead detect`: detects patterns and fair subscriptions in a file of events, in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["configure"]
 
 BATCH: Final = 1_000
-"""How many lines of a file are read before answers are shown; of standard input, where somebody may wait, one."""
+"""How many lines of a file are read before composites are printed; of standard input, one: a person may wait."""
 REJECTED_SHOWN: Final = 5
 ID_SHOWN: Final = 12
 """How long an id may be to be shown in full; longer ones are hashes."""
@@ -109,10 +109,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dot or arguments.svg:
         raise BadInput("which automaton?", hint="--explain 'A followed by B' --svg")
     _check(arguments)
-    asked = list(_asked(arguments, schema))
-    if not asked:
-        raise BadInput("no pattern is asked for", hint="--patterns FILE, or --pattern 'A followed by B'")
-    return (_on_spark if arguments.on == "spark" else _here)(arguments, asked, schema)
+    queries = list(_queries(arguments, schema))
+    if not queries:
+        raise BadInput("no pattern is given", hint="--patterns FILE, or --pattern 'A followed by B'")
+    return (_on_spark if arguments.on == "spark" else _here)(arguments, queries, schema)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -135,8 +135,8 @@ def _same_file(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A pattern or a fair subscription, who asks for it, and for which order times."""
+class _Query:
+    """A pattern or a fair subscription, its subscriber, and its validity."""
 
     id: str
     subscriber: str
@@ -155,16 +155,16 @@ class _Asked:
         return self.question.is_pattern
 
 
-def _asked(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[_Asked]:
-    """All that is asked for, under distinct ids."""
+def _queries(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[_Query]:
+    """All patterns and fair subscriptions, under distinct ids."""
     seen: dict[str, str] = {}
-    for where, asked in _read_all(arguments, schema):
-        if (first := seen.setdefault(asked.id, where)) != where:
+    for where, query in _read_all(arguments, schema):
+        if (first := seen.setdefault(query.id, where)) != where:
             raise BadInput(
-                f"{where}: the id {asked.id!r} is taken by {first}", hint="ids and names are distinct"
+                f"{where}: the id {query.id!r} is taken by {first}", hint="ids and names are distinct"
             )
-        _remark(where, asked.question, schema)
-        yield asked
+        _remark(where, query.question, schema)
+        yield query
 
 
 def _remark(where: str, question: Question, schema: Schema | None) -> None:
@@ -174,7 +174,7 @@ def _remark(where: str, question: Question, schema: Schema | None) -> None:
             note(f"{where}: [{filter}]: {remark}")
 
 
-def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[tuple[str, _Asked]]:
+def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[tuple[str, _Query]]:
     for number, text in enumerate(arguments.pattern, start=1):
         where = f"--pattern {number}"
         yield where, _plain(text, schema, where, str(number))
@@ -192,19 +192,19 @@ def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[
         yield where, read(line, schema, where, str(number))
 
 
-def _plain(text: str, schema: Schema | None, where: str, number: str) -> _Asked:
+def _plain(text: str, schema: Schema | None, where: str, number: str) -> _Query:
     """A pattern in a line of its own."""
     from fairlead.correlation.standing import Question
 
     return _named(Question(_read(text, schema, where)), number)
 
 
-def _named(question: Question, number: str) -> _Asked:
-    """What stands by itself: its name is its id or, where it has none, its number."""
-    return _Asked(question.about.name if question.is_public else number, "", question)
+def _named(question: Question, number: str) -> _Query:
+    """A pattern from the command line: its id is its name or, without one, its number."""
+    return _Query(question.about.name if question.is_public else number, "", question)
 
 
-def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _Asked:
+def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _Query:
     from fairlead.model.encoding import parse_json
 
     try:
@@ -213,9 +213,7 @@ def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _As
         raise BadInput(f"{where}: {error}", hint=SHAPE) from None
     if not isinstance(given, dict):
         raise BadInput(f"{where}: a JSON object with a pattern in it was expected", hint=SHAPE)
-    for member in (
-        given.keys() - MEMBERS
-    ):  # others than these may say more about it, but for a slip of the pen
+    for member in given.keys() - MEMBERS:  # other keys are allowed, but for near misses of these
         if close := suggestion(member, MEMBERS):
             raise BadInput(f"{where}: no such member: {member!r}{close}", hint=SHAPE)
     question = _question(given, schema, where)
@@ -228,7 +226,7 @@ def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _As
     since, until = (_time(given.get(name), f"{where}: {name}") for name in ("from", "until"))
     if since is not None and until is not None and since >= until:
         raise BadInput(f"{where}: it would end before it begins")
-    return _Asked(str(id), subscriber, question, since, until)
+    return _Query(str(id), subscriber, question, since, until)
 
 
 def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Question:
@@ -315,7 +313,7 @@ class _Tally:
     given_up: int = 0
     first_rejected: list[str] = field(default_factory=list)
     rejections: TextIO | None = None
-    """Where all that was rejected goes."""
+    """The destination of rejected lines."""
 
     def reject(self, source: str, line: int, reason: str, raw: str) -> None:
         from fairlead.model.encoding import format_json
@@ -327,7 +325,7 @@ class _Tally:
             self.first_rejected.append(f"{source}:{line}: rejected: {reason}")
 
 
-def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | None) -> int:
+def _here(arguments: argparse.Namespace, queries: list[_Query], schema: Schema | None) -> int:
     from fairlead.correlation.patterns.durations import duration_of
     from fairlead.correlation.standing import Standing
     from fairlead.delivery import OrderedQueue
@@ -336,12 +334,12 @@ def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | N
     from fairlead.model.order import BEGINNING, END
 
     standing = Standing(lambda: engine_named("columnar"))
-    for each in asked:
+    for each in queries:
         since = BEGINNING if each.since is None else each.since
         until = END if each.until is None else each.until
         standing.add(each.id, each.question, since, until)
     lateness = None if arguments.lateness is None else duration_of(arguments.lateness)
-    queue, tally, unnamed = OrderedQueue(lateness or 0), _Tally(), _unnamed(asked)
+    queue, tally, unnamed = OrderedQueue(lateness or 0), _Tally(), _unnamed(queries)
     write_utf8()
     progress = Progress("events")
     with opened(arguments.events) as stream, _rejections(arguments.rejected) as tally.rejections:
@@ -350,25 +348,25 @@ def _here(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | N
             released = _take(queue, batch, tally, is_stream=lateness is not None)
             if lateness is not None:
                 answers = standing.answers(released, queue.watermark)
-                _tell(standing, answers, unnamed, tally, arguments)
+                _print_composites(standing, answers, unnamed, tally, arguments)
             progress.at(tally.events)
     queue.close()
-    _tell(standing, standing.answers(queue.release(), queue.watermark), unnamed, tally, arguments)
+    _print_composites(standing, standing.answers(queue.release(), queue.watermark), unnamed, tally, arguments)
     tally.given_up = standing.given_up
     sys.stdout.flush()  # the answers first, then the summary
     progress.done()
-    _summarise(tally, len(asked), progress.elapsed_s, arguments)
+    _summarise(tally, len(queries), progress.elapsed_s, arguments)
     return 3 if tally.rejected else 0
 
 
-def _tell(
+def _print_composites(
     standing: Standing,
     answers: Iterable[Answer],
     unnamed: frozenset[str],
     tally: _Tally,
     arguments: argparse.Namespace,
 ) -> None:
-    """Show what has been found up to where time has come, and what failed."""
+    """Print the composites up to the watermark, and failures."""
     _show(answers, unnamed, tally, arguments)
     for failure in standing.take_failures():
         tally.failed += 1
@@ -377,7 +375,7 @@ def _tell(
             complain(f"{who}: a filter failed on the event {failure.notification.id}: {failure.error}")
 
 
-def _on_spark(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema | None) -> int:
+def _on_spark(arguments: argparse.Namespace, queries: list[_Query], schema: Schema | None) -> int:
     from fairlead.correlation.standing import Answer
     from fairlead.model import Notification
     from fairlead.model.encoding import fields_from_json, parse_json
@@ -393,10 +391,10 @@ def _on_spark(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema
     spark = session(master=arguments.master, remote=arguments.remote)
     input = Input(path=arguments.events, lift=arguments.lift)
     rows = ingest_input(read(spark, input), input, schema).persist()
-    patterns = Patterns.read([each.row() for each in asked], schema=schema, extensions=arguments.extension)
+    patterns = Patterns.read([each.row() for each in queries], schema=schema, extensions=arguments.extension)
     ordered = order(notifications(rows)).persist()
     found = detect(ordered.released, patterns).orderBy("time", "place", "id")
-    tally, unnamed = _Tally(), _unnamed(asked)
+    tally, unnamed = _Tally(), _unnamed(queries)
     write_utf8()
     for row in found.toLocalIterator():
         composite = Notification.of(fields_from_json(parse_json(row["record"])))
@@ -408,7 +406,7 @@ def _on_spark(arguments: argparse.Namespace, asked: list[_Asked], schema: Schema
     tally.duplicates = ordered.duplicates.count()
     tally.events = notifications(rows).count() - tally.duplicates
     sys.stdout.flush()
-    _summarise(tally, len(asked), started.elapsed_s, arguments)
+    _summarise(tally, len(queries), started.elapsed_s, arguments)
     return 3 if tally.rejected else 0
 
 
@@ -419,9 +417,9 @@ def _take(
     *,
     is_stream: bool,
 ) -> Released:
-    """Put a batch of events into their order; what cannot be read is kept apart.
+    """Order a batch of events; unreadable lines are rejected. Returns the released events.
 
-    In a stream time passes with every line, so what is late is the same however it is read. What that releases.
+    In a stream, time advances with every line, so lateness does not depend on the size of batches.
     """
     from fairlead.delivery import Arrival
     from fairlead.ingest import Rejection
@@ -449,12 +447,12 @@ def _rejections(path: str | None) -> Iterator[TextIO | None]:
         yield stream
 
 
-# -- telling -------------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------
 
 
-def _unnamed(asked: Iterable[_Asked]) -> frozenset[str]:
-    """The ids of what has no name: it is called by these."""
-    return frozenset(each.id for each in asked if not each.question.is_public)
+def _unnamed(queries: Iterable[_Query]) -> frozenset[str]:
+    """The ids of unnamed patterns, by which they are printed."""
+    return frozenset(each.id for each in queries if not each.question.is_public)
 
 
 def _show(
@@ -472,7 +470,7 @@ def _show(
 
 
 def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) -> str:
-    """When it ended, which pattern found it, what its steps took, and what it gives."""
+    """Its end, its pattern, the events of its steps, and its `giving` values."""
     from fairlead.correlation.fair.relations import PRODUCER as FAIR
     from fairlead.correlation.fair.subscriptions import UNNAMED as RELATION
     from fairlead.correlation.patterns.model import UNNAMED

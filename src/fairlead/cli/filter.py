@@ -131,7 +131,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _check(text: str, schema: Schema | None, as_json: bool, place: dict[str, int], where: str) -> bool:
-    """Whether one filter can be read; says so."""
+    """Check one filter, and print the result."""
     try:
         filter = read_filter(text, schema, where)
     except BadInput as error:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def add_language_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say what words and types the filters may use."""
+    """The options for schemas and extensions."""
     parser.add_argument("--schema", metavar="FILE", help="the types and attributes that are declared")
     parser.add_argument(
         "--extension",
@@ -42,7 +42,7 @@ def add_language_options(parser: argparse.ArgumentParser) -> None:
 
 
 def language(arguments: argparse.Namespace) -> Schema | None:
-    """Load the extensions that were asked for; the schema."""
+    """Load the extensions of the options; returns the schema."""
     if arguments.extension:
         from fairlead.filters.extensions import load
 
@@ -57,7 +57,7 @@ def language(arguments: argparse.Namespace) -> Schema | None:
 
 
 def read_filter(text: str, schema: Schema | None, where: str = "") -> Filter:
-    """The filter of a text; an error says where the text stands."""
+    """The filter of a text; an error has its location."""
     from fairlead.filters.language import parse
 
     return read_text(parse, text, schema, where)
@@ -78,7 +78,7 @@ def never_matches(filter: Filter, schema: Schema | None) -> str | None:
 def read_text(
     parse: Callable[[str, Schema | None], T], text: str, schema: Schema | None, where: str = ""
 ) -> T:
-    """What a text with filters in it means; an error says where the text stands."""
+    """Parse a text with filters in it; an error has its location."""
     try:
         try:
             return parse(text, schema)

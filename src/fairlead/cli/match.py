@@ -1,4 +1,4 @@
-"""`fairlead match`: who gets what. Files in, JSON lines out, in the order of the events."""
+"""`fairlead match`: matches events against subscriptions. JSON lines out, in the order of the events."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["configure"]
 
 BATCH = 1_000
-"""How many lines of a file an engine gets at once; from standard input, where somebody may wait, one."""
+"""How many lines of a file are matched at once; from standard input, one: a person may wait."""
 REJECTED_SHOWN = 5
 REMEMBERED = 1_000_000
-"""How many identities are remembered, to tell duplicates by."""
+"""How many identities are remembered to recognise duplicates."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

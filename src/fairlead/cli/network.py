@@ -93,7 +93,7 @@ def _check(arguments: argparse.Namespace) -> int:
 # -- up ------------------------------------------------------------------------------------------------------
 
 
-class _Told(BaseException):
+class _Stop(BaseException):
     """To stop."""
 
 
@@ -102,7 +102,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
     overlay = read_overlay(arguments.file)
     ports = ports_of(overlay)
-    with contextlib.suppress(_Told), _told_by_signals(), _running(overlay, ports, arguments) as running:
+    with contextlib.suppress(_Stop), _stop_on_signals(), _running(overlay, ports, arguments) as running:
         for name, process in running.items():
             _await_ready(name, process)
         return _watch(running)
@@ -110,16 +110,16 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _told_by_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM raise `_Told` in here, once: what is being ended then is ended in peace."""
+def _stop_on_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM raise `_Stop` in here, once: shutting down is not interrupted."""
     numbers = (signal.SIGINT, signal.SIGTERM)
 
-    def told(number: int, frame: FrameType | None) -> NoReturn:
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
         for each in numbers:
             signal.signal(each, signal.SIG_IGN)
-        raise _Told
+        raise _Stop
 
-    before = {number: signal.signal(number, told) for number in numbers}
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
@@ -180,7 +180,7 @@ def _await_ready(name: str, process: subprocess.Popen[str]) -> None:
 
 
 def _watch(running: Mapping[str, subprocess.Popen[str]]) -> int:
-    """Say who dies, until all have."""
+    """Report brokers that exit, until all have."""
     died: SimpleQueue[str] = SimpleQueue()
 
     def wait(name: str, process: subprocess.Popen[str]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure"]
 
-UNDER_WAY: Final = 2_000
+IN_FLIGHT_MAX: Final = 2_000
 """How many events may wait for their acknowledgement."""
 SHOWN: Final = 5
 
@@ -88,11 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Publisher:
-    """Publishes event by event, many of them under way at a time, and counts what became of them."""
+    """Publishes event by event, with many in flight, and counts the outcomes."""
 
     def __init__(self, client: Client, arguments: argparse.Namespace) -> None:
         self._client, self._arguments = client, arguments
-        self._under_way: deque[tuple[str, Future[Notification]]] = deque()
+        self._in_flight: deque[tuple[str, Future[Notification]]] = deque()
         self._answered = self.rejected = 0
 
     @property
@@ -103,28 +103,28 @@ class _Publisher:
     def put(self, where: str, event: Notification) -> None:
         if self._arguments.no_wait:
             try:
-                self._tell(self._client.send(event))
+                self._count(self._client.send(event))
             except ValueRefused as error:
                 self.reject(where, str(error))
             return
-        self._under_way.append((where, self._client.publishing(event)))
-        while len(self._under_way) > UNDER_WAY or (self._under_way and self._under_way[0][1].done()):
+        self._in_flight.append((where, self._client.publishing(event)))
+        while len(self._in_flight) > IN_FLIGHT_MAX or (self._in_flight and self._in_flight[0][1].done()):
             self._settle()
 
     def finish(self) -> None:
         """Wait until all is acknowledged."""
-        while self._under_way:
+        while self._in_flight:
             self._settle()
 
     def _settle(self) -> None:
-        where, publishing = self._under_way[0]
+        where, publishing = self._in_flight[0]
         try:
-            self._tell(publishing.result())
+            self._count(publishing.result())
         except (BrokerRefused, ValueRefused) as error:
             self.reject(where, str(error))
-        self._under_way.popleft()
+        self._in_flight.popleft()
 
-    def _tell(self, published: Notification) -> None:
+    def _count(self, published: Notification) -> None:
         self._answered += 1
         if self._arguments.json:
             emit_json({"producer": published.producer, "id": published.id})
@@ -136,11 +136,11 @@ class _Publisher:
             complain(f"{where}: rejected: {reason}")
 
     def summarise(self) -> None:
-        """Say what became of all, also where there was no end to it."""
+        """Report the outcomes, also after an interruption."""
         unknown = 0
-        for _, publishing in self._under_way:
+        for _, publishing in self._in_flight:
             if publishing.done() and not publishing.cancelled() and publishing.exception() is None:
-                self._tell(publishing.result())
+                self._count(publishing.result())
             else:
                 unknown += 1
         if self.rejected > SHOWN:
@@ -156,7 +156,7 @@ class _Publisher:
 
 
 def _read(arguments: argparse.Namespace) -> Iterator[tuple[str, Notification | Rejection]]:
-    """The events of files, each with where it stands."""
+    """The events of files, each with its location."""
     from fairlead.ingest.jsonlines import read
 
     for path in arguments.events or ["-"]:

@@ -1,7 +1,7 @@
 """`fairlead run`: a pipeline from its file, in batch or until it is stopped.
 
-The pipeline runs in a thread of its own and this one waits: so Ctrl-C is heard at once, whatever Spark is doing,
-and the first one asks the pipeline to end after the batch at hand.
+The pipeline runs in a thread of its own and this one waits: so Ctrl-C takes effect at once, whatever Spark is
+doing, and the first one stops the pipeline after the current batch.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     except Exception as error:
         if arguments.verbose:
             traceback.print_exc()
-        raise _told(error, arguments.verbose) from error
+        raise _shown(error, arguments.verbose) from error
     if arguments.json:
         emit_json({"name": config.name, **summary.to_json()})
     else:
@@ -104,7 +104,7 @@ def _pipeline(config: Config) -> Pipeline:
 
 
 def _make_importable(directory: Path) -> None:
-    """Callbacks and extensions may lie beside the pipeline's file; workers on this machine look there, too."""
+    """Callbacks and extensions may be beside the pipeline's file; local workers import from there, too."""
     place = str(directory.resolve())
     if place not in sys.path:
         sys.path.insert(0, place)
@@ -113,8 +113,8 @@ def _make_importable(directory: Path) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([place, *filter(None, known)])
 
 
-def _told(error: Exception, verbose: bool) -> FairleadError:
-    """The error as it is shown; one that nobody expected says how to see more of it."""
+def _shown(error: Exception, verbose: bool) -> FairleadError:
+    """The error as it is printed; an unexpected one has a hint for more details."""
     from fairlead.spark.failures import reason
 
     if (known := reason(error)) is not None:
@@ -131,7 +131,7 @@ def _exit_code(summary: Summary, stopped: bool) -> int:
         return 130
     if summary.violated:
         return 1
-    # Nothing was done, for it had been done: a script is told as it was told then.
+    # The run was complete before: the exit code is the same as then.
     repeated = summary.rejected_before if summary.ended and not summary.batches else 0
     return 3 if summary.rejected or repeated else 0
 
@@ -140,7 +140,7 @@ def _exit_code(summary: Summary, stopped: bool) -> int:
 
 
 def run_pipeline(pipeline: Pipeline, config: Config) -> tuple[Summary, bool]:
-    """Run a pipeline to its end or until somebody stops it; the summary, and whether somebody did."""
+    """Run a pipeline to its end or until it is stopped; the summary, and whether it was stopped."""
     outcome: list[Summary] = []
     failure: list[BaseException] = []
     progress = _Progress(config)
@@ -156,14 +156,14 @@ def run_pipeline(pipeline: Pipeline, config: Config) -> tuple[Summary, bool]:
 
     # A daemon: the second Ctrl-C leaves it behind. What is not committed then was never there.
     worker = threading.Thread(target=work, name="fairlead-pipeline", daemon=True)
-    told = False
-    with _interruptions() as asked:
+    reported = False
+    with _interruptions() as interrupted:
         worker.start()
         try:
             while not ended.wait(EVERY_S):
                 progress.show(pipeline.at)
-                if asked.is_set() and not told:
-                    told = True
+                if interrupted.is_set() and not reported:
+                    reported = True
                     progress.done()
                     note("stopping after the batch at hand; Ctrl-C again ends it at once")
                     pipeline.stop()
@@ -171,26 +171,26 @@ def run_pipeline(pipeline: Pipeline, config: Config) -> tuple[Summary, bool]:
             progress.done()
     if failure:
         raise failure[0]
-    return outcome[0], asked.is_set()
+    return outcome[0], interrupted.is_set()
 
 
 @contextmanager
 def _interruptions() -> Iterator[threading.Event]:
     """While it lasts, the first Ctrl-C sets the event, and the second ends all at once."""
-    asked = threading.Event()
+    interrupted = threading.Event()
 
     def interrupt(*_: object) -> None:
-        # Nothing else here: a signal comes at any moment, also in the middle of writing to standard error.
-        if asked.is_set():
+        # Nothing else here: a signal may arrive in the middle of a write to standard error.
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        interrupted.set()
 
     if threading.current_thread() is not threading.main_thread():  # signals are not for us
-        yield asked
+        yield interrupted
         return
     before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield asked
+        yield interrupted
     except KeyboardInterrupt:
         note("ended; the batch at hand is lost, and the same command does it again")
         raise
@@ -199,7 +199,7 @@ def _interruptions() -> Iterator[threading.Event]:
 
 
 class _Progress:
-    """A line on standard error, where a person is watching: what has been done, how fast, how far behind."""
+    """A line on standard error, on a terminal: progress, rate, backlog."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -247,7 +247,7 @@ class _Progress:
             sys.stderr.flush()
 
 
-# -- telling -----------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------
 
 
 def _show_plan(pipeline: Pipeline, config: Config, as_json: bool) -> int:

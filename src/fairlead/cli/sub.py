@@ -86,8 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
             what = arguments.forget if filter is None else f"{arguments.forget}: {filter}"
             note(f"{what} is forgotten at {client.broker}")
             return 0
-        with _asked(client, filter, arguments) as asked:
-            return _show(asked, arguments)
+        with _subscribed(client, filter, arguments) as query:
+            return _show(query, arguments)
 
 
 APART: Final = {
@@ -109,7 +109,7 @@ APART: Final = {
 }
 """What does not go together."""
 WITH: Final = {"lateness": ("pattern", "fair"), "clock": ("pattern", "fair")}
-"""What goes only with something else."""
+"""Options that require others."""
 OPTIONS: Final = {"most": "-n", "wanted": "a filter", "filter": "a filter"}
 WHY: Final = {
     "forget": "it ends a durable subscriber, and nothing else is done",
@@ -120,7 +120,7 @@ WHY: Final = {
 
 
 def _checked(arguments: argparse.Namespace) -> Filter | None:
-    """What is wanted, if it is said; BadInput, if it cannot be."""
+    """The filter of the arguments, if any; BadInput for an invalid one."""
     given = {name for name, value in vars(arguments).items() if value is not None and value is not False}
     for name, others in APART.items():
         for other in others:
@@ -148,24 +148,26 @@ def _option(name: str) -> str:
     return OPTIONS.get(name, f"--{name}")
 
 
-def _asked(client: Client, filter: Filter | None, arguments: argparse.Namespace) -> Subscription | Detection:
+def _subscribed(
+    client: Client, filter: Filter | None, arguments: argparse.Namespace
+) -> Subscription | Detection:
     since = _since(arguments.since)
     if arguments.pattern is not None or arguments.fair is not None:
         from fairlead.correlation import fair, patterns
 
-        asked: patterns.Pattern | fair.Subscription
+        query: patterns.Pattern | fair.Subscription
         if arguments.fair is not None:
-            asked = read_text(fair.parse, arguments.fair, None, "--fair")
+            query = read_text(fair.parse, arguments.fair, None, "--fair")
         else:
-            asked = read_text(patterns.parse, arguments.pattern, None, "--pattern")
-        detection = client.detect(asked, lateness=arguments.lateness or "0s", since=since)
-        note(f"detecting at {client.broker}: {asked}")
+            query = read_text(patterns.parse, arguments.pattern, None, "--pattern")
+        detection = client.detect(query, lateness=arguments.lateness or "0s", since=since)
+        note(f"detecting at {client.broker}: {query}")
         return detection
     wanted = read_filter("true", None) if filter is None else filter
     subscription = client.subscribe(
         wanted, durable=arguments.durable or "", since=since, timeout=arguments.patience
     )
-    # Asked after that, it has heard of the subscription if it answers.
+    # A later response implies that the broker has processed the subscription.
     links = {} if subscription.is_installed else client.status()["links"]
     who = f", durable as {arguments.durable}" if arguments.durable else ""
     note(f"subscribed at {client.broker}: {wanted}{who}")
@@ -195,20 +197,20 @@ def _since(given: str | None) -> int | None:
         ) from None
 
 
-def _show(asked: Subscription | Detection, arguments: argparse.Namespace) -> int:
+def _show(query: Subscription | Detection, arguments: argparse.Namespace) -> int:
     dropped = 0
     for shown in count():
         if shown == arguments.most:
             break
         try:
-            notification = asked.get(arguments.timeout)
+            notification = query.get(arguments.timeout)
         except TimeoutError:
             return 0 if shown else 1
         except SubscriptionEnded:
             break
-        if asked.dropped > dropped:
-            complain(f"{asked.dropped - dropped:,} left out: this was too slow")
-            dropped = asked.dropped
+        if query.dropped > dropped:
+            complain(f"{query.dropped - dropped:,} left out: this was too slow")
+            dropped = query.dropped
         if arguments.json:
             emit_json(_record(notification))
         else:

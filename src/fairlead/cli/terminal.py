@@ -46,7 +46,7 @@ def write_utf8() -> None:
 
 
 def say(line: str = "") -> None:
-    """A line of text; what the terminal cannot show is escaped."""
+    """Print a line; characters that the terminal cannot show are escaped."""
     print(line, file=_tolerant(sys.stdout))
 
 

@@ -1,4 +1,4 @@
-"""`fairlead top`: what the brokers of a network are doing, live."""
+"""`fairlead top`: rates and backlogs of brokers, live."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["configure"]
 Row: TypeAlias = tuple[str, ...]
 
 RATES: Final = ("published", "received", "delivered", "relayed", "dropped")
-"""The counters whose growth is shown, per second."""
+"""The counters that are shown as rates per second."""
 HEADS: Final = ("pub/s", "recv/s", "deliv/s", "relay/s", "drop/s")
-"""They all fit into 80 columns, with what stands below."""
+"""All fit into 80 columns, with their values."""
 BROKERS: Final = ("broker", *HEADS, "clients", "subs", "queue", "log")
 QUEUES: Final = ("broker", "queue", "state", "behind", "under way")
 UNITS: Final = (" ", "k", "M", "G", "T")
@@ -53,21 +53,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.every <= 0:
         raise BadInput("an interval is longer than nothing", hint="--every 2s")
     if arguments.json:
-        seen = _look(arguments)
+        seen = _survey(arguments)
         emit_json(seen.to_json())
         return 0 if seen.is_told else 1
-    before, asked = _look(arguments), time.monotonic()
+    before, asked = _survey(arguments), time.monotonic()
     with _screen(arguments.once) as show:
         while True:
             time.sleep(arguments.every)
-            after, elapsed_s, asked = _look(arguments), time.monotonic() - asked, time.monotonic()
+            after, elapsed_s, asked = _survey(arguments), time.monotonic() - asked, time.monotonic()
             show(_brokers(before, after, elapsed_s), _queues(after), _remarks(after))
             if arguments.once:
                 return 0 if after.is_told else 1
             before = after
 
 
-def _look(arguments: argparse.Namespace) -> Survey:
+def _survey(arguments: argparse.Namespace) -> Survey:
     from fairlead.network.survey import survey
 
     return survey(arguments.broker, tls=tls_of(arguments), patience=arguments.patience, whole=arguments.all)
@@ -106,7 +106,7 @@ def _queues(survey: Survey) -> list[Row]:
 
 
 def _remarks(survey: Survey) -> list[str]:
-    """Who holds up whom; why links are not up, and since when."""
+    """Blocked connections and what blocks them; links that are down, why, and since when."""
     told = [(name, seen.status) for name, seen in survey.brokers.items() if seen.status is not None]
     slow = [
         f"{name}: {_waiting(status['held_up'])} for {', '.join(waited_for)}"
@@ -127,7 +127,7 @@ def _waiting(count: int) -> str:
 
 
 def _waited_for(status: dict[str, Any]) -> list[str]:
-    """Who cannot keep up and is to miss nothing."""
+    """The destinations that block publishers."""
     links = [f"the link to {name}" for name, link in status["links"].items() if link["full"]]
     return [*links, *status["blocking"]]
 
@@ -159,7 +159,7 @@ Show: TypeAlias = Callable[[list[Row], list[Row], list[str]], None]
 
 @contextlib.contextmanager
 def _screen(once: bool) -> Iterator[Show]:
-    """How it is shown: in place where a terminal and rich are there, otherwise one below the other."""
+    """The output: updated in place on a terminal with rich, otherwise appended."""
     if once or not sys.stdout.isatty():
         yield _print
         return
@@ -175,7 +175,7 @@ def _screen(once: bool) -> Iterator[Show]:
     def table(head: Row, rows: list[Row], texts: int) -> Table:
         made = Table(box=None, header_style="bold")
         for at, name in enumerate(head):
-            # Where it is narrow, long names give way, never a heading or a number.
+            # On narrow terminals, names are cut, never headings or numbers.
             made.add_column(
                 name, justify="left" if at < texts else "right", no_wrap=at >= texts, min_width=len(name)
             )
@@ -204,7 +204,7 @@ def _lines(head: Row, rows: list[Row], texts: int) -> Iterator[str]:
     whole = [row for row in (head, *rows) if len(row) == len(head)]
     widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
     for row in (head, *rows):
-        if len(row) < len(head):  # a broker that could not be asked, and why
+        if len(row) < len(head):  # a broker that did not respond, and why
             yield "  ".join(row)
             continue
         cells = zip(row, widths, strict=True)

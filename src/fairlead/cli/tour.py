@@ -1,6 +1,6 @@
-"""`fairlead tour`: a market morning on the embedded bus, to look at.
+"""`fairlead tour`: a market morning on the embedded bus.
 
-Subscriptions of every kind, a stream of events, who gets what, and why. The same seed shows the same.
+Subscriptions of every kind, a stream of events, the deliveries, and the reasons. The same seed shows the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ type Auction
 price: number
 """
 
-# Who, what kind of subscription that is, and the filter.
+# Subscriber, kind of subscription, filter.
 SUBSCRIPTIONS: Final = (
     ("ada", "content", 'symbol in {"IBM", "SAP"} and price > 150'),
     ("bruno", "types", "type is Quote and price < 90"),
@@ -56,7 +56,7 @@ MERGED: Final = (
     ("x < 4", "x > 7"),
 )
 PAUSE_S: Final = 0.05
-"""Between events, where somebody watches them go by."""
+"""Between events, on a terminal."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -168,7 +168,7 @@ def _tuple(rng: Random, number: int) -> tuple[Any, ...]:
 
 
 def _line(event: dict[str, Any] | tuple[Any, ...]) -> str:
-    """An event on one line, as short as it can be told."""
+    """An event on one short line."""
     if isinstance(event, tuple):
         return f"({', '.join(map(repr, event))})".replace("'", '"')
     match event:
