@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -57,6 +58,7 @@ from fairlead.network.arguments import (
 )
 from fairlead.network.channel import Channel
 from fairlead.network.contexts import client_context
+from fairlead.network.incarnations import lineage_of, valid_end
 from fairlead.network.intake import Intake
 from fairlead.network.publications import Publications, fail
 from fairlead.network.subscriptions import Closed, Delivery, Subscription
@@ -139,7 +141,8 @@ class Client:
         )
         self._flowing = asyncio.Event()
         """Set while publications go to the broker: it is connected, and knows what has been advertised."""
-        self._log = ""
+        self._log, self._lineage = "", lineage_of(())
+        """Which log the offsets of deliveries are about, and its incarnations."""
         self._published = 0
         self._named = 0
         self._sent = False
@@ -418,9 +421,12 @@ class Client:
         """A connection stands: say again what the broker may not know, then publish what was not acknowledged."""
         uplink = self._uplink
         self._paused = False
+        lineage = lineage_of(message.lineage)
         if message.log != self._log:
-            self._log = message.log
-            self._intake.begin_anew()
+            self._intake.go_back(0)
+        else:
+            self._intake.go_back(valid_end(sys.maxsize, self._lineage, lineage, message.end))
+        self._log, self._lineage = message.log, lineage
         self._advertising.clear()
         for id, text in self._advertised.items():
             number = uplink.next_number()

@@ -60,7 +60,15 @@ class Clientele:
         node.clients[name] = node.router.targets[session.client] = session
         node.broker.handle(calls.Join(session.client), 0)
         session.tell(
-            wire.Welcome(wire.VERSION, node.name, name, log=node.log_name, frame_max=node.limits.frame_bytes)
+            wire.Welcome(
+                wire.VERSION,
+                node.name,
+                name,
+                log=node.log_name,
+                frame_max=node.limits.frame_bytes,
+                lineage=node.lineage,
+                end=node.dispatched,
+            )
         )
         return session
 

@@ -86,14 +86,15 @@ class Intake:
         """This client is not that durable subscriber any longer."""
         self._durables.pop(durable, None)
 
-    def begin_anew(self) -> None:
-        """The broker has another log: places there mean something else."""
+    def go_back(self, end: int) -> None:
+        """The broker's log has gone back: what it has at this offset and beyond has not been delivered yet."""
         for subscription in self.subscriptions.values():
-            subscription._seen = 0
+            subscription._seen = min(subscription._seen, end)
         for durable in self._durables.values():
-            durable.seen = 0
-            durable.open.clear()
-            durable.again.clear()
+            durable.seen = min(durable.seen, end)
+            for place in [each for each in durable.open if each > end]:
+                del durable.open[place]
+            durable.again = {each for each in durable.again if each <= end}
 
     def check_taken(self, subscription: Subscription) -> None:
         """BrokerRefused, where it would wait in vain: behind what nobody here takes any longer."""

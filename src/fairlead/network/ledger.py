@@ -25,6 +25,7 @@ from fairlead.log import Record as LogRecord
 from fairlead.log.lineage import LINEAGE_MAX, Incarnation, Lineage
 from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival, parse_arrival
 from fairlead.model.packed import identity_in
+from fairlead.network.incarnations import lineage_of, valid_end
 
 __all__ = [
     "RESERVE_BYTES",
@@ -39,11 +40,13 @@ __all__ = [
     "Unlinked",
     "Unsubscribed",
     "Wanted",
+    "cursor_of_acknowledged",
     "cursor_of_durable",
     "cursor_of_link",
 ]
 
 STATE_CURSOR: Final = "state"
+ACKNOWLEDGED: Final = "ack:"
 IDENTITY_FILE: Final = "identity"
 GATHERED_MIN: Final = 1_000
 """Fewer changes than this are not worth being gathered."""
@@ -91,6 +94,8 @@ class Linked(Struct, frozen=True, array_like=True, tag=True):
     url: str
     log: str = ""
     received: int = 0
+    lineage: list[tuple[str, int]] = []
+    superseded: list[str] = []
 
 
 class Parting(Struct, frozen=True, array_like=True, tag=True):
@@ -155,6 +160,10 @@ class Neighbour:
     """The last place of its log of which something arrived."""
     safe: int = 0
     """The last one of those that are safe here: so far it need not be sent again."""
+    lineage: Lineage = ()
+    """The incarnations of its log, when it connected last."""
+    superseded: frozenset[str] = frozenset()
+    """The incarnations of its log that others have taken the place of."""
     subscriptions: dict[Heard, None] = field(default_factory=dict)
     advertisements: dict[Heard, None] = field(default_factory=dict)
 
@@ -193,12 +202,17 @@ class State:
                 for heard in removed:
                     told.pop(heard, None)
                 told.update(dict.fromkeys(added))
-            case Linked(name, url, log, received):
+            case Linked(name, url, log, received, lineage, superseded):
                 neighbour = self.neighbours.setdefault(name, Neighbour())
+                shown = lineage_of(lineage)
                 if neighbour.log != log:
                     neighbour.received = neighbour.safe = 0
+                else:
+                    kept = valid_end(neighbour.received, neighbour.lineage, shown)
+                    neighbour.received, neighbour.safe = kept, min(neighbour.safe, kept)
                 neighbour.url, neighbour.log = url, log
                 neighbour.received = max(neighbour.received, received)
+                neighbour.lineage, neighbour.superseded = shown or neighbour.lineage, frozenset(superseded)
                 self.parting.pop(name, None)
                 self.wanted.pop(url, None)
             case Parting(name, url):
@@ -224,7 +238,14 @@ class State:
             for id, (filter, since) in subscriptions.items():
                 yield Subscribed(durable, id, filter, since)
         for name, neighbour in self.neighbours.items():
-            yield Linked(name, neighbour.url, neighbour.log, neighbour.received)
+            yield Linked(
+                name,
+                neighbour.url,
+                neighbour.log,
+                neighbour.received,
+                list(neighbour.lineage),
+                sorted(neighbour.superseded),
+            )
             for advertisements in (False, True):
                 for heard in neighbour.told(advertisements=advertisements):
                     yield Told(name, [heard], [], advertisements)
@@ -275,7 +296,7 @@ class Ledger:
             self.log.close()
             raise
         self.content = self.log.end
-        self._needed = min(self.log.cursors.values())
+        self._needed = min(self.log.cursors[name] for name in self._readers)
         """The first record that some cursor needs that is safe."""
         for neighbour in self.state.neighbours.values():
             neighbour.safe = neighbour.received
@@ -343,6 +364,11 @@ class Ledger:
         return offsets
 
     @property
+    def _readers(self) -> list[str]:
+        """The cursors of those who still read the log."""
+        return [name for name in self.log.cursors if not name.startswith(ACKNOWLEDGED)]
+
+    @property
     def is_scattered(self) -> bool:
         """Whether gathering would make what has to be read on opening much shorter."""
         return self._changes >= GATHERED_MIN and self._changes >= 2 * len(self.state)
@@ -361,13 +387,14 @@ class Ledger:
         The state is gathered where it alone would keep a file; but not to take the place of itself alone.
         """
         since = None if seconds is None else now - round(seconds * 1e6)
-        others = [offset for name, offset in self.log.cursors.items() if name != STATE_CURSOR]
-        needed = min(others, default=self.log.end)
+        needed = min(
+            (self.log.cursors[name] for name in self._readers if name != STATE_CURSOR), default=self.log.end
+        )
         left = self.log.retained(since=since, max_bytes=max_bytes, keep_from=needed)
         if left > max(self._gathered, self.log.cursors[STATE_CURSOR]):
             with contextlib.suppress(LogFull):
                 self.gather(now)
-        needed = min(self.log.cursors.values())
+        needed = min(self.log.cursors[name] for name in self._readers)
         try:
             self.log.sync()
         except LogFull:  # the cursors that are safe are older ones, and what they point at has to stay
@@ -431,6 +458,7 @@ class Ledger:
         # Who has been forgotten keeps nothing, though this was killed before it could write that, too.
         known = {STATE_CURSOR, *map(cursor_of_durable, self.state.durables)}
         known |= set(map(cursor_of_link, self.state.neighbours))
+        known |= set(map(cursor_of_acknowledged, self.state.neighbours))
         for name in self.log.cursors.keys() - known:
             del self.log.cursors[name]
 
@@ -492,6 +520,11 @@ def cursor_of_durable(name: str) -> str:
 def cursor_of_link(name: str) -> str:
     """What the place of a neighbour is called in the log."""
     return f"link:{name}"
+
+
+def cursor_of_acknowledged(name: str) -> str:
+    """The cursor behind the last record that a neighbour has acknowledged. Retention does not regard it."""
+    return f"{ACKNOWLEDGED}{name}"
 
 
 def _before(end: int, change: Change) -> Change:

@@ -19,6 +19,7 @@ from fairlead.filters.language import render
 from fairlead.network import wire
 from fairlead.network.calling import Absence, Calling
 from fairlead.network.fences import FenceKey, broker_in
+from fairlead.network.incarnations import judge, lineage_of, valid_end
 from fairlead.network.ledger import Heard, Linked, Neighbour, Parting, Told, Unlinked, cursor_of_link
 from fairlead.network.sessions import Link, LinkSession, Peer
 from fairlead.network.settings import agreed
@@ -137,6 +138,9 @@ class Neighbourhood:
             knows=neighbour in node.state.neighbours,
             frame_max=node.limits.frame_bytes,
             routing=self._routing,
+            lineage=node.lineage,
+            others_lineage=list(known.lineage),
+            end=node.dispatched,
         )
 
     def greet(self, peer: Peer, hello: wire.Hello, now: int) -> LinkSession:
@@ -157,9 +161,12 @@ class Neighbourhood:
                 node.limits.frame_bytes,
                 knows=name in node.state.neighbours,
                 routing=self._routing,
+                lineage=node.lineage,
+                others_lineage=list(known.lineage),
+                end=node.dispatched,
             )
         )
-        self._take_in(session, Linked(name, known.url, hello.log), hello, now)
+        self._take_in(session, self._linked(name, known.url, hello), hello, now)
         return session
 
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int) -> LinkSession:
@@ -170,8 +177,14 @@ class Neighbourhood:
         self._check(name, welcome, opened=True)
         session = LinkSession(node, peer, name, welcome.life, welcome.frame_max, opened=True)
         self.calling.found(url, name, was_up=was_up)
-        self._take_in(session, Linked(name, url, welcome.log), welcome, now)
+        self._take_in(session, self._linked(name, url, welcome), welcome, now)
         return session
+
+    def _linked(self, name: str, url: str, said: wire.Hello | wire.Welcome) -> Linked:
+        """What is remembered of a neighbour from now on."""
+        known = self._node.state.neighbours.get(name, Neighbour())
+        superseded = judge(known.lineage, known.superseded, lineage_of(said.lineage)).superseded
+        return Linked(name, url, said.log, 0, said.lineage, sorted(superseded))
 
     def lost(self, session: LinkSession) -> None:
         """A connection has ended; the link stays, unless it was new."""
@@ -214,6 +227,8 @@ class Neighbourhood:
             )
             self._warn_once(name, said.log, reason)
             raise ProtocolError(reason)
+        if known is not None:
+            self._check_copy(name, known, said)
         current = self._sessions.get(name)
         if current is None:
             return
@@ -221,6 +236,22 @@ class Neighbourhood:
         if both_called and opened != (node.name < name):
             raise ProtocolError("linked already")  # both keep the call of the one whose name is smaller
         current.end("another connection takes the place of this one")
+
+    def _check_copy(self, name: str, known: Neighbour, said: wire.Hello | wire.Welcome) -> None:
+        """ProtocolError where a neighbour's log is a copy that must not be used; one that went back is logged."""
+        node = self._node
+        judgement = judge(known.lineage, known.superseded, lineage_of(said.lineage))
+        if judgement.refusal:
+            reason = f"{node.name} does not take {name}: {judgement.refusal}"
+            self._warn_once(name, said.lineage[-1][0], reason)
+            raise ProtocolError(reason)
+        if judgement.has_gone_back or said.end < known.received:
+            log.warning(
+                "%s: the log of %s has gone back, to an older copy: what is acknowledged from now on is delivered,"
+                " what it had acknowledged since that copy was made may be lost",
+                node.name,
+                name,
+            )
 
     def _warn_once(self, name: str, what: str, reason: str) -> None:
         if (name, what) not in self._doubles:
@@ -349,17 +380,37 @@ class Neighbourhood:
         self._newcomers.pop(name, None)
         node.fences.new.pop(name, None)
         link.session, link.ready = session, False
-        if said.received and said.others_log and said.others_log == node.log_name:
-            link.confirm_through(min(said.received, node.dispatched) - 1)
+        if said.others_log and said.others_log == node.log_name:
+            self._go_on_from(link, said)
         subscriptions, advertisements, others = node.broker.introduction(name)
         session.tell(wire.Table(_heard(subscriptions), _heard(advertisements), _heard(others)))
         log.info("%s is connected with %s", node.name, name)
 
+    def _go_on_from(self, link: Link, said: wire.Hello | wire.Welcome) -> None:
+        """A neighbour is sent what it does not have: from what it has received of this log, as that is now.
+
+        One that has less than it has acknowledged was restored from an older copy, and is sent it again.
+        """
+        node = self._node
+        mine, theirs = lineage_of(node.lineage), lineage_of(said.others_lineage)
+        received = valid_end(said.received, theirs, mine, node.dispatched)
+        if received < node.acknowledged(link.name):
+            log.warning(
+                "%s sends %s again what it has lost, from %s on", node.name, link.name, f"{received:,}"
+            )
+            link.rewind(received)
+            node.acknowledge(link.name, received, rewound=True)
+        else:
+            link.confirm_through(received - 1)
+
     def _remember(self, newcomer: Newcomer, now: int) -> Link:
-        node, linked = self._node, newcomer.linked
+        node, linked, said = self._node, newcomer.linked, newcomer.said
         known = node.state.neighbours.get(linked.neighbour)
-        if known is None or (known.url, known.log) != (linked.url, linked.log):
+        shown = lineage_of(linked.lineage)
+        if known is None or (known.url, known.log, known.lineage) != (linked.url, linked.log, shown):
             node.note(linked, now)
+        elif said.end < known.received:  # it says more has come of its log than there is: that cannot be
+            known.received, known.safe = said.end, min(known.safe, said.end)
         return node.links.get(linked.neighbour) or self._new(linked.neighbour)
 
     def _new(self, name: str) -> Link:
@@ -453,7 +504,10 @@ class Neighbourhood:
             case wire.Tell(added, removed, about_advertisements):
                 self._told(name, added, removed, now, advertisements=about_advertisements)
             case wire.Received(place):
+                if not 0 <= place <= node.dispatched:
+                    raise ProtocolError(f"{place:,} is acknowledged, and the log ends at {node.dispatched:,}")
                 link.confirm_through(place - 1)
+                node.acknowledge(name, place)
                 node.catch_up.read_on(link)
             case wire.Fence(origin, number, _) if origin == node.fences.origin:
                 session.tell(wire.Fenced(origin, number))

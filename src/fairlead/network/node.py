@@ -38,7 +38,14 @@ from fairlead.network.clientele import NAME_MAX, Clientele
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
 from fairlead.network.fences import Fences
-from fairlead.network.ledger import Change, Ledger, State, cursor_of_durable, cursor_of_link
+from fairlead.network.ledger import (
+    Change,
+    Ledger,
+    State,
+    cursor_of_acknowledged,
+    cursor_of_durable,
+    cursor_of_link,
+)
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.outbox import Outbox
 from fairlead.network.relays import Relays
@@ -145,6 +152,20 @@ class Node:
             self.state.apply(change)
         else:
             self.ledger.note(change, now)
+
+    @property
+    def lineage(self) -> list[tuple[str, int]]:
+        """The incarnations of the log; none if there is no log."""
+        return [] if self.ledger is None else [(each.id, each.first) for each in self.ledger.lineage]
+
+    def acknowledged(self, neighbour: str) -> int:
+        """All records below this offset that concern a neighbour have been acknowledged by it."""
+        return 0 if self.ledger is None else self.ledger.log.cursors.get(cursor_of_acknowledged(neighbour), 0)
+
+    def acknowledge(self, neighbour: str, end: int, *, rewound: bool = False) -> None:
+        """A neighbour has acknowledged the records below this offset; `rewound`: and no others any longer."""
+        if self.ledger is not None and (rewound or end > self.acknowledged(neighbour)):
+            self.ledger.log.cursors[cursor_of_acknowledged(neighbour)] = end
 
     def save(self, now: int) -> None:
         """Note where every destination is, so that less is sent again after a restart."""

@@ -71,6 +71,12 @@ class Outbox:
         if not self.live:
             self.looked = max(self.looked, offset + 1)
 
+    def rewind(self, offset: int) -> None:
+        """The destination has lost what it had confirmed from this offset on: it is sent again."""
+        self.unconfirmed.clear()
+        self.close()
+        self.fall_behind(min(offset, self.looked))
+
     def reader(self, opened: Reader | None = None) -> Reader | None:
         """The reader that it reads on with; it is kept open, unless another one is given."""
         if opened is not None:

@@ -165,8 +165,10 @@ class Hello(_Message, frozen=True):
     """What neighbours have to agree on: see `Neighbourhood`."""
     lineage: list[tuple[str, int]] = []
     """The incarnations of a broker's log: see `fairlead.log.lineage`."""
+    others_lineage: list[tuple[str, int]] = []
+    """Those of the other's log, when something was received of it last."""
     end: int = 0
-    """How long a broker's log is."""
+    """The end of a broker's log."""
 
 
 class Welcome(_Message, frozen=True):
@@ -184,6 +186,7 @@ class Welcome(_Message, frozen=True):
     knows: bool = False
     routing: str = ""
     lineage: list[tuple[str, int]] = []
+    others_lineage: list[tuple[str, int]] = []
     end: int = 0
 
 

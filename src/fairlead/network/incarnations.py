@@ -1,0 +1,59 @@
+"""What became of a neighbour's log while it was away: it grew, it went back, or it is a copy that is refused.
+
+A log that went back (an older backup was restored) is followed: both sides go on from the end of what the two logs
+have in common. A copy is refused once another copy has taken its place: two copies that both append would each
+acknowledge what the other one does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from fairlead.log.lineage import Incarnation, Lineage, common_end, is_ancestor
+
+__all__ = ["Judgement", "judge", "lineage_of", "valid_end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a broker makes of the lineage that a neighbour presents."""
+
+    refusal: str = ""
+    """Why the neighbour is refused; empty if it is not."""
+    has_gone_back: bool = False
+    superseded: frozenset[str] = frozenset()
+    """The incarnations of the neighbour's log that others have taken the place of."""
+
+
+def lineage_of(given: Sequence[tuple[str, int]]) -> Lineage:
+    """A lineage as it travels."""
+    return tuple(Incarnation(*each) for each in given)
+
+
+def judge(known: Lineage, superseded: Collection[str], lineage: Lineage) -> Judgement:
+    """Compare the lineage that is known of a neighbour's log with the one that it presents now."""
+    dead = frozenset(superseded)
+    again = [each.id for each in lineage if each.id in dead]
+    if again:
+        return Judgement(
+            "its log is a copy that another one has taken the place of; if this is the one to go on with,"
+            " unlink it and link it anew",
+            superseded=dead,
+        )
+    if is_ancestor(known, lineage):
+        return Judgement(superseded=dead)
+    present = {each.id for each in lineage}
+    return Judgement(
+        has_gone_back=True, superseded=dead | {each.id for each in known if each.id not in present}
+    )
+
+
+def valid_end(read: int, known: Lineage, lineage: Lineage, end: int | None = None) -> int:
+    """How much of what was read of a log is still in it: all below this offset.
+
+    `end` is where the log ends now; a reader that is beyond it has read of a log that is gone, or was misled.
+    """
+    fork = common_end(known, lineage)
+    bounds = [read, *(each for each in (fork, end) if each is not None)]
+    return min(bounds)
