@@ -20,16 +20,18 @@ SOURCES = {"fairlead": ROOT / "src" / "fairlead", "fairlead_lab": ROOT / "lab" /
 BASE = frozenset({"errors", "filters", "model"})
 # The stages are siblings: they meet through the protocols in model/ and never import one another.
 STAGES = frozenset({"correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"})
-KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "log", "rules"}
+KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "drawing", "log", "rules"}
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
 # "fairlead" is the package's own `__init__`, the face that users import; the code below it does not.
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "configuration": frozenset({"errors"}),
+    "drawing": frozenset(),
     "model": frozenset({"errors"}),
     "filters": frozenset({"errors", "model"}),
     **dict.fromkeys(STAGES, BASE),
+    "correlation": BASE | {"drawing"},
     "log": BASE,
     "rules": BASE,
     "audit": BASE | STAGES,

@@ -438,7 +438,7 @@ def test_a_circle_is_named() -> None:
         "b - c closes a circle: end one of its links",
     ]
     assert '  "b" -- "c" [style=solid, color=red];' in drawing.dot(found)
-    assert 'class="link circle"' in drawing.svg(found)
+    assert 'class="edge wrong"' in drawing.svg(found)
 
 
 def test_what_brokers_do_is_shown_once_or_as_json(three: list[str], shell: Shell) -> None:

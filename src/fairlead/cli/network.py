@@ -60,8 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from fairlead.drawing import tree
     from fairlead.network.contexts import server_context
-    from fairlead.network.drawing import tree
     from fairlead.network.overlay import read_overlay
 
     overlay = read_overlay(arguments.file)
@@ -85,7 +85,8 @@ def _check(arguments: argparse.Namespace) -> int:
         return [f"{name}  {address if address.port else f'{address.host}, a port that is chosen'}"]
 
     root = overlay.topology.brokers[0]
-    for line in tree(root, overlay.topology.children(root), lines, plain=not speaks_unicode(sys.stdout)):
+    children = overlay.topology.children(root)
+    for line in tree(root, children.__getitem__, lines, plain=not speaks_unicode(sys.stdout)):
         say(line)
     return 0
 

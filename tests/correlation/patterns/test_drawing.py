@@ -9,32 +9,33 @@ import pytest
 from hypothesis import given, settings
 
 from fairlead.correlation.patterns.automaton import Automaton
-from fairlead.correlation.patterns.drawing import END, MORE, START, Diagram, diagram, dot, svg
+from fairlead.correlation.patterns.drawing import END, MORE, START, diagram, dot, svg
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import Pattern
+from fairlead.drawing import Graph
 from fairlead_lab.testing.patterns import patterns
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(text: str) -> Diagram:
+def drawn(text: str) -> Graph:
     return diagram(Automaton(parse(text)))
 
 
 def test_a_sequence_is_a_way_from_the_start_to_the_composite() -> None:
     picture = drawn("Quote[price > 100] as q followed by Trade within 5 minutes, Trade.price > q.price")
-    assert [(edge.source, edge.target, edge.lines, edge.is_strong) for edge in picture.edges] == [
+    assert [(edge.source, edge.target, edge.lines, edge.is_dashed) for edge in picture.edges] == [
         (START, "S0", (), False),
-        ("S0", "S1", ("q: Quote[price > 100]",), False),
-        ("S1", END, ("Trade", "if Trade.price > q.price", "within 5 minutes"), True),
+        ("S0", "S1", ("q: Quote[price > 100]",), True),
+        ("S1", END, ("Trade", "if Trade.price > q.price", "within 5 minutes"), False),
     ]
 
 
 def test_a_timer_is_started_on_an_arrow_and_runs_in_a_state() -> None:
     picture = drawn("A then no B within 5 minutes")
     assert ("A", "start T1 = 5 minutes") in [edge.lines for edge in picture.edges]
-    assert [(node.lines, node.is_timed) for node in picture.nodes if node.name == "S1"] == [
-        (("S1", "fails on B"), True)
+    assert [(node.lines, node.border) for node in picture.nodes if node.name == "S1"] == [
+        (("S1", "fails on B"), "dotted")
     ]
 
 
@@ -87,13 +88,13 @@ def test_the_same_automaton_is_drawn_for_graphviz() -> None:
             "  rankdir=LR;",
             '  label="A followed by B";',
             '  node [shape=box, style=rounded, fontname="monospace"]; edge [fontname="monospace"];',
-            '  start [label="", shape=point];',
-            '  S0 [label="S0"];',
-            '  S1 [label="S1"];',
-            '  composite [label="composite", peripheries=2];',
-            '  start -> S0 [label="", style=solid];',
-            '  S0 -> S1 [label="A", style=dashed];',
-            '  S1 -> composite [label="B", style=solid];',
+            '  "start" [label="", shape=point];',
+            '  "S0" [label="S0"];',
+            '  "S1" [label="S1"];',
+            '  "composite" [label="composite", peripheries=2];',
+            '  "start" -> "S0" [style=solid];',
+            '  "S0" -> "S1" [label="A", style=dashed];',
+            '  "S1" -> "composite" [label="B", style=solid];',
             "}",
             "",
         ]

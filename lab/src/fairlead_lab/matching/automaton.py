@@ -32,6 +32,7 @@ from itertools import chain
 from typing import Literal as Choice
 from typing import NamedTuple
 
+from fairlead.drawing import tree
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import EVERYTHING, Filter, leaves
 from fairlead.filters.normal import Conjunction, Literal
@@ -40,7 +41,6 @@ from fairlead.matching.engine import Id, Wanted
 from fairlead.model import Notification
 from fairlead.model.tree import ROOT, Element
 from fairlead_lab.matching.conjunctive import ConjunctiveBase, Handle
-from fairlead_lab.matching.drawing import drawn
 
 __all__ = ["Automaton", "PathAutomaton"]
 
@@ -136,7 +136,8 @@ class PathAutomaton:
 
     def show(self) -> str:
         """The states as a tree of steps; ▶ where paths end."""
-        return drawn(self._start, _shown_below)
+        lines = tree(("", self._start), lambda node: _shown_below(node[1]), lambda node: (node[0],))
+        return "\n".join([*lines][1:])
 
     @staticmethod
     def _reached(states: dict[_State, None], name: str) -> dict[_State, None]:

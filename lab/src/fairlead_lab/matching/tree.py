@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairlead.drawing import tree
 from fairlead.errors import Undecided
 from fairlead.filters.extents.extent import Extent
 from fairlead.filters.normal import Conjunction
@@ -33,7 +34,6 @@ from fairlead.filters.terms import Attribute, Term
 from fairlead.matching.engine import Id, Wanted
 from fairlead.model import Key, Notification, Value, key_of
 from fairlead_lab.matching.conjunctive import ConjunctiveBase, Handle
-from fairlead_lab.matching.drawing import drawn
 
 __all__ = ["Tree"]
 
@@ -114,11 +114,11 @@ class Tree(ConjunctiveBase[Id]):
 
     def show(self) -> str:
         """The tree with a line for each edge, and the ids of the filters at the ends."""
-        return (
-            ""
-            if self._root is None
-            else drawn(self._root, self._shown_below, self._shown_arrived(self._root))
-        )
+        if self._root is None:
+            return ""
+        root = (self._shown_arrived(self._root).strip(), self._root)
+        lines = tree(root, lambda node: self._shown_below(node[1]), lambda node: (node[0],))
+        return "\n".join(line for line in lines if line)
 
     def _candidates(self, notification: Notification, wanted: Wanted) -> Iterator[Handle]:
         values: dict[Term, Value] = {}
