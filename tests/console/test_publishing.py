@@ -200,16 +200,16 @@ def test_a_full_disk_is_told_and_nothing_is_taken(broker: Any, monkeypatch: pyte
 
 def test_all_requests_together_hold_no_more_than_allowed(started: Any) -> None:
 
-    running = started(HttpLimits(held_bytes=40), data=None)
+    running = started(HttpLimits(receiving_bytes=40), data=None)
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", running.port)) as slow:
         slow.putrequest("POST", "/events")
         slow.putheader("Content-Type", "application/json")
         slow.putheader("Content-Length", "60")
         slow.endheaders(b'{"a": "xxxxxxxxxxxxxxxxxx')
-        running.until(lambda: running.serving.gateway._held == 25)
+        running.until(lambda: running.serving.gateway._receiving == 25)
         assert running.publish({"a": "x" * 20}).status == 503
         assert running.publish({"a": 1}).status == 202
-    running.until(lambda: running.serving.gateway._held == 0)  # who has gone holds nothing
+    running.until(lambda: running.serving.gateway._receiving == 0)  # who has gone holds nothing
     assert running.publish({"a": "x" * 20}).status == 202
 
 

@@ -38,8 +38,8 @@ def test_a_stream_delivers_what_matches_in_order_each_with_its_place(broker: Any
         publish(broker, "order", 4)
         first = events.next()
         log = broker.server.node.ledger.identity
-        place, name = first["id"].split("-")
-        assert int(place) > 0
+        offset, name = first["id"].split("-")
+        assert int(offset) > 0
         assert log.startswith(name)
         assert read(events, 3)[0] == [2, 3, 4]
 
@@ -78,7 +78,7 @@ def test_an_id_of_what_has_left_the_log_is_told_as_a_gap(
         patch.setattr(type(ledger.log), "first", property(lambda _: first))
         events = broker.events('topic = "early"', after=f"0-{ledger.identity[:8]}")
     with events:
-        assert f"begins with the place {first + 1}" in events.next()["data"]
+        assert f"begins with the offset {first + 1}" in events.next()["data"]
         assert read(events, 1)[0] == [1]
 
 
@@ -116,7 +116,7 @@ def test_a_durable_subscriber_is_told_what_was_before_it_was_one(broker: Any) ->
     publish(broker, "before", 2)
     with broker.events('topic = "before"', after=last, durable="before") as events:
         publish(broker, "before", 3)
-        assert "is a durable subscriber since the place" in events.next()["data"]
+        assert "is a durable subscriber since the offset" in events.next()["data"]
         assert read(events, 1)[0] == [3]
 
 
@@ -313,7 +313,7 @@ def unread(running: Any, wanted: Wanted, count: int) -> tuple[list[Any], str | N
         found: list[Any] = []
         while desk.ended is None and _missing(found) < count:
             found += await desk.arrivals(1 << 12)
-            made[0][1].accept(each.place for each in found if isinstance(each, Arrival))
+            made[0][1].accept(each.offset for each in found if isinstance(each, Arrival))
         return found
 
     running.wait(opened())

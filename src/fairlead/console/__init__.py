@@ -1,21 +1,21 @@
-"""HTTP in front of a broker: publish and subscribe with CloudEvents 1.0, and look at how it is.
+"""HTTP in front of a broker: publish and subscribe with CloudEvents 1.0; health, metrics, OpenAPI.
 
-The law: who publishes over HTTP is answered as any client is, when the publication is safe in the log, and who
-subscribes gets what any client gets.
+The law: a publication over HTTP is acknowledged as any other, when its record is synced, and a subscriber over
+HTTP receives what any other client receives.
 
     serving      HTTP on the broker's own event loop
-    gateway      the routes, what is checked and what is answered
-    cloudevents  events in requests, and events that go out
+    gateway      the routes, their checks and responses
+    cloudevents  events in requests and responses
     desk         a client of the broker, in its own process
-    feeds        what a stream has asked for, and what comes of it
+    feeds        the subscription of one stream, and its events
     streams      server-sent events, WebSockets
     websockets   the protocol of WebSockets
     metrics      figures for Prometheus
-    openapi      the description that the tests hold all this to
-    problems     why something is refused
+    openapi      the description that the tests check all this against
+    problems     refusals
 
-There is no authentication in it: who can reach the port can publish and subscribe. Let it listen where only those
-are who may, or put a proxy before it that knows who they are.
+There is no authentication: every program that reaches the port can publish and subscribe. Listen where only
+trusted programs can connect, or put an authenticating proxy in front.
 """
 
 from fairlead.console.gateway import Gateway, HttpLimits

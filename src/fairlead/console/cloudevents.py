@@ -1,11 +1,11 @@
 """Notifications over HTTP are CloudEvents 1.0, in and out.
 
-The law: a CloudEvent that was published goes out as the same CloudEvent, and any other notification as one that
-holds all its attributes as `data`.
+The law: a published CloudEvent is delivered as the same CloudEvent, and any other notification as one with all its
+attributes as `data`.
 
-What comes in is read by `ingest`, as everywhere; this module finds the events in a request (the modes of the HTTP
-protocol binding: structured, batched, binary; and plain JSON records), and writes those that go out. "The same" is
-to the letter, but for one thing: a decimal in our own typed form, {"$decimal": "19.90"}, goes out as a number.
+`ingest` reads the events, as everywhere; this module finds them in a request (the modes of the HTTP protocol
+binding: structured, batched, binary; and plain JSON records), and writes those that are delivered. "The same" is
+to the letter, but for one thing: a decimal in our own typed form, {"$decimal": "19.90"}, is delivered as a number.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _made(notification: Notification, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_plain_numbers(given: Any) -> Any:
-    """Typed JSON with decimals as the numbers that JSON has room for: who reads events knows no tags of ours."""
+    """Typed JSON with decimals as JSON numbers: readers of CloudEvents do not know our tags."""
     match given:
         case {"$decimal": str(digits), **others} if not others:
             return Decimal(digits)

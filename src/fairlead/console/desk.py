@@ -1,6 +1,6 @@
-"""A client of the broker in its own process: what would be the other end of a socket, without the socket.
+"""A client of the broker in its own process: the other end of a socket, without the socket.
 
-The broker treats it like any client: it is counted, it may be too slow, and what waits for it is bounded.
+The broker treats it like any client: it is counted, it may be too slow, and its queue is bounded.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ ANY_LENGTH: Final = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A notification that was delivered, packed, and its place in the broker's log; 0: best effort."""
+    """A delivered notification, packed, and its offset in the broker's log; 0: best effort."""
 
-    place: int
+    offset: int
     packed: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """So many were left out here, because they were not taken in time."""
+    """So many were dropped here, because they were not read in time."""
 
     count: int
 
@@ -66,17 +66,17 @@ class Desk:
         self.session: Session = server.node.greet(self, wire.Hello(wire.VERSION, "client", "", policy))
         server.schedule()
 
-    # -- what the node asks of its peer ------------------------------------------------------------------------
+    # -- the node's side ---------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         for kind, payload in self._frames.feed(data):
             if kind == wire.DELIVER:
-                place, _, packed = wire.parse_deliver(payload)
-                self._put(Arrival(place, packed))
+                offset, _, packed = wire.parse_deliver(payload)
+                self._put(Arrival(offset, packed))
             elif kind == wire.STORED:
                 self._stored(wire.parse_numbered(payload)[0])
             else:
-                self._told(wire.parse_control(payload))
+                self._on_message(wire.parse_control(payload))
 
     def buffered(self) -> int:
         return self._waiting
@@ -90,7 +90,7 @@ class Desk:
     def resume(self) -> None:
         self._may_publish.set()
 
-    def _told(self, message: wire.Control) -> None:
+    def _on_message(self, message: wire.Control) -> None:
         match message:
             case wire.Done(number):
                 self._answer(number, None)
@@ -121,7 +121,7 @@ class Desk:
             return
         if isinstance(answer, FairleadError):
             future.set_exception(answer)
-            future.exception()  # whoever awaits it is told; if nobody does, nothing is said
+            future.exception()  # a waiting caller gets the error; without one, it is not logged
         else:
             future.set_result(answer)
 
@@ -133,26 +133,26 @@ class Desk:
             for number in [*self._answers, *self._unstored]:
                 self._answer(number, ConnectionEnded(reason))
 
-    # -- what the gateway asks ---------------------------------------------------------------------------------
+    # -- the gateway's side -----------------------------------------------------------------------------------
 
     def begin(self, make: Callable[[int], wire.Control]) -> asyncio.Future[Any]:
-        """Ask the broker, at once; the answer comes later."""
+        """Send a request to the broker at once; the response is a future."""
         number, answer = self._numbered(self._answers)
-        self.tell(make(number))
+        self.send(make(number))
         return answer
 
-    async def ask(self, make: Callable[[int], wire.Control]) -> Any:
-        """What the broker answers; BrokerRefused is its reason why not."""
+    async def request(self, make: Callable[[int], wire.Control]) -> Any:
+        """The broker's response; BrokerRefused has its reason."""
         return await self.begin(make)
 
-    def tell(self, message: wire.Control) -> None:
-        """Tell the broker something that has no answer."""
+    def send(self, message: wire.Control) -> None:
+        """Send the broker a message without a response."""
         self._hand_over([(wire.CONTROL, wire.control(message)[HEAD:])])
 
     async def publish(self, notifications: Sequence[Notification]) -> list[bool]:
-        """Publish all of them, and return when they are safe in the log: which had been published before.
+        """Publish all of them, and return when their records are synced: which of them are duplicates.
 
-        They are handed over at once, so the log takes all or none. BrokerRefused says why none.
+        They are appended together, so the log takes all or none. BrokerRefused has the reason why none.
         """
         await self._may_publish.wait()
         known: set[tuple[str, str]] = set()
@@ -197,7 +197,7 @@ class Desk:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for an answer."""
+        """Whether a caller waits for a response."""
         return bool(self._answers or self._unstored)
 
     def leave(self) -> None:

@@ -1,12 +1,12 @@
-"""What one stream has asked for, and what comes of it: the same for server-sent events and for WebSockets.
+"""The subscription of one stream, and its events: the same for server-sent events and for WebSockets.
 
-A stream follows the broker's log unless it asks otherwise, so every event has a place there, and whoever comes
-back with the last place it saw goes on after it; a reader that is slow reads on from its place, and nothing is
-dropped. Only what somebody asks for comes from other brokers: so whoever was away from a broker with neighbours,
-and is no durable subscriber, is told that something may be missing. With a `policy` it is best effort instead:
-what waits is bounded, and the policy says what happens beyond that.
+A stream follows the broker's log by default, so every event has an offset, and a client that reconnects with the
+last offset it received continues after it; a slow reader continues from its offset, and nothing is dropped.
+Other brokers forward only what is subscribed to: so a client that was away from a broker with neighbours, and is
+no durable subscriber, receives a `gap` event. With a `policy` the stream is best effort instead: its queue is
+bounded, and the policy applies beyond that.
 
-A place is only one in its own log, so it goes out with the log's name: `17-5f0c9a41`.
+An offset is valid in its own log only, so it is sent with the log's name: `17-5f0c9a41`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fairlead.network.server import Server
 from fairlead.network.sessions import Durable
 from fairlead.network.settings import POLICIES
 
-__all__ = ["CHUNK_BYTES", "Event", "Feed", "Told", "Wanted", "place_in"]
+__all__ = ["CHUNK_BYTES", "ControlEvent", "Event", "Feed", "Wanted", "offset_in"]
 
 CHUNK_BYTES: Final = 1 << 16
 """How much is sent at a time."""
@@ -42,7 +42,7 @@ PARAMETERS: Final = ("filter", "durable", "since", "after", "policy")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a stream asks for."""
+    """The parameters of a stream."""
 
     filter: str
     durable: str = ""
@@ -53,7 +53,7 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Sequence[tuple[str, str]], last_event_id: str = "") -> Wanted:
-        """What a query asks for; Problem says what is wrong with it."""
+        """The parameters of a query; Problem for an invalid one."""
         given = dict(query)
         for name, _ in query:
             if name not in PARAMETERS:
@@ -88,22 +88,22 @@ def _microseconds(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A CloudEvent that goes out, as JSON; `id` is empty and the place 0 where it is in no log."""
+    """A CloudEvent to send, as JSON; `id` is empty and the offset 0 where it is in no log."""
 
     id: str
-    place: int
+    offset: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Something else that the client is told: `dropped`, `gap` or `bye`."""
+class ControlEvent:
+    """A control event: `dropped`, `gap` or `bye`."""
 
     what: str
     content: dict[str, Any]
 
 
-Outgoing: TypeAlias = Event | Told
+Outgoing: TypeAlias = Event | ControlEvent
 
 
 class Feed:
@@ -117,14 +117,14 @@ class Feed:
         )
         session = desk.session.name
         self._name = wanted.durable or f"c:{session}#{SUBSCRIPTION}"
-        """Under which name the broker keeps this stream's place."""
-        self._gap: Told | None = None
+        """The name of this stream's cursor."""
+        self._gap: ControlEvent | None = None
         self.is_installed = False
         """Whether every broker that has to know of it does."""
 
     @property
     def is_durable(self) -> bool:
-        """Whether the broker remembers what was accepted."""
+        """Whether the broker stores what was accepted."""
         return bool(self._wanted.durable)
 
     async def open(self) -> None:
@@ -135,14 +135,14 @@ class Feed:
         wanted = self._wanted
         since = wanted.since
         if self._follows_log and not wanted.durable and (since is None or wanted.after):
-            since = 0  # the whole log; the place is set below
-        # As a client of the network has it: the same durable subscriber, whoever comes for it.
+            since = 0  # the whole log; the offset is set below
+        # As for clients of the network: the same durable subscriber, over any protocol.
         id = f"{wanted.durable}:{render(parse(wanted.filter))}" if wanted.durable else SUBSCRIPTION
         answer = self._desk.begin(
             lambda number: wire.Subscribe(number, id, wanted.filter, wanted.durable, since)
         )
-        # Nothing is sent before the log has been synced, so until then the place can be set.
-        self._go_to_place()
+        # Nothing is sent before the log has been synced, so until then the offset can be set.
+        self._seek()
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(INSTALL_S):
@@ -153,37 +153,37 @@ class Feed:
         except ConnectionEnded as error:
             raise Problem.of(503, error) from None
 
-    def _go_to_place(self) -> None:
+    def _seek(self) -> None:
         outbox = self._desk.durable(self._name) if self._follows_log else None
         if outbox is None or self._ledger is None:
             return
         wanted, log = self._wanted, self._ledger.log
         if wanted.after:
-            place = place_in(wanted.after, self._ledger.identity)
-            if place is None:
-                self._tell_gap("that is no place in this broker's log")
+            offset = offset_in(wanted.after, self._ledger.identity)
+            if offset is None:
+                self._report_gap("that is no offset in this broker's log")
             else:
-                self._look_for_gap(place, outbox)
-                # What has been accepted comes again if the client says that it has not seen it.
-                outbox.fall_behind(min(max(place, log.first), log.end))
+                self._check_gap(offset, outbox)
+                # Accepted events are sent again if the client resumes before them.
+                outbox.fall_behind(min(max(offset, log.first), log.end))
                 return
         if not wanted.durable and (wanted.since is None or wanted.after):
             outbox.fall_behind(log.end)
 
-    def _look_for_gap(self, place: int, outbox: Durable) -> None:
-        """Tell what may be missing between this place and now."""
+    def _check_gap(self, offset: int, outbox: Durable) -> None:
+        """Report a gap between this offset and now."""
         node, ledger = self._node, self._ledger
         assert ledger is not None
         since = min((since for _, since in outbox.subscriptions.values()), default=0)
-        if place < ledger.log.first:
-            self._tell_gap(f"the log begins with the place {ledger.log.first + 1} now")
-        elif self.is_durable and place < since:
-            self._tell_gap(f"{outbox.name} is a durable subscriber since the place {since + 1}")
-        elif not self.is_durable and (node.links or place < ledger.parted):
-            self._tell_gap("what other brokers had meanwhile came here only for those who were subscribed")
+        if offset < ledger.log.first:
+            self._report_gap(f"the log begins with the offset {ledger.log.first + 1} now")
+        elif self.is_durable and offset < since:
+            self._report_gap(f"{outbox.name} is a durable subscriber since the offset {since + 1}")
+        elif not self.is_durable and (node.links or offset < ledger.parted):
+            self._report_gap("what other brokers had meanwhile came here only for those who were subscribed")
 
-    def _tell_gap(self, reason: str) -> None:
-        self._gap = Told("gap", {"after": self._wanted.after, "reason": reason})
+    def _report_gap(self, reason: str) -> None:
+        self._gap = ControlEvent("gap", {"after": self._wanted.after, "reason": reason})
 
     async def next(self) -> list[Outgoing]:
         """What is to be sent next, at least one; ConnectionEnded when nothing more will be."""
@@ -194,31 +194,31 @@ class Feed:
 
     def _outgoing(self, arrived: Any) -> Outgoing:
         if not isinstance(arrived, Arrival):
-            return Told("dropped", {"dropped": arrived.count})
+            return ControlEvent("dropped", {"dropped": arrived.count})
         id = ""
-        if arrived.place and self._ledger is not None:
-            id = f"{arrived.place}-{self._ledger.identity[:8]}"
-        return Event(id, arrived.place, text_of(unpack(arrived.packed)))
+        if arrived.offset and self._ledger is not None:
+            id = f"{arrived.offset}-{self._ledger.identity[:8]}"
+        return Event(id, arrived.offset, text_of(unpack(arrived.packed)))
 
-    def accept(self, places: Iterable[int]) -> None:
+    def accept(self, offsets: Iterable[int]) -> None:
         """These are dealt with."""
-        found = [place for place in places if place]
+        found = [offset for offset in offsets if offset]
         if found:
-            self._desk.tell(wire.Accept(self._name, found))
+            self._desk.send(wire.Accept(self._name, found))
 
-    def reject(self, place: int, *, again: bool) -> None:
-        """This one is not; it comes again, or is done with all the same."""
-        self._desk.tell(wire.Reject(self._name, place, again))
+    def reject(self, offset: int, *, again: bool) -> None:
+        """Reject a delivery: it is delivered again, or discarded."""
+        self._desk.send(wire.Reject(self._name, offset, again))
 
-    def place_of(self, id: str) -> int | None:
-        """The place of an event that was sent."""
-        return None if self._ledger is None else place_in(id, self._ledger.identity)
+    def offset_of(self, id: str) -> int | None:
+        """The offset of an event that was sent."""
+        return None if self._ledger is None else offset_in(id, self._ledger.identity)
 
 
 _ID: Final = re.compile(r"(\d{1,18})-([0-9a-f]{8})")
 
 
-def place_in(id: str, log: str) -> int | None:
-    """The place that an event's id names; None if it is none in this log."""
+def offset_in(id: str, log: str) -> int | None:
+    """The offset in an event's id; None if it is of another log."""
     found = _ID.fullmatch(id)
     return int(found[1]) if found is not None and log.startswith(found[2]) else None

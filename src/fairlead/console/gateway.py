@@ -1,4 +1,4 @@
-"""The routes: what can be asked of a broker over HTTP."""
+"""The routes of a broker's HTTP interface."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class HttpLimits:
     """How much is taken on over HTTP."""
 
     body_bytes: int = 1 << 20
-    held_bytes: int = 64 << 20
+    receiving_bytes: int = 64 << 20
     """Of all requests that are still being received."""
     batch: int = 1_000
     """The most events of one request."""
     streams: int = 1_000
     connections: int = 2_000
-    """All connections; there is always room beside the streams for those who ask how it is."""
+    """All connections: more than streams, so that health and metrics always respond."""
     patience_s: float = 30.0
     """How long a request may take to arrive, and to be acknowledged."""
     beat_s: float = 15.0
@@ -69,7 +69,7 @@ class Gateway:
         self._desks: set[Desk] = set()
         self._agent: Desk | None = None
         self._opening = asyncio.Lock()
-        self._held = 0
+        self._receiving = 0
         self.app = Starlette(
             routes=[
                 Route("/events", self._events, methods=["GET", "POST"]),
@@ -85,14 +85,14 @@ class Gateway:
             ],
             middleware=[Middleware(_Counted, requests=self.requests)],
             exception_handlers={
-                Problem: _told,
-                ConnectionEnded: _told_that_it_ended,
-                HTTPException: _told_by_framework,
+                Problem: _problem_response,
+                ConnectionEnded: _ended_response,
+                HTTPException: _framework_response,
             },
         )
 
     def close(self) -> None:
-        """End all streams, so that their clients are told."""
+        """End all streams, with a `bye` event."""
         for desk in list(self._desks):
             desk.close()
         if self._agent is not None:
@@ -124,15 +124,15 @@ class Gateway:
                 "not acknowledged in time; it may be in the log or not: publish it again under the same id",
                 headers={"Retry-After": "1"},
             ) from None
-        told = [
+        results = [
             {"id": each.id, "source": each.producer, "duplicate": known}
             for each, known in zip(notifications, repeated, strict=True)
         ]
         duplicates = sum(repeated)
-        accepted = len(told) - duplicates
+        accepted = len(results) - duplicates
         return _json(
-            {"accepted": accepted, "duplicates": duplicates, "events": told},
-            202 if accepted or not told else 200,
+            {"accepted": accepted, "duplicates": duplicates, "events": results},
+            202 if accepted or not results else 200,
         )
 
     async def _body(self, request: Request) -> bytes:
@@ -145,21 +145,21 @@ class Gateway:
             async with asyncio.timeout(self.limits.patience_s):
                 async for chunk in request.stream():
                     body += chunk
-                    self._held += len(chunk)
+                    self._receiving += len(chunk)
                     if len(body) > most:
                         raise too_large
-                    if self._held > self.limits.held_bytes:
+                    if self._receiving > self.limits.receiving_bytes:
                         raise Problem(503, "too much is being sent at once", headers={"Retry-After": "1"})
         except TimeoutError:
             raise Problem(408, "the request did not end in time", headers={"Connection": "close"}) from None
         except ClientDisconnect:
             raise Problem(400, "the client has gone before its request ended") from None
         finally:
-            self._held -= len(body)
+            self._receiving -= len(body)
         return bytes(body)
 
     def _identified(self, notification: Notification) -> Notification:
-        """With a producer and an id: both are told to the client, who can publish it again under them."""
+        """With a producer and an id: the response has both, so that the client can publish it again under them."""
         if not notification.producer:
             notification = replace(notification, producer=f"{self.server.settings.name}/http")
         return notification if notification.id is not None else replace(notification, id=uuid.uuid4().hex)
@@ -173,9 +173,9 @@ class Gateway:
 
     @asynccontextmanager
     async def _acting(self) -> AsyncIterator[Desk]:
-        """The client that publishes, and forgets, for all who ask for it over HTTP; TimeoutError after a while.
+        """The client session for all requests over HTTP; TimeoutError after a while.
 
-        While it is held up, another one does that: who publishes something else must not wait.
+        While it is blocked, another one takes over: other publications must not wait.
         """
         async with asyncio.timeout(self.limits.patience_s):
             async with self._opening:
@@ -183,14 +183,14 @@ class Gateway:
                 if agent is None or agent.ended is not None or agent.session.held_up:
                     agent = self._desk()
                     if self.server.settings.advertisements is not None:
-                        # What will be published over HTTP nobody can know.
-                        await agent.ask(lambda number: wire.Advertise(number, "http", "true"))
+                        # Publications over HTTP are not known in advance.
+                        await agent.request(lambda number: wire.Advertise(number, "http", "true"))
                     self._agent = agent
             try:
                 yield agent
             except (TimeoutError, asyncio.CancelledError):
                 if agent.session.held_up:
-                    agent.leave()  # nobody waits for what it has to say any longer
+                    agent.leave()  # no caller waits for its response any longer
                 raise
             finally:
                 if agent is not self._agent and not agent.is_busy:
@@ -244,7 +244,7 @@ class Gateway:
         name = request.path_params["name"]
         try:
             async with self._acting() as agent:
-                await agent.ask(lambda number: wire.Unsubscribe(number, "", name))
+                await agent.request(lambda number: wire.Unsubscribe(number, "", name))
         except BrokerRefused as error:
             raise Problem.of(404, error) from None
         except (ConnectionEnded, TimeoutError):
@@ -261,8 +261,8 @@ class Gateway:
         return _json({"status": "ok"})
 
     async def _readiness(self, request: Request) -> Response:
-        told = readiness(self.server)
-        return _json(told, 200 if told["ready"] else 503)
+        results = readiness(self.server)
+        return _json(results, 200 if results["ready"] else 503)
 
     async def _metrics(self, request: Request) -> Response:
         return Response(exposition(self.server, self.requests), media_type=TEXT_FORMAT)
@@ -272,23 +272,23 @@ class Gateway:
 
 
 def readiness(server: Server) -> dict[str, Any]:
-    """Whether a broker does all that it is there for, and if not, what is missing."""
+    """Whether a broker is ready, and if not, what is missing."""
     node, failed = server.node, server.failure.done()
     links = {name: link.session is not None and link.ready for name, link in node.links.items()}
     calling = node.neighbourhood.calling
     waiting = {name: calling.of_link(name) for name, is_up in links.items() if not is_up} | calling.waiting()
     links |= dict.fromkeys(waiting, False)
-    told: dict[str, Any] = {
+    results: dict[str, Any] = {
         "ready": server.is_listening and not failed and all(links.values()),
         "listening": server.is_listening,
         "log": "failed" if failed else "none" if node.ledger is None else "open",
         "links": links,
     }
     if waiting:
-        told["waiting"] = {
+        results["waiting"] = {
             name: {key: each.get(key, "") for key in ("reason", "since")} for name, each in waiting.items()
         }
-    return {**told, "reason": str(server.failure.result())} if failed else told
+    return {**results, "reason": str(server.failure.result())} if failed else results
 
 
 def _check_origin(socket: WebSocket) -> None:
@@ -302,16 +302,16 @@ def _json(content: Any, status: int = 200) -> Response:
     return Response(format_json(content), status_code=status, media_type="application/json")
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _problem_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return error.response()
 
 
-async def _told_that_it_ended(request: Request, error: Exception) -> Response:
+async def _ended_response(request: Request, error: Exception) -> Response:
     return Problem(503, str(error)).response()
 
 
-async def _told_by_framework(request: Request, error: Exception) -> Response:
+async def _framework_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers) if error.headers else None
     return Problem(
@@ -320,7 +320,7 @@ async def _told_by_framework(request: Request, error: Exception) -> Response:
 
 
 class _Counted:
-    """Counts what is answered, by route, which are few, and never by path, of which there is no end."""
+    """Counts responses by route, never by path: paths are unbounded."""
 
     def __init__(self, app: ASGIApp, requests: Requests) -> None:
         self._app, self._requests = app, requests

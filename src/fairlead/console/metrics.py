@@ -33,7 +33,7 @@ COUNTERS: Final = {
 
 @dataclass(slots=True)
 class Requests:
-    """What has been asked over HTTP."""
+    """The requests over HTTP."""
 
     answered: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """Requests by method, route and status."""

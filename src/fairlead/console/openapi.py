@@ -1,4 +1,4 @@
-"""`/openapi.json`: what can be asked over HTTP and what is answered, as OpenAPI 3.1 has it.
+"""`/openapi.json`: the HTTP interface as OpenAPI 3.1.
 
 The law: every operation and every status in it happens, as the tests show, and nothing happens that is not in it.
 """
@@ -179,7 +179,7 @@ DOCUMENT: Final[Schema] = {
             },
             "get": {
                 "operationId": "subscribe",
-                "summary": "Server-sent events: each has a CloudEvent as its data and its place as its id",
+                "summary": "Server-sent events: each has a CloudEvent as its data and its offset as its id",
                 "parameters": [
                     *_STREAM,
                     _parameter("Last-Event-ID", "the last event that was seen", _TEXT, where="header"),

@@ -16,7 +16,7 @@ PROBLEM_JSON: Final = "application/problem+json"
 
 
 class Problem(FairleadError):
-    """A request that is refused: the status says whose turn it is, the detail what to do about it."""
+    """A refused request: its status, and what to do about it."""
 
     def __init__(
         self, status: int, detail: str, *, headers: dict[str, str] | None = None, **members: Any
@@ -30,7 +30,7 @@ class Problem(FairleadError):
         return cls(status, str(error).replace("\n  hint: ", "; "), **members)
 
     def response(self) -> Response:
-        """The answer that says so."""
+        """The response."""
         told = {
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,

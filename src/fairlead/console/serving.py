@@ -80,13 +80,13 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
 
 
 def _protocol_of(server: Server) -> type[H11Protocol]:
-    """HTTP for a broker whose last open files are for its log, whoever connects, and by which protocol."""
+    """HTTP for a broker whose last open files are reserved for its log."""
 
     class Protocol(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             if reason := server.why_crowded():
-                # Before anything is asked: who says nothing takes a file, too.
+                # Before any request: a silent connection takes a file, too.
                 transport.write(REFUSAL.format(length=len(reason), reason=reason).encode())
                 transport.close()
 

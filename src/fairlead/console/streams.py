@@ -1,10 +1,9 @@
 """Delivery over HTTP: server-sent events, and WebSockets.
 
-Over server-sent events a client cannot say what it has dealt with. An event of a durable subscriber counts as
-accepted when something else has been sent after it and the connection still stood: so the last events before a
-lost connection come again. What a client had been sent and never read, it gets again if it comes back with the
-last id that it saw (browsers do, by themselves). That is at least once. Over a WebSocket the client accepts by
-itself.
+Over server-sent events a client cannot accept. An event of a durable subscriber counts as accepted when
+something else has been sent after it and the connection still existed: so the last events before a lost
+connection are delivered again. A client that resumes with the last id it received (browsers do, by themselves)
+gets everything after it. That is at least once. Over a WebSocket the client accepts explicitly.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from fairlead.console.feeds import Event, Feed, Told
+from fairlead.console.feeds import ControlEvent, Event, Feed
 from fairlead.errors import ConnectionEnded, ValueRefused
 from fairlead.model.encoding import format_json, parse_json
 
@@ -54,7 +53,7 @@ class EventStream(Response):
         sent: list[int] = []
         try:
             while True:
-                outgoing: list[Event | Told] = []
+                outgoing: list[Event | ControlEvent] = []
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._beat_s):
                         outgoing = await feed.next()
@@ -62,17 +61,17 @@ class EventStream(Response):
                 if gone.done():
                     return
                 feed.accept(sent)
-                sent = [each.place for each in outgoing if isinstance(each, Event)]
+                sent = [each.offset for each in outgoing if isinstance(each, Event)]
                 if not feed.is_durable:
                     feed.accept(sent)
                     sent = []
         except ConnectionEnded as error:
-            bye = _event_text(Told("bye", {"reason": str(error)}))
+            bye = _event_text(ControlEvent("bye", {"reason": str(error)}))
             await send({"type": "http.response.body", "body": bye.encode()})
 
 
-def _event_text(each: Event | Told) -> str:
-    if isinstance(each, Told):
+def _event_text(each: Event | ControlEvent) -> str:
+    if isinstance(each, ControlEvent):
         return f"event: {each.what}\ndata: {format_json(each.content)}\n\n"
     return f"id: {each.id}\ndata: {each.text}\n\n" if each.id else f"data: {each.text}\n\n"
 
@@ -90,7 +89,7 @@ async def _until_one_ends(
     work: Callable[[asyncio.Future[None]], Coroutine[Any, Any, None]],
     end: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
-    """Run both until one has ended, and end the other; `work` is told when the other has."""
+    """Run both until one has ended, and end the other; `work` is notified when the other has."""
     gone = asyncio.ensure_future(end())
     working = asyncio.ensure_future(work(gone))
     try:
@@ -108,7 +107,7 @@ async def _until_one_ends(
 
 
 async def converse(socket: WebSocket, opened: AbstractContextManager[Feed]) -> None:
-    """Deliver what a feed has over a WebSocket, and hear what the client accepts and rejects."""
+    """Deliver the events of a feed over a WebSocket, and read the client's responses."""
     await socket.receive()  # that it connects
     try:
         with opened as feed:
@@ -121,7 +120,7 @@ async def converse(socket: WebSocket, opened: AbstractContextManager[Feed]) -> N
 
 
 class _Misunderstood(ValueRefused):
-    """A client said something that means nothing here."""
+    """A client sent an unknown message."""
 
 
 async def _deliver(socket: WebSocket, feed: Feed) -> None:
@@ -132,14 +131,14 @@ async def _deliver(socket: WebSocket, feed: Feed) -> None:
             for each in await feed.next():
                 await socket.send_text(_message_text(each))
                 if isinstance(each, Event) and not feed.is_durable:
-                    feed.accept([each.place])
+                    feed.accept([each.offset])
     except ConnectionEnded as error:
-        await socket.send_text(_message_text(Told("bye", {"reason": str(error)})))
+        await socket.send_text(_message_text(ControlEvent("bye", {"reason": str(error)})))
         await socket.close(GOING_AWAY, str(error))
 
 
-def _message_text(each: Event | Told) -> str:
-    if isinstance(each, Told):
+def _message_text(each: Event | ControlEvent) -> str:
+    if isinstance(each, ControlEvent):
         return format_json({each.what: each.content})
     head = f'"id":"{each.id}",' if each.id else ""
     return f'{{{head}"event":{each.text}}}'
@@ -162,17 +161,17 @@ def _understand(text: str | None, feed: Feed) -> None:
         raise _Misunderstood(str(error)) from None
     match said:
         case {"accept": str(id), **others} if not others:
-            feed.accept([_place(feed, id)])
+            feed.accept([_offset(feed, id)])
         case {"accept": [*ids], **others} if not others:
-            feed.accept([_place(feed, id) for id in ids])
+            feed.accept([_offset(feed, id) for id in ids])
         case {"reject": str(id), **others} if others.keys() <= {"again"}:
-            feed.reject(_place(feed, id), again=others.get("again") is True)
+            feed.reject(_offset(feed, id), again=others.get("again") is True)
         case _:
             raise _Misunderstood('say {"accept": id}, {"accept": [id, …]} or {"reject": id, "again": true}')
 
 
-def _place(feed: Feed, id: Any) -> int:
-    place = feed.place_of(id) if isinstance(id, str) else None
-    if place is None:
+def _offset(feed: Feed, id: Any) -> int:
+    offset = feed.offset_of(id) if isinstance(id, str) else None
+    if offset is None:
         raise _Misunderstood(f"no event has the id {id!r:.40}")
-    return place
+    return offset

@@ -1,7 +1,7 @@
 """WebSockets (RFC 6455) for uvicorn, which leaves them to a library of its own; ours need little of one.
 
-`Messages` is the protocol without sockets: bytes in, messages out, and what is no message ends the connection with
-the code that the RFC has for it. No extension is spoken, so nothing has to be inflated.
+`Messages` is the protocol without sockets: bytes in, messages out; an invalid message ends the connection with
+the code of the RFC. No extension is negotiated, so nothing has to be inflated.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ CONTROL_BYTES_MAX: Final = 125
 WAITING_MAX: Final = 32
 """How many messages of a client wait to be dealt with before nothing more is read from it."""
 BEAT_S: Final = 20.0
-"""After so long without a word a client is asked, and after as long again without an answer it is gone."""
+"""After so long without a message a client is pinged, and after as long again without a response disconnected."""
 SECRET: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Broken(ProtocolError):
-    """What came is no WebSocket message; `code` goes into the closing frame."""
+    """An invalid WebSocket message; `code` is sent in the closing frame."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -68,7 +68,7 @@ def frame(opcode: int, payload: bytes) -> bytes:
 
 
 class Messages:
-    """Puts what a client sends, however it was cut, together into messages."""
+    """Assembles a client's frames into messages."""
 
     def __init__(self, limit: int = MESSAGE_BYTES_MAX) -> None:
         self._limit = limit
@@ -168,14 +168,14 @@ class WebSocketProtocol(asyncio.Protocol):
         self._may_write.set()
         self._transport: asyncio.Transport
         self._answer = b""
-        """What accepts the upgrade; empty before the request has come."""
+        """The header that accepts the upgrade; empty before the request."""
         self._denied: tuple[int, list[tuple[bytes, bytes]]] | None = None
         self._is_open = False
         self._is_over = False
         self._asked = False
         self._beat: asyncio.TimerHandle | None = None
 
-    # -- what the loop says ------------------------------------------------------------------------------------
+    # -- the loop's side ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclasses
@@ -280,7 +280,7 @@ class WebSocketProtocol(asyncio.Protocol):
             case 8:
                 code = _closing(payload)
                 self._end(NORMAL if code == NO_CODE else code, "", heard=code)
-            case 9 if self._may_write.is_set():  # who does not read gets no answers either
+            case 9 if self._may_write.is_set():  # a client that does not read gets no responses either
                 self._transport.write(frame(PONG, payload))
             case _:
                 pass
@@ -314,7 +314,7 @@ class WebSocketProtocol(asyncio.Protocol):
         if self._beat is not None:
             self._beat.cancel()
 
-    # -- what the application asks -----------------------------------------------------------------------------
+    # -- the application's side -------------------------------------------------------------------------------
 
     async def _receive(self) -> dict[str, Any]:
         message = await self._heard.get()

@@ -1,4 +1,4 @@
-"""The door: bytes come in, a notification or a rejection comes out, and never an exception.
+"""Ingest: bytes in, a notification or a rejection out, never an exception.
 
 records      one JSON object: a flat record or a CloudEvents 1.0 event
 jsonlines    a stream of lines, each with a JSON object

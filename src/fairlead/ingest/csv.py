@@ -31,7 +31,7 @@ def read(
     fields: Fields = STANDARD,
     delimiter: str = ",",
 ) -> Iterator[tuple[int, Notification | Rejection]]:
-    """What stands in each record below the header, with the number of its first line, counted from 1."""
+    """The content of each record below the header, with the number of its first line, counted from 1."""
     reader = Reader(source, schema, fields, delimiter)
     for number, record in records(stream, delimiter):
         if (found := reader.read(record, number)) is not None:

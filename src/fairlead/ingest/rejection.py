@@ -1,4 +1,4 @@
-"""What could not be read is a value, too: kept with its place and the reason, and counted."""
+"""A record that cannot be read is a value, too: stored with its location and the reason, and counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Rejection"]
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Input that is no notification: where it stood, why it was rejected, and what it was."""
+    """Input that is no notification: its location, the reason, and the raw input."""
 
     source: str
     line: int | None
