@@ -60,7 +60,7 @@ from fairlead.model.values import (
     value_of,
 )
 
-__all__ = ["canonical", "decode", "encode", "fields_from_json", "fields_to_json", "given_to_json"]
+__all__ = ["TAGS", "canonical", "decode", "encode", "fields_from_json", "fields_to_json", "given_to_json"]
 
 
 # -- values to JSON ----------------------------------------------------------------------------------------
@@ -304,6 +304,8 @@ _READERS: Final[dict[str, Callable[[Any, int], Value]]] = {
     "$time": _read_time,
     "$tuple": partial(_read_items, tag="$tuple", made=Tuple),
 }
+TAGS: Final = frozenset(_READERS)
+"""The names of the objects that stand for a value other than a record."""
 
 
 # -- attributes ----------------------------------------------------------------------------------------------

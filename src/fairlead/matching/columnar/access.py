@@ -40,7 +40,7 @@ from fairlead.matching.columnar.kernels import (
     post,
     sketch,
 )
-from fairlead.matching.columnar.layout import BY_CELL, BY_VALUE, GRANTED, NEVER
+from fairlead.matching.columnar.layout import BY_CELL, BY_VALUE, GRANTED, NEVER, PATTERN
 from fairlead.matching.columnar.table import Ints, Reals, Table, selected, spread
 
 __all__ = ["Observed", "Tree", "chances", "hang"]
@@ -242,8 +242,10 @@ def _chosen(table: Table, shapes: _Shapes) -> tuple[Ints, Ints]:
     predicate = table.filter_literal >> 1
     negative = table.filter_literal & 1 == 1
     likely = np.where(negative, 1.0 - shapes.chance[predicate], shapes.chance[predicate])
+    pattern = (shapes.sort == SYMBOL) & (table.predicate_head & PATTERN != 0)
+    likely[pattern[predicate]] = 1.5  # what costs more to ask comes later
     likely[shapes.sort[predicate] == OPAQUE] = 2.0
-    accessible = np.isin(shapes.sort, _ACCESSIBLE)[predicate] & ~negative
+    accessible = (np.isin(shapes.sort, _ACCESSIBLE) & ~pattern)[predicate] & ~negative
     slack = np.where(shapes.bounded, GRID_SLACK, 1.0)[predicate]
     cost = np.where(accessible, likely * slack, INACCESSIBLE)
     clause_of = np.searchsorted(table.clause_filter, np.arange(len(table) + 1)).astype(np.int32)

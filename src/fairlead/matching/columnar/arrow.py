@@ -1,7 +1,9 @@
 """Record batches of Arrow as rows: column by column, without a Python object per row.
 
-Null means absent. A column may be named by the whole dotted name or lie within structs. Strings, binaries,
-numbers, booleans, instants and lists of strings are read from Arrow's buffers; other types, value by value.
+Null means absent. A column may be named by the whole dotted name or lie within structs. A struct with one field,
+named by a tag of the typed encoding such as `$point`, is the value that it encodes. Strings, binaries, numbers,
+booleans, instants, shapes, tuples, and lists of strings and of numbers are read from Arrow's buffers; other types,
+value by value.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from fairlead.errors import ValueRefused
-from fairlead.filters.terms import Attribute
+from fairlead.filters.terms import Attribute, Length, Position
 from fairlead.matching.columnar import kernels
 from fairlead.matching.columnar.columns import Column, Reader, Rows, put_elements
 from fairlead.matching.columnar.compile import BYTES, NUMBER, SET, STRING, TIME, Sort
 from fairlead.matching.columnar.layout import HAS_BOUNDS, HAS_ELEMENTS, HAS_RANGES, HAS_VALUES
 from fairlead.model import ABSENT, Kind, Notification
+from fairlead.model.tree import ROOT
+from fairlead.model.typed import TAGS, decode
 from fairlead.model.values import RANK
 
 __all__ = ["notification_at", "notifications_of", "read_batch"]
@@ -28,6 +32,13 @@ __all__ = ["notification_at", "notifications_of", "read_batch"]
 _BOOLEAN: Final = RANK[Kind.BOOLEAN]
 _NAN: Final = RANK[Kind.NAN]
 _RECORD: Final = RANK[Kind.RECORD]
+_INTERVAL: Final = RANK[Kind.INTERVAL]
+_SHAPES: Final = {
+    "$point": (RANK[Kind.POINT], 2),
+    "$interval": (_INTERVAL, 2),
+    "$rectangle": (RANK[Kind.RECTANGLE], 4),
+}
+"""The tags of shapes: the rank of their kind, and how many coordinates they have."""
 _EXACT: Final = 2**53
 
 
@@ -43,11 +54,16 @@ def notifications_of(batch: pa.RecordBatch) -> list[Notification]:
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: _without_nulls(value) if isinstance(value, dict) else value
-        for name, value in record.items()
-        if value is not None
-    }
+    """A record without its nulls, and with the values that tagged structs stand for."""
+    return {name: _plain(value) for name, value in record.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return decode(value) if len(value) == 1 and next(iter(value)) in TAGS else _without_nulls(value)
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [_plain(item) for item in value]
+    return value
 
 
 def read_batch(reader: Reader, batch: pa.RecordBatch) -> Rows:
@@ -67,24 +83,27 @@ class _Reading:
     def rows(self) -> Rows:
         for column in self._reader.columns:
             self._read(column)
+        self._reader.compute(self._rows, lambda row: notification_at(self._batch, row))
+        self._hold_paths()
         if self._elements:
             put_elements(self._rows, np.concatenate(self._elements))
         self._put_texts()
         return self._rows
 
     def _read(self, column: Column) -> None:
-        if not isinstance(column.term, Attribute):
-            if "tuple" in self._batch.schema.names:
-                self._read_each(
-                    column,
-                    [column.term.value(notification_at(self._batch, row)) for row in range(self._size)],
-                )
-            return
-        name = column.term.name
-        array = self._find(name)
-        if array is None:
-            self._read_parent(column, name)
-            return
+        match column.term:
+            case Attribute(name):
+                array = self._find(name)
+                if array is None:
+                    self._read_parent(column, name)
+                else:
+                    self._read_array(column, name, array)
+            case Position() | Length() if "tuple" in self._batch.schema.names:
+                self._read_tuple(column, self._find("tuple"))
+            case _:
+                pass  # computed from others, read with the shape, or asked of objects, which Arrow has none of
+
+    def _read_array(self, column: Column, name: str, array: Any) -> None:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if pa.types.is_dictionary(array.type):
@@ -108,14 +127,11 @@ class _Reading:
             self._read_booleans(column, array)
         elif pa.types.is_timestamp(kind):
             self._read_instants(column, array)
+        elif pa.types.is_struct(kind) and kind.num_fields == 1 and kind.field(0).name in TAGS:
+            self._read_tagged(column, kind.field(0).name, array)
         elif pa.types.is_struct(kind):
             self._rows.states[_valid(array), column.number] = _RECORD
-        elif (
-            _is_list(kind)
-            and _is_text(kind.value_type)
-            and not array.flatten().null_count
-            and name != "tuple"
-        ):
+        elif name != "tuple" and _is_list(kind) and not array.flatten().null_count and _is_plain(array):
             self._read_lists(column, array)
         else:
             self._read_others(column, name, array)
@@ -179,7 +195,7 @@ class _Reading:
         valid = _valid(array)
         places = np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
         self._rows.places[:, column.number] = np.where(valid, places, 0.0)
-        self._put(column, NUMBER, valid, _numbered(column, places))
+        self._put(column, NUMBER, valid, column.numbered(places))
         self._rows.states[valid & np.isnan(places), column.number] = _NAN
 
     def _read_integers(self, column: Column, array: Any) -> None:
@@ -187,7 +203,7 @@ class _Reading:
         whole = array.fill_null(0).to_numpy(zero_copy_only=False)
         places = whole.astype(np.float64)
         self._rows.places[:, column.number] = places
-        self._put(column, NUMBER, valid, _numbered(column, places))
+        self._put(column, NUMBER, valid, column.numbered(places))
         for row in np.flatnonzero(valid & (np.abs(places) >= _EXACT)).tolist():
             self._reader.put(column, int(whole[row]), row, self._rows)
 
@@ -225,13 +241,75 @@ class _Reading:
         if not column.flags & HAS_ELEMENTS:
             return
         flat = array.flatten()
-        starts, letters = _buffers(flat)
-        rank = BYTES if _is_binary(flat.type) else STRING
-        symbols = self._symbols(column, Sort.ELEMENT + rank, starts, letters, np.ones(len(flat), np.bool_))
-        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-        owner = np.repeat(np.arange(self._size, dtype=np.int32), lengths)
+        if _is_text(flat.type):
+            starts, letters = _buffers(flat)
+            rank = BYTES if _is_binary(flat.type) else STRING
+            all_there = np.ones(len(flat), np.bool_)
+            symbols = self._symbols(column, Sort.ELEMENT + rank, starts, letters, all_there)
+        else:
+            symbols = column.numbered_elements(flat.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        owner = np.repeat(np.arange(self._size, dtype=np.int32), _lengths(array))
         number = np.full(len(flat), column.number, np.int32)
         self._elements.append(np.stack((owner, number, symbols), axis=1))
+
+    def _read_tagged(self, column: Column, tag: str, array: Any) -> None:
+        """Values in the typed encoding: shapes by their coordinates, others one by one."""
+        inner = pc.struct_field(array, 0)
+        valid = _valid(array)
+        if tag in _SHAPES and _is_list(inner.type) and _is_number(inner.type.value_type):
+            rank, size = _SHAPES[tag]
+            flat = inner.flatten()
+            exotic = column.flags & HAS_ELEMENTS and rank == _INTERVAL
+            if not flat.null_count and not exotic and (_lengths(inner) == size * valid).all():
+                self._put(column, rank, valid)
+                for axis, each in column.coordinates:
+                    if axis < size:
+                        at = np.cumsum(valid) * size - size + axis
+                        taken = flat.take(pa.array(at, mask=~valid))
+                        self._read_array(each, "", taken)
+                return
+        self._read_each(column, [ABSENT if each is None else decode(each) for each in array.to_pylist()])
+
+    def _read_tuple(self, column: Column, array: Any) -> None:
+        """A value of the tuple, or its length."""
+        flat = array.flatten() if _is_list(array.type) else None
+        if flat is None or flat.null_count or not (_is_text(flat.type) or _is_number(flat.type)):
+            values = [column.term.value(notification_at(self._batch, row)) for row in range(self._size)]
+            self._read_each(column, values)
+            return
+        lengths, valid = _lengths(array), _valid(array)
+        if isinstance(column.term, Length):
+            self._read_integers(column, pa.array(lengths, mask=~valid))
+            return
+        index = column.term.index
+        at = np.cumsum(lengths) - lengths + index
+        self._read_array(column, "", flat.take(pa.array(at, mask=lengths <= index)))
+
+    def _hold_paths(self) -> None:
+        """The path filters that rows satisfy."""
+        selections = self._reader.selections
+        if selections is None:
+            return
+        held: list[tuple[int, int]] = []
+        nested = [
+            number
+            for number, field in enumerate(self._batch.schema)
+            if selections.names is None or _leads_to(field.name, field.type, selections.names)
+        ]
+        flat = all(_is_flat(self._batch.schema.field(number)) for number in nested)
+        if flat and selections.names is not None:
+            for group in selections.groups:
+                for number in nested:
+                    if group.path.selects((ROOT, self._batch.schema.names[number])):
+                        elements, owner = _elements_in(self._batch.column(number))
+                        held.extend(group.held_in_rows(elements, owner))
+        else:
+            there = np.zeros(self._size, np.bool_) if selections.names else np.ones(self._size, np.bool_)
+            for number in nested:
+                there |= _valid(self._batch.column(number))
+            for row in np.flatnonzero(there).tolist():
+                held += [(row, symbol) for symbol in selections.held(notification_at(self._batch, row))]
+        self._elements.append(self._reader.held(held))
 
     def _read_others(self, column: Column, name: str, array: Any) -> None:
         """Values of other types, one by one, as a notification would have them."""
@@ -269,13 +347,54 @@ class _Reading:
         self._rows.text = text
 
 
-def _numbered(column: Column, places: NDArray[np.float64]) -> NDArray[Any] | None:
-    """The symbols of numbers, by search in the sorted ones that filters mention."""
-    if not column.numbers:
-        return None
-    keys, symbols = column.sorted_numbers
-    at = np.minimum(np.searchsorted(keys, places), len(keys) - 1)
-    return np.where(keys[at] == places, symbols[at], -1)
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether a list has strings, or numbers that floats stand for."""
+    kind = array.type.value_type
+    if not pa.types.is_integer(kind):
+        return _is_text(kind) or _is_number(kind)
+    ends = pc.min_max(array.flatten())
+    return ends["min"].as_py() is None or -_EXACT < ends["min"].as_py() <= ends["max"].as_py() < _EXACT
+
+
+def _lengths(array: Any) -> NDArray[np.int64]:
+    """How many items the lists have; of null, none."""
+    lengths: NDArray[np.int64] = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64)
+
+
+def _leads_to(name: str, kind: Any, names: set[str]) -> bool:
+    """Whether a column can have elements of these names, at any depth."""
+    if any(step in names for step in name.split(".")):
+        return "." in name or pa.types.is_nested(kind)
+    inner = kind.value_type if _is_list(kind) else kind
+    return pa.types.is_struct(inner) and any(_leads_to(field.name, field.type, names) for field in inner)
+
+
+def _is_flat(field: Any) -> bool:
+    """Whether a column holds records, or lists of records, of simple values under plain names."""
+    inner = field.type.value_type if _is_list(field.type) else field.type
+    return (
+        pa.types.is_struct(inner)
+        and "." not in field.name
+        and not (inner.num_fields == 1 and inner.field(0).name in TAGS)
+        and not any(pa.types.is_nested(each.type) or "." in each.name for each in inner)
+        and inner.num_fields > 0
+    )
+
+
+def _elements_in(array: Any) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    """The records in a column as rows, and the row that each is from."""
+    owner = np.arange(len(array))
+    if _is_list(array.type):
+        owner = np.repeat(owner, _lengths(array))
+        array = array.flatten()
+    valid = _valid(array)
+    records = array.filter(pa.array(valid))
+    return pa.RecordBatch.from_struct_array(records), owner[valid]
 
 
 def _is_binary(kind: Any) -> bool:

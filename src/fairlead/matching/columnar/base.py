@@ -305,7 +305,7 @@ class Base:
         )
         self._desks.append(desk)
         scores = scores[index.slot_of]
-        asked = index.opaque | (not settled)
+        asked = index.opaque | index.patterned | (not settled)
         found = []
         for ordinal in np.flatnonzero((scores >= least) | (scores < 0) | asked).tolist():
             score = float(scores[ordinal])

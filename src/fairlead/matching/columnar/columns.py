@@ -4,23 +4,25 @@ For each column the rank of the value's kind, the number of its symbol (-1 if no
 on the line; besides, the elements of sets and the bytes of texts, where filters ask for such.
 
 One notification at a time is written into arrays that are there already. Batches of notifications are written
-column by column, record batches of Arrow without a Python object per row.
+column by column, record batches of Arrow without a Python object per row. The coordinates of a shape are written
+with it; polynomials are computed when all else is there.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from math import isnan
+from math import inf, isnan
 from operator import add, itemgetter
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.filters.terms import Attribute
+from fairlead.filters.terms import Attribute, Polynomial
+from fairlead.matching.columnar import kernels
 from fairlead.matching.columnar.compile import (
     BYTES,
     INEXACT,
@@ -32,8 +34,10 @@ from fairlead.matching.columnar.compile import (
     exact_float,
     symbol_of,
 )
+from fairlead.matching.columnar.derived import Coordinate, Tree, coordinates_of
 from fairlead.matching.columnar.index import Index
 from fairlead.matching.columnar.layout import HAS_ELEMENTS, HAS_RANGES, HAS_VALUES
+from fairlead.matching.columnar.selections import Selections
 from fairlead.matching.columnar.table import content_of
 from fairlead.model import ABSENT, Kind, Multi, Notification, kind_of, number_of
 from fairlead.model.values import RANK
@@ -42,6 +46,7 @@ __all__ = ["Column", "Desk", "Reader", "Rows", "put_elements"]
 
 _NAN: Final = RANK[Kind.NAN]
 _EXACT: Final = 2**53
+_ABSENCE: Final = type(ABSENT)
 
 
 @dataclass(slots=True)
@@ -77,15 +82,26 @@ class Reader:
             Column(number, term, flags[number], slots.get(number, -1))
             for number, term in enumerate(index.columns)
         ]
+        self._paths: dict[str, int] = {}
         self._intern(index)
         # Plain names are found while walking over a notification; others are looked up one by one.
         self.plain: dict[str, Column] = {}
         self.deep: list[Column] = []
+        by_term = {column.term: column for column in self.columns}
         for column in self.columns:
-            if isinstance(column.term, Attribute) and "." not in column.term.name:
-                self.plain[column.term.name] = column
-            else:
-                self.deep.append(column)
+            match column.term:
+                case Polynomial():
+                    pass
+                case Tree():
+                    self._tree = column.number
+                case Coordinate(shape, axis):
+                    by_term[shape].coordinates.append((axis, column))
+                case Attribute(name) if "." not in name:
+                    self.plain[name] = column
+                case _:
+                    self.deep.append(column)
+        self.polynomials = Polynomials(self.columns, index)
+        self.selections = Selections(self._paths) if self._paths else None
         self.blank = np.zeros((1, 2 * self.width), np.int32)
         self.blank[:, self.width :] = -1
 
@@ -103,6 +119,8 @@ class Reader:
                 column.others[sort, content_of(sort, data)] = symbol
             elif sort == Sort.ELEMENT + STRING:
                 column.element_strings[data.decode()] = symbol
+            elif sort == Sort.PATH:
+                self._paths[data.decode()] = symbol
             elif Sort.ELEMENT <= sort < Sort.BINARY:
                 column.elements[sort, content_of(sort, data)] = symbol
         for symbol in index.section("bound_symbol").tolist():
@@ -148,12 +166,22 @@ class Reader:
             value = column.term.value(notification)
             if value is not ABSENT:
                 self._read_other(column, value, desk)
+        if self.selections is not None:
+            for symbol in self.selections.held(notification):
+                desk.elements.append((self._tree, symbol))
+                desk.busy = True
+        if self.polynomials.columns:
+            for column, _ in self.polynomials.compute(desk.rows):
+                self._read_other(column, column.term.value(notification), desk)
         if desk.busy:
             desk.finish()
         return desk.settled
 
     def _read_other(self, column: Column, value: Any, desk: Desk) -> None:
         rank, symbol, place = column.read(value)
+        if column.coordinates:
+            for each, coordinate in column.parts(value):
+                self._read_other(each, coordinate, desk)
         number = column.number
         desk.states[number] = rank
         desk.states[self.width + number] = symbol
@@ -185,10 +213,29 @@ class Reader:
             self.read_column(column, values, rows, elements)
             if column.slot >= 0:
                 pieces[column.slot] = values
+        self.compute(rows, notifications.__getitem__)
+        if self.selections is not None:
+            held = [
+                (row, symbol)
+                for row, notification in enumerate(notifications)
+                for symbol in self.selections.held(notification)
+            ]
+            elements.append(self.held(held))
         if elements:
             put_elements(rows, np.concatenate(elements))
         self._put_texts(rows, [pieces[slot] for slot in range(self.texts)])
         return rows
+
+    def held(self, symbols: list[tuple[int, int]]) -> NDArray[np.int32]:
+        """Rows and the symbols of path filters that they hold, as elements."""
+        pairs = np.array(symbols, np.int32).reshape(-1, 2)
+        return np.insert(pairs, 1, self._tree, axis=1)
+
+    def compute(self, rows: Rows, notification_of: Callable[[int], Notification]) -> None:
+        """Compute the polynomials of rows whose attributes are there."""
+        if self.polynomials.columns:
+            for column, row in self.polynomials.compute(rows):
+                self.put(column, column.term.value(notification_of(row)), row, rows)
 
     def _transposed(self, notifications: Sequence[Notification]) -> Iterator[tuple[Column, Sequence[Any]]]:
         """The columns with their values in each notification, or ABSENT."""
@@ -209,42 +256,62 @@ class Reader:
         self, column: Column, values: Sequence[Any], rows: Rows, elements: list[NDArray[np.int32]]
     ) -> None:
         """Write the values of one column into a batch of rows; to `elements`, those of its sets."""
-        number, width, size = column.number, self.width, len(values)
         sorts = set(map(type, values))
+        at: Any = slice(None)
+        if _ABSENCE in sorts:
+            at = np.flatnonzero([value is not ABSENT for value in values])
+            values = [value for value in values if value is not ABSENT]
+            sorts.discard(_ABSENCE)
+        number, width, size = column.number, self.width, len(values)
         if sorts == {str}:
-            rows.states[:, number] = STRING
+            rows.states[at, number] = STRING
             if column.strings:
                 found = map(column.strings.get, values, repeat(-1))
-                rows.states[:, width + number] = np.fromiter(found, np.int32, size)
+                rows.states[at, width + number] = np.fromiter(found, np.int32, size)
             if column.string_bounds:
                 below = map(bisect_left, repeat(column.string_bounds), values)
                 up_to = map(bisect_right, repeat(column.string_bounds), values)
-                rows.places[:, number] = np.fromiter(map(add, below, up_to), np.float64, size)
+                rows.places[at, number] = np.fromiter(map(add, below, up_to), np.float64, size)
         elif sorts == {float} or (sorts == {int} and min(values) >= -_EXACT and max(values) <= _EXACT):
             places = np.fromiter(values, np.float64, size)
-            rows.places[:, number] = places
-            rows.states[:, number] = NUMBER
+            rows.places[at, number] = places
+            rows.states[at, number] = NUMBER
             if sorts == {float} and (strange := np.isnan(places)).any():
-                rows.states[strange, number] = _NAN
+                rows.states[np.arange(len(rows.states))[at][strange], number] = _NAN
             if column.numbers:
                 found = map(column.numbers.get, values, repeat(-1))
-                rows.states[:, width + number] = np.fromiter(found, np.int32, size)
+                rows.states[at, width + number] = np.fromiter(found, np.int32, size)
         elif sorts == {Multi}:
-            rows.states[:, number] = SET
+            rows.states[at, number] = SET
             if column.flags & HAS_ELEMENTS:
-                elements.append(_elements(column, np.arange(size, dtype=np.int32), values))
-        else:
-            sets = []
-            for row, value in enumerate(values):
-                if value is not ABSENT and self.put(column, value, row, rows) == SET:
-                    sets.append(row)
-            if sets and column.flags & HAS_ELEMENTS:
-                owners = np.array(sets, np.int32)
-                elements.append(_elements(column, owners, [values[row] for row in sets]))
+                elements.append(_elements(column, np.arange(len(rows.states), dtype=np.int32)[at], values))
+        elif size:
+            self._read_each(column, np.arange(len(rows.states))[at].tolist(), values, rows, elements)
+
+    def _read_each(
+        self,
+        column: Column,
+        numbers: list[int],
+        values: Sequence[Any],
+        rows: Rows,
+        elements: list[NDArray[np.int32]],
+    ) -> None:
+        """Write values of several kinds into these rows, one by one."""
+        sets = [
+            (row, value)
+            for row, value in zip(numbers, values, strict=True)
+            if self.put(column, value, row, rows) == SET
+        ]
+        if sets and column.flags & HAS_ELEMENTS:
+            owners = np.array([row for row, _ in sets], np.int32)
+            elements.append(_elements(column, owners, [value for _, value in sets]))
 
     def put(self, column: Column, value: Any, row: int, rows: Rows) -> int:
         """Write one value into a batch of rows; the rank of its kind."""
         rank, symbol, place = column.read(value)
+        if column.coordinates:
+            for each, coordinate in column.parts(value):
+                self.put(each, coordinate, row, rows)
         rows.states[row, column.number] = rank
         rows.states[row, self.width + column.number] = symbol
         rows.places[row, column.number] = place
@@ -320,6 +387,7 @@ class Column:
     __slots__ = (
         "_sorted",
         "bytes_bounds",
+        "coordinates",
         "element_strings",
         "elements",
         "flags",
@@ -342,6 +410,21 @@ class Column:
         self._sorted: tuple[NDArray[np.float64], NDArray[np.int32]] | None = None
         self.elements: dict[tuple[int, Any], int] = {}
         self.element_strings: dict[str, int] = {}
+        self.coordinates: list[tuple[int, Column]] = []
+        """The columns of its coordinates, where filters ask for such."""
+
+    def parts(self, value: Any) -> list[tuple[Column, Any]]:
+        """The coordinates of a shape that filters ask for."""
+        found = coordinates_of(value)
+        return [(column, found[axis]) for axis, column in self.coordinates if axis < len(found)]
+
+    def numbered(self, places: NDArray[np.float64]) -> NDArray[np.int32] | None:
+        """The symbols of numbers, by search in the sorted ones that filters mention; None if there are none."""
+        if not self.numbers:
+            return None
+        keys, symbols = self.sorted_numbers
+        at = np.minimum(np.searchsorted(keys, places), len(keys) - 1)
+        return np.where(keys[at] == places, symbols[at], -1).astype(np.int32)
 
     def read(self, value: Any) -> tuple[int, int, float]:
         """The rank, the symbol and the place of a value."""
@@ -384,6 +467,18 @@ class Column:
             self._sorted = keys[order], symbols[order]
         return self._sorted
 
+    def numbered_elements(self, numbers: NDArray[np.float64]) -> NDArray[np.int32]:
+        """The symbols of numbers as elements; -1 for those that no filter mentions."""
+        known = {
+            each: symbol for (sort, each), symbol in self.elements.items() if sort == Sort.ELEMENT + NUMBER
+        }
+        if not known:
+            return np.full(len(numbers), -1, np.int32)
+        keys, symbols = np.array(list(known)), np.fromiter(known.values(), np.int32, len(known))
+        order = np.argsort(keys)
+        at = np.minimum(np.searchsorted(keys, numbers, sorter=order), len(keys) - 1)
+        return np.where(keys[order][at] == numbers, symbols[order][at], -1).astype(np.int32)
+
     def element_symbol(self, element: Any) -> int:
         """The symbol of an element of a set; -1 if no filter mentions it."""
         if type(element) is str:
@@ -400,6 +495,59 @@ class Column:
 
 
 _EXOTIC: Final = (RANK[Kind.INTERVAL], RANK[Kind.RECTANGLE])
+
+
+class Polynomials:
+    """The columns that are computed from others, as a kernel takes them."""
+
+    def __init__(self, columns: Sequence[Column], index: Index) -> None:
+        self.columns = [column for column in columns if isinstance(column.term, Polynomial)]
+        if not self.columns:
+            return
+        number_of = {column.term: column.number for column in columns}
+        monomials = [column.term.monomials for column in self.columns]
+        flat = [each for polynomial in monomials for each in polynomial]
+        self._column = np.array([column.number for column in self.columns], np.int32)
+        self._monomial_start = _starts(monomials)
+        self._operand_start = _starts([names for names, _ in flat])
+        self._operands = np.array(
+            [number_of[Attribute(each)] for names, _ in flat for each in names], np.int32
+        )
+        # What no whole number of 53 bits can hold makes every row unsure.
+        self._coefficients = np.array([float(c) if abs(c) < _EXACT else inf for _, c in flat])
+        bounds = [
+            np.unique(np.concatenate((index.bounds(each.number), [*each.numbers]))) for each in self.columns
+        ]
+        self._bound_start = _starts(bounds)
+        self._bounds = np.concatenate(bounds)
+
+    def compute(self, rows: Rows) -> Iterator[tuple[Column, int]]:
+        """Compute the columns for rows; those columns and rows where only exact arithmetic can tell."""
+        unsure = kernels.compute(
+            rows.states,
+            rows.places,
+            self._column,
+            self._monomial_start,
+            self._operand_start,
+            self._operands,
+            self._coefficients,
+            self._bound_start,
+            self._bounds,
+        )
+        width = rows.states.shape[1] // 2
+        for column in self.columns:
+            symbols = column.numbered(rows.places[:, column.number])
+            if symbols is not None:
+                known = rows.states[:, column.number] == NUMBER
+                rows.states[:, width + column.number] = np.where(known, symbols, -1)
+        if unsure:
+            for column in self.columns:
+                for row in np.flatnonzero(rows.states[:, column.number] == kernels.UNSURE).tolist():
+                    yield column, row
+
+
+def _starts(lists: Sequence[Any]) -> NDArray[np.int32]:
+    return np.cumsum([0, *map(len, lists)]).astype(np.int32)
 
 
 class Desk:

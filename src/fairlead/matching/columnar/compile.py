@@ -2,22 +2,24 @@
 
 Law: `program_of(F)` accepts a notification iff F matches it.
 
-A column is an attribute (or a position of the tuple). Every constraint of the language comes down to eight
-sorts of predicates on one column, most of which a kernel can decide from three numbers per column: the rank
-of the value's kind, the number of its value among those that filters mention, and its place on the line. The
-line of strings is made by the bounds that filters mention: their places are numbered, and so are the gaps.
+A column is an attribute, a position of the tuple, a polynomial, what a method answers, or a coordinate of a
+shape. Every constraint of the language comes down to eight sorts of predicates on one column, which a kernel can
+decide from three numbers per column: the rank of the value's kind, the number of its value among those that
+filters mention, and its place on the line. The line of strings is made by the bounds that filters mention: their
+places are numbered, and so are the gaps.
 
     KIND     the kind of the value is one of these                 exists, absent, is, and half of != and lacks
     EQ       it is this value                                      =
     MEMBER   it is one of these values                             in, is (a type)
     RANGE    it lies between two numbers, instants or strings      < <= > >=, in [a, b]
-    SYMBOL   it has this prefix, suffix, substring or element      prefix, suffix, substring, contains, superset
+    SYMBOL   it has this prefix, suffix, substring or element,     prefix, suffix, substring, contains, superset,
+             or matches this pattern, or this path                 ~, matches, //x
     ANY      it has one of these elements                          overlaps
     SUBSET   it has no other elements than these                   subset
-    OPAQUE   a filter says so, in Python                           everything else
+    OPAQUE   a filter says so, in Python                           extensions, filter objects
 
-Opaque ones come with what they imply (a regular expression: that the value is a string), so that they are
-asked only about notifications that stand a chance.
+Patterns come with what they imply (that the value is a string, and what it begins with), so that they are run only
+on texts that stand a chance; so do comparisons with numbers that no float stands for, which are opaque as well.
 
 A program is a conjunction of literals (predicates or their negations), or, for other Boolean filters, a
 branching program: literal i says where to go on if it is true and if it is false. Trees are not multiplied
@@ -39,10 +41,13 @@ from fairlead.filters.constraint import Constraint, Op, Range, TypeName
 from fairlead.filters.filter import And, Filter, Not, Or
 from fairlead.filters.patterns import SubjectPattern
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position, Term
+from fairlead.matching.columnar.derived import Tree, sides
+from fairlead.matching.columnar.patterns import certain_of
+from fairlead.matching.columnar.selections import text_of
 from fairlead.model import Kind, Multi, Number, Point, kind_of, number_of
 from fairlead.model.values import RANK
 
-__all__ = ["Literal", "Predicate", "Program", "Sort", "exact_float", "program_of", "symbol_of"]
+__all__ = ["Literal", "Predicate", "Program", "Sort", "exact_float", "is_pattern", "program_of", "symbol_of"]
 
 KIND, EQ, MEMBER, RANGE, SYMBOL, ANY, SUBSET, OPAQUE = range(8)
 """The sorts of predicates."""
@@ -69,6 +74,13 @@ class Sort:
     PREFIX: Final = 32
     SUFFIX: Final = 33
     SUBSTRING: Final = 34
+    REGEX: Final = 35
+    """A regular expression; the symbol is a `RegularExpression`."""
+    SUBJECT: Final = 36
+    """A pattern of subjects; the symbol is a `SubjectPattern`."""
+    PATTERNS: Final = (REGEX, SUBJECT)
+    PATH: Final = 37
+    """A path filter; the symbol is its text (see `selections`)."""
     ELEMENT: Final = 64
     """Added to the rank of a kind: the symbol is an element of a set."""
     BINARY: Final = 128
@@ -78,7 +90,7 @@ class Sort:
 
 
 Symbol: TypeAlias = tuple[int, Any]
-"""A sort and a content: a float for numbers and instants, else a string or bytes."""
+"""A sort and a content: a float for numbers and instants, a pattern, else a string or bytes."""
 
 
 class Predicate(NamedTuple):
@@ -172,7 +184,7 @@ _Node: TypeAlias = Any
 _YES: Final = ("and", ())
 _NO: Final = ("or", ())
 
-_COLUMNS: Final = (Attribute, Position, Length)
+_COLUMNS: Final = (Attribute, Position, Length, Polynomial, Inspector)
 
 
 def mask_of(*kinds: Kind) -> int:
@@ -273,17 +285,41 @@ def _node_of(constraint: Constraint) -> _Node:
 
 def _equal(constraint: Constraint, term: Term, operand: Any) -> _Node:
     symbol = symbol_of(operand)
-    if symbol is None:
-        return _opaque(constraint, _kinds(term, kind_of(operand)))
-    return Predicate(EQ, term, symbol), False
+    if symbol is not None:
+        return Predicate(EQ, term, symbol), False
+    if isinstance(operand, Multi):
+        return "and", (*_same_elements(term, operand), _kinds(term, Kind.SET))
+    return _shaped(constraint, term, operand)
 
 
 def _unequal(constraint: Constraint, term: Term, operand: Any) -> _Node:
     symbol = symbol_of(operand)
     of_its_kind = _kinds(term, kind_of(operand))
-    if symbol is None:
+    if symbol is not None:
+        return "and", ((Predicate(EQ, term, symbol), True), of_its_kind)
+    if isinstance(operand, Multi):
+        return "and", (_negated(("and", _same_elements(term, operand))), of_its_kind)
+    return _shaped(constraint, term, operand)
+
+
+def _same_elements(term: Term, operand: Multi) -> tuple[Literal, ...]:
+    """A set has these elements and no others."""
+    elements = frozenset(map(_element, operand))
+    return (Predicate(SUBSET, term, elements), False), *(
+        (Predicate(SYMBOL, term, element), False) for element in map(_element, operand)
+    )
+
+
+def _shaped(constraint: Constraint, term: Term, operand: Any) -> _Node:
+    """A constraint on a shape, as comparisons of its coordinates."""
+    kind, comparisons, negative = sides(constraint)
+    parts = tuple(map(_node_of, comparisons))
+    of_its_kind = _kinds(term, kind)
+    if any(
+        part[0] == "and" for part in parts
+    ):  # no floats stand for the bounds: the constraint itself is asked
         return _opaque(constraint, of_its_kind)
-    return "and", ((Predicate(EQ, term, symbol), True), of_its_kind)
+    return "and", ((_negated(("and", parts)),) if negative else parts) + (of_its_kind,)
 
 
 def _compared(constraint: Constraint, term: Term, operand: Any) -> _Node:
@@ -314,13 +350,13 @@ def _not_in_range(constraint: Constraint, term: Term, operand: Range) -> _Node:
 def _in(constraint: Constraint, term: Term, operand: Any) -> _Node:
     if isinstance(operand, Multi):
         return _member(term, operand)
-    return _opaque(constraint, _kinds(term, Kind.POINT))
+    return _shaped(constraint, term, operand)
 
 
 def _not_in(constraint: Constraint, term: Term, operand: Any) -> _Node:
     if isinstance(operand, Multi):
         return "and", (_negated(_member(term, operand)), _kinds(term, *map(kind_of, operand)))
-    return _opaque(constraint, _kinds(term, Kind.POINT))
+    return _shaped(constraint, term, operand)
 
 
 def _text(constraint: Constraint, term: Term, operand: Any) -> _Node:
@@ -335,30 +371,58 @@ def _is(constraint: Constraint, term: Term, operand: Any) -> _Node:
 
 
 def _patterned(constraint: Constraint, term: Term, operand: Any) -> _Node:
-    return _opaque(constraint, *_implied_by_pattern(constraint))
+    if isinstance(operand, SubjectPattern):
+        return _subject(term, operand)
+    certain = certain_of(operand)
+    if certain.whole is not None:
+        return Predicate(EQ, term, (STRING, certain.whole)), False
+    sort, text = max(
+        (Sort.PREFIX, certain.prefix),
+        (Sort.SUFFIX, certain.suffix),
+        (Sort.SUBSTRING, certain.substring),
+        key=lambda each: len(each[1]),
+    )
+    implied = (Predicate(SYMBOL, term, (sort, text)), False) if text else _kinds(term, Kind.STRING)
+    return "and", (implied, (Predicate(SYMBOL, term, (Sort.REGEX, operand)), False))
+
+
+def _subject(term: Term, pattern: SubjectPattern) -> _Node:
+    """A subject pattern implies the levels before its first wildcard, as a prefix."""
+    fixed: list[str] = []
+    for level in pattern.levels:
+        if level in ("*", "**"):
+            break
+        fixed.append(level)
+    prefix = pattern.separator.join(fixed)
+    if len(fixed) == len(pattern.levels):
+        return Predicate(EQ, term, (STRING, prefix)), False
+    if fixed and pattern.levels[len(fixed)] == "*":
+        prefix += pattern.separator
+    implied = (Predicate(SYMBOL, term, (Sort.PREFIX, prefix)), False) if prefix else _kinds(term, Kind.STRING)
+    return "and", (implied, (Predicate(SYMBOL, term, (Sort.SUBJECT, pattern)), False))
 
 
 def _contains(constraint: Constraint, term: Term, operand: Any) -> _Node:
     if isinstance(operand, Point):
-        return _opaque(constraint, _kinds(term, Kind.RECTANGLE))
+        return _shaped(constraint, term, operand)
     return Predicate(SYMBOL, term, _element(operand)), False
 
 
 def _lacks(constraint: Constraint, term: Term, operand: Any) -> _Node:
     if isinstance(operand, Point):
-        return _opaque(constraint, _kinds(term, Kind.RECTANGLE))
+        return _shaped(constraint, term, operand)
     kinds = (Kind.SET, Kind.INTERVAL) if kind_of(operand) is Kind.NUMBER else (Kind.SET,)
     return "and", ((Predicate(SYMBOL, term, _element(operand)), True), _kinds(term, *kinds))
 
 
 def _related(constraint: Constraint, term: Term, operand: Any) -> _Node:
-    """subset, superset, overlaps and disjoint; between intervals and rectangles they are opaque.
+    """subset, superset, overlaps and disjoint.
 
     That it is a set is said besides: an interval contains a number, but is no superset of it.
     """
     is_set = _kinds(term, Kind.SET)
     if not isinstance(operand, Multi):
-        return _opaque(constraint, _kinds(term, kind_of(operand)))
+        return _shaped(constraint, term, operand)
     elements = frozenset(map(_element, operand))
     match constraint.op:
         case Op.SUBSET:
@@ -405,54 +469,28 @@ _NODES: Final[dict[Op, Callable[[Constraint, Term, Any], _Node]]] = {
 }
 
 
-def _implied_by_pattern(constraint: Constraint) -> tuple[Literal, ...]:
-    """A subject pattern implies the levels before its first wildcard, as a prefix."""
-    string = _kinds(constraint.term, Kind.STRING)
-    pattern = constraint.operand
-    if not isinstance(pattern, SubjectPattern):
-        return (string,)
-    fixed: list[str] = []
-    for level in pattern.levels:
-        if level in ("*", "**"):
-            break
-        fixed.append(level)
-    prefix = pattern.separator.join(fixed)
-    if not prefix:
-        return (string,)
-    if len(fixed) == len(pattern.levels):
-        return ((Predicate(EQ, constraint.term, (STRING, prefix)), False),)
-    if pattern.levels[len(fixed)] == "*":
-        prefix += pattern.separator
-    return ((Predicate(SYMBOL, constraint.term, (Sort.PREFIX, prefix)), False),)
-
-
 def _leaf(filter: Filter) -> _Node:
     """A leaf of a filter; what is no constraint on a column is opaque."""
     if not isinstance(filter, Constraint):
         return Predicate(OPAQUE, None, filter), False
-    term = filter.term
-    if isinstance(term, _COLUMNS):
+    if isinstance(filter.term, _COLUMNS):
         return _node_of(filter)
-    opaque = (Predicate(OPAQUE, None, filter), False)
-    if filter.op in (Op.ABSENT, Op.EXTENDED):
-        return opaque
-    if isinstance(term, Inspector):
-        return "and", ((Predicate(KIND, Attribute(term.name), mask_of(Kind.OBJECT)), False), opaque)
-    if isinstance(term, Polynomial):
-        return "and", (*(_kinds(Attribute(name), Kind.NUMBER) for name in sorted(term.names)), opaque)
-    return opaque
+    text = None if filter.op is Op.EXTENDED else text_of(filter)
+    if text is None:
+        return Predicate(OPAQUE, None, filter), False
+    return Predicate(SYMBOL, Tree(), (Sort.PATH, text)), filter.holds(0)
 
 
 def _negated(node: _Node) -> _Node:
     """The opposite, pushed down to the literals.
 
-    What an opaque literal implies is dropped from its negation: not (string and matching) is just not
-    matching.
+    What an opaque literal or a pattern implies is dropped from its negation: not (string and matching) is just
+    not matching.
     """
     if node[0] in ("and", "or"):
         parts = node[1]
-        if node[0] == "and" and any(_is_opaque(part) for part in parts):
-            [only] = [part for part in parts if _is_opaque(part)]
+        if node[0] == "and" and any(map(_decides, parts)):
+            [only] = filter(_decides, parts)
             return only[0], not only[1]
         return "or" if node[0] == "and" else "and", tuple(map(_negated, parts))
     predicate, negative = node
@@ -461,8 +499,14 @@ def _negated(node: _Node) -> _Node:
     return predicate, not negative
 
 
-def _is_opaque(node: _Node) -> bool:
-    return isinstance(node[0], Predicate) and node[0].sort == OPAQUE
+def _decides(node: _Node) -> bool:
+    """Whether a literal stands for the whole constraint, and those beside it only lead there."""
+    return isinstance(node[0], Predicate) and (node[0].sort == OPAQUE or is_pattern(node[0]))
+
+
+def is_pattern(predicate: Predicate) -> bool:
+    """Whether a predicate asks for a pattern: it is run on candidates, and leads to none."""
+    return predicate.sort == SYMBOL and predicate.content[0] in Sort.PATTERNS
 
 
 def _normal(filter: Filter, negative: bool) -> _Node:
@@ -603,7 +647,7 @@ def _size(node: _Node) -> int:
     """How much work a node is: cheap ones are asked first, opaque ones last."""
     if node[0] in ("and", "or"):
         return sum(map(_size, node[1]))
-    return 1000 if node[0].sort == OPAQUE else 1
+    return 1000 if node[0].sort == OPAQUE else 10 if is_pattern(node[0]) else 1
 
 
 _ALTERNATIVES: Final = 4
@@ -631,7 +675,7 @@ def _clauses(node: _Node, places: dict[int, int]) -> list[list[int]]:
                 )
             return together
         predicate, negative = node
-        if predicate.sort not in ACCESSIBLE or negative:
+        if predicate.sort not in ACCESSIBLE or negative or is_pattern(predicate):
             return []
         return [(_PROMISE[predicate.sort], [places[id(node)]])]
 

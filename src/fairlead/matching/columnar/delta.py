@@ -119,6 +119,8 @@ class Delta:
                 if not negative and predicate.sort in _COST
             )
         best = min(clauses, key=lambda clause: self._cost(program, clause), default=None)
+        if best is not None and self._cost(program, best) == inf:
+            best = None
         for predicate, _ in program.literals:
             if predicate.sort in _ASKED:
                 column = self._column(predicate.term)
@@ -461,7 +463,13 @@ _TEXT_COST, _ELEMENT_COST = 0.05, 0.02
 """To look up all that a text begins with or contains, or all elements, costs more than to look up a value."""
 
 
+_UNLISTED: Final = (*Sort.PATTERNS, Sort.PATH)
+"""Symbols that lead to nothing here: they are only tested."""
+
+
 def _symbol_cost(column: _Column, symbol: Any) -> float:
+    if symbol[0] in _UNLISTED:
+        return inf
     element = Sort.ELEMENT <= symbol[0] < Sort.BINARY
     return column.share(symbol) + (_ELEMENT_COST if element else _TEXT_COST)
 

@@ -39,9 +39,11 @@ from fairlead.matching.columnar.layout import (
     HAS_VALUES,
     INT_SECTIONS,
     OPAQUE_FILTER,
+    PATTERN,
     REAL_SECTIONS,
     SECTIONS,
 )
+from fairlead.matching.columnar.patterns import automaton_in
 from fairlead.matching.columnar.table import (
     Ints,
     Ledger,
@@ -50,6 +52,7 @@ from fairlead.matching.columnar.table import (
     bound_starts,
     compacted,
     joined,
+    operands_of,
     placed,
     selected,
 )
@@ -124,6 +127,14 @@ class Index:
         """The ends of all ranges on the line."""
         return placed(self.table)
 
+    def bounds(self, column: int) -> Reals:
+        """The numbers that ranges on a column begin or end with."""
+        table = self.table
+        ranged = (table.predicate_head & 7 == RANGE) & (table.predicate_head >> 10 == column)
+        argument = table.predicate_argument[ranged]
+        found: Reals = np.concatenate((table.range_low[argument], table.range_high[argument]))
+        return found[np.isfinite(found)]
+
     @cached_property
     def opaque(self) -> NDArray[np.bool_]:
         """Whether the filter of an ordinal has opaque parts."""
@@ -132,15 +143,30 @@ class Index:
         return found
 
     @cached_property
+    def patterned(self) -> NDArray[np.bool_]:
+        """Whether the filter of an ordinal has patterns."""
+        table = self.table
+        patterns = (table.predicate_head & 7 == SYMBOL) & (table.predicate_head & PATTERN != 0)
+        found = np.zeros(len(self), np.bool_)
+        found[self._owners(patterns)] = True
+        return found
+
+    @cached_property
     def has_opaque(self) -> bool:
         return bool(self.opaque.any())
 
     def asking(self, column: int) -> list[int]:
         """The ordinals of the filters that ask anything about a column."""
+        ordinals: list[int] = self._owners(self.table.predicate_head >> 10 == column).tolist()
+        return ordinals
+
+    def _owners(self, predicates: NDArray[np.bool_]) -> Ints:
+        """The ordinals of the filters that have one of these predicates."""
         table = self.table
-        literal = (table.predicate_head >> 10 == column)[table.filter_literal >> 1]
         owner = np.repeat(np.arange(len(table)), np.diff(table.filter_start))
-        ordinals: list[int] = self.section("filter_ordinal")[np.unique(owner[literal])].tolist()
+        ordinals: Ints = self.section("filter_ordinal")[
+            np.unique(owner[predicates[table.filter_literal >> 1]])
+        ]
         return ordinals
 
     # -- building ------------------------------------------------------------------------------------------
@@ -304,6 +330,10 @@ def _column_flags(table: Table) -> Ints:
     element = table.symbol_sort[symbols] & (Sort.ELEMENT | Sort.BINARY) == Sort.ELEMENT
     flags[table.symbol_column[symbols[element]]] |= HAS_ELEMENTS
     flags[table.symbol_column[symbols[~element]]] |= HAS_TEXTS
+    number_of = {term: number for number, term in enumerate(table.columns)}
+    for term in table.columns:
+        for operand in operands_of(term):  # its numbers are computed with, exact or not
+            flags[number_of[operand]] |= HAS_RANGES
     return flags
 
 
@@ -316,9 +346,14 @@ def _texts(table: Table) -> dict[str, NDArray[Any]]:
     A substring is found by its rarest gram, of 1, 2, 4, 8 or 16 bytes: the longest size that it has room for.
     """
     sort = table.symbol_sort
+    patterns = np.flatnonzero(np.isin(sort, Sort.PATTERNS)).astype(np.int32)
     textual = (sort & Sort.ELEMENT == 0) & (sort % Sort.BINARY >= Sort.PREFIX)
+    textual[np.isin(sort, (*Sort.PATTERNS, Sort.PATH))] = False
     length = np.diff(table.symbol_start)
-    entries: list[tuple[int, int, list[int]]] = []
+    # A column with patterns needs its texts, though nothing is looked up in them.
+    entries: list[tuple[int, int, list[int]]] = [
+        (column, Sort.REGEX, []) for column in np.unique(table.symbol_column[patterns]).tolist()
+    ]
     for column, kind in np.unique(
         np.stack((table.symbol_column[textual], sort[textual]), axis=1), axis=0
     ).tolist():
@@ -326,6 +361,7 @@ def _texts(table: Table) -> dict[str, NDArray[Any]]:
         if kind % Sort.BINARY == Sort.SUBSTRING:
             lengths = np.unique(_gram_size(lengths))
         entries.append((column, kind, lengths.tolist()))
+    entries.sort()
     columns = sorted({column for column, _, _ in entries})
     starts = np.cumsum([0, *(len(lengths) for _, _, lengths in entries)])
     parts = np.flatnonzero(textual & (sort % Sort.BINARY == Sort.SUBSTRING)).astype(np.int32)
@@ -336,6 +372,25 @@ def _texts(table: Table) -> dict[str, NDArray[Any]]:
         "text_start": starts.astype(np.int32),
         "text_length": np.array([size for _, _, lengths in entries for size in lengths], np.int32),
         **_grams(table, parts, length[parts]),
+        **_patterns(table, patterns, columns),
+    }
+
+
+def _patterns(table: Table, patterns: Ints, columns: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """The patterns by symbol: the slots of their texts, and the automata of regular expressions."""
+    pool, bounds = table.pool, table.symbol_start
+    automata = [
+        automaton_in(pool[bounds[symbol] : bounds[symbol + 1]].tobytes())
+        if table.symbol_sort[symbol] == Sort.REGEX
+        else b""
+        for symbol in patterns.tolist()
+    ]
+    sizes = np.array([len(each) // 4 for each in automata], np.int32)
+    return {
+        "pattern_symbol": patterns,
+        "pattern_slot": np.searchsorted(columns, table.symbol_column[patterns]).astype(np.int32),
+        "pattern_start": np.where(sizes > 0, np.cumsum(sizes) - sizes, -1).astype(np.int32),
+        "automata": np.frombuffer(b"".join(automata), np.int32),
     }
 
 

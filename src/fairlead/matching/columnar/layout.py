@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["BYTE_SECTIONS", "INT_SECTIONS", "REAL_SECTIONS", "SECTIONS"]
 
 INT_SECTIONS: Final = (
-    # predicates: sort | rank << 3 | opened << 8 | column << 10, and what it refers to
+    # predicates: sort | rank << 3 | opened << 8 | column << 10, and what it refers to; of symbols, PATTERN
     "predicate_head",
     "predicate_argument",
     "set_start",
@@ -69,6 +69,11 @@ INT_SECTIONS: Final = (
     "gram_start",
     "gram_symbol",
     "gram_offset",
+    # patterns: their symbols, ascending, the slots of their texts, and where their automata begin (-1: subjects)
+    "pattern_symbol",
+    "pattern_slot",
+    "pattern_start",
+    "automata",
     "column_flags",
     # how deep the stack can get
     "extent",
@@ -85,6 +90,9 @@ REAL_SECTIONS: Final = (
 """`code` holds whole numbers as well: eight bytes each, as a kernel takes them."""
 BYTE_SECTIONS: Final = ("pool",)
 SECTIONS: Final = INT_SECTIONS + REAL_SECTIONS + BYTE_SECTIONS
+
+PATTERN: Final = 1 << 9
+"""A flag of a predicate on a symbol, and of its literals: the symbol is a pattern, run when it is asked."""
 
 # Flags of a filter; above them, plus three, the sort of predicate by which it is found.
 OPAQUE_FILTER: Final = 1

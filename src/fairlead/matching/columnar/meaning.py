@@ -35,6 +35,7 @@ from fairlead.matching.columnar.compile import (
     Sort,
     symbol_of,
 )
+from fairlead.matching.columnar.selections import path_filter
 from fairlead.model import Instant, Kind, Multi, Notification, key_of, kind_of, number_of
 from fairlead.model.values import RANK
 
@@ -142,6 +143,12 @@ def _symbol(predicate: Predicate) -> Test:
         element = value_of_symbol(sort, content)
         key, contains = key_of(element), Constraint(predicate.term, Op.CONTAINS, element).holds
         return lambda value: value.has_key(key) if type(value) is Multi else contains(value)
+    if sort == Sort.PATH:
+        constraint = path_filter(content)
+        by_none = constraint.holds(0)
+        return lambda notification: constraint.matches(notification) is not by_none
+    if sort in Sort.PATTERNS:
+        return lambda value: type(value) is str and content.matches(value)
     text, test = type(content), _TEXT_TEST[sort % Sort.BINARY]
     return lambda value: type(value) is text and test(value, content)
 

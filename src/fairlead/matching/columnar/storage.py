@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from fairlead.errors import DamagedIndex, SchemaError, ValueRefused
 from fairlead.filters.language import parse
 from fairlead.filters.schema import Schema
-from fairlead.filters.terms import Attribute, Length, Position
+from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position
 from fairlead.matching.columnar.base import Base
+from fairlead.matching.columnar.derived import Coordinate, Tree
 from fairlead.matching.columnar.ids import Ids, Strings, Wholes, ids_of
 from fairlead.matching.columnar.index import Index
 from fairlead.matching.columnar.layout import SECTIONS
@@ -38,7 +39,7 @@ from fairlead.matching.columnar.layout import SECTIONS
 __all__ = ["load", "save"]
 
 MAGIC: Final = b"fairlead index"
-VERSION: Final = 4
+VERSION: Final = 5
 SUFFIX: Final = ".filters"
 _ALIGNED: Final = 64
 _DIGEST: Final = 32
@@ -171,6 +172,14 @@ def _column_json(term: Any) -> list[Any]:
             return ["attribute", name]
         case Position(index):
             return ["position", index]
+        case Inspector(name, method):
+            return ["method", name, method]
+        case Polynomial(monomials):
+            return ["polynomial", [[list(names), coefficient] for names, coefficient in monomials]]
+        case Coordinate(shape, axis):
+            return ["coordinate", _column_json(shape), axis]
+        case Tree():
+            return ["tree"]
         case _:
             return ["length"]
 
@@ -181,6 +190,14 @@ def _column_of(given: list[Any]) -> Any:
             return Attribute(name)
         case ["position", index]:
             return Position(index)
+        case ["method", name, method]:
+            return Inspector(name, method)
+        case ["polynomial", monomials]:
+            return Polynomial(tuple((tuple(names), coefficient) for names, coefficient in monomials))
+        case ["coordinate", shape, axis]:
+            return Coordinate(_column_of(shape), axis)
+        case ["tree"]:
+            return Tree()
         case _:
             return Length()
 

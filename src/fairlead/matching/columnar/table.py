@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any, Final
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.filters.filter import Filter
+from fairlead.filters.terms import Attribute, Polynomial
 from fairlead.matching.columnar.compile import (
     ANY,
     BYTES,
@@ -39,9 +40,11 @@ from fairlead.matching.columnar.compile import (
     Predicate,
     Program,
     Sort,
+    is_pattern,
 )
 from fairlead.matching.columnar.kernels import number_predicates
-from fairlead.matching.columnar.layout import NEVER, OPAQUE_FILTER
+from fairlead.matching.columnar.layout import NEVER, OPAQUE_FILTER, PATTERN
+from fairlead.matching.columnar.patterns import pattern_bytes, regex_of, subject_of
 from fairlead.model import Kind
 from fairlead.model.values import RANK
 
@@ -53,6 +56,7 @@ __all__ = [
     "content_bytes",
     "content_of",
     "joined",
+    "operands_of",
     "placed",
     "selected",
     "spread",
@@ -141,11 +145,15 @@ def content_bytes(content: Any) -> bytes:
     """The content of a symbol as the pool keeps it: strings in UTF-8, where parts stay parts."""
     if type(content) is str:
         return content.encode()
-    return struct.pack("<d", content) if type(content) is float else content
+    if type(content) is float:
+        return struct.pack("<d", content)
+    return content if type(content) is bytes else pattern_bytes(content)
 
 
 def content_of(sort: int, data: bytes) -> Any:
     """The content of a symbol of this sort that the pool keeps as these bytes."""
+    if sort in Sort.PATTERNS:
+        return regex_of(data) if sort == Sort.REGEX else subject_of(data)
     rank = sort % Sort.ELEMENT
     if Sort.BINARY <= sort < Sort.BOUND or rank in (BYTES, _NULL):
         return data
@@ -205,7 +213,7 @@ class Ledger:
 
     def _predicate(self, predicate: Predicate) -> int:
         sort, term, content, opened = predicate
-        column = 0 if sort == OPAQUE else self._columns.setdefault(term, len(self._columns))
+        column = 0 if sort == OPAQUE else self._column(term)
         if sort == RANGE:  # mostly distinct: the table finds the equal ones more cheaply
             rank, low, high = content
             if rank in TEXTUAL:
@@ -225,12 +233,21 @@ class Ledger:
             self._opaques.append(content)
         elif sort in (EQ, SYMBOL):
             argument = self._symbol(column, *content)
+            head |= PATTERN * is_pattern(predicate)
         else:
             argument = self._set(tuple(sorted(self._symbol(column, *symbol) for symbol in content)))
         found = self._predicates.setdefault((head, argument), len(self._head))
         if found == len(self._head):
             self._head.append(head)
             self._argument.append(argument)
+        return found
+
+    def _column(self, term: Any) -> int:
+        found = self._columns.get(term)
+        if found is None:
+            for each in operands_of(term):
+                self._columns.setdefault(each, len(self._columns))
+            found = self._columns[term] = len(self._columns)
         return found
 
     def _symbol(self, column: int, sort: int, content: Any) -> int:
@@ -476,6 +493,7 @@ def compacted(table: Table) -> Table:
     argument[asked] = np.arange(len(asked), dtype=np.int32)
 
     columns = np.unique(np.concatenate((head >> 10, table.symbol_column[symbols])))
+    columns = _with_operands(table.columns, columns)
     head = (head & 1023) | (np.searchsorted(columns, head >> 10).astype(np.int32) << 10)
     return replace(
         table,
@@ -494,6 +512,20 @@ def compacted(table: Table) -> Table:
         range_high=_renamed(high, textual, number_of),
         filter_literal=literal_of,
     )
+
+
+def operands_of(term: Any) -> list[Attribute]:
+    """The columns that a column is computed from."""
+    return list(map(Attribute, sorted(term.names))) if isinstance(term, Polynomial) else []
+
+
+def _with_operands(terms: Sequence[Any], columns: NDArray[Any]) -> NDArray[Any]:
+    """Columns, ascending, with those that they are computed from."""
+    if not any(isinstance(term, Polynomial) for term in terms):
+        return columns
+    number_of = {term: number for number, term in enumerate(terms)}
+    operands = [number_of[each] for number in columns.tolist() for each in operands_of(terms[number])]
+    return np.union1d(columns, np.array(operands, columns.dtype))
 
 
 def _distinct_predicates(table: Table) -> tuple[NDArray[Any], Ints]:

@@ -3,6 +3,8 @@
     matching        the rows of a batch: which filters each of them matches
       access        the ways into an index: values, cells, elements, texts, kinds, bounds
       verification  whether a candidate matches: its code, literal by literal
+      patterns      whether a text matches a regular expression, or a subject a pattern
+    polynomials     columns that are computed from others
     texts           the prefixes, suffixes and substrings that a text has
     symbols         the hash table of the values that filters mention
     grids           cells of intervals, and the nodes below a node
@@ -30,6 +32,7 @@ from fairlead.matching.columnar.kernels.building import (
 )
 from fairlead.matching.columnar.kernels.grids import make_child_table
 from fairlead.matching.columnar.kernels.matching import match_rows
+from fairlead.matching.columnar.kernels.polynomials import UNSURE, compute
 from fairlead.matching.columnar.kernels.scores import score_slots
 from fairlead.matching.columnar.kernels.symbols import (
     find_strings,
@@ -43,7 +46,9 @@ from fairlead.matching.columnar.kernels.texts import copy_texts, list_grams, mak
 __all__ = [
     "GRID_SLACK",
     "INACCESSIBLE",
+    "UNSURE",
     "choose",
+    "compute",
     "copy_texts",
     "encode",
     "find_strings",

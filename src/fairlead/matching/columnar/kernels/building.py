@@ -276,7 +276,10 @@ def encode(
         for each in range(start, end):
             at = begin + places[each - start]
             predicate = literals[each] >> 1
-            head = np.int64(heads[predicate]) & ~np.int64(0x300) | np.int64(literals[each] & 1) << 8
+            head = np.int64(heads[predicate])
+            head = (
+                head & ~np.int64(0x100 if head & 7 == SYMBOL else 0x300) | np.int64(literals[each] & 1) << 8
+            )
             words[at] = head << 32 | np.int64(arguments[predicate])
             at += 1
             if head & 7 == RANGE:

@@ -22,6 +22,7 @@ from fairlead.matching.columnar.kernels.sections import (
     Rows,
     access_of,
     entries_of,
+    patterns_of,
     symbols_of,
     texts_of,
 )
@@ -80,7 +81,7 @@ def sorted_distinct(out, begin, end):
 
 
 @kernel(inline=True)
-def verify(first, last, entries, rows, row, marks, exact, now, found, count):
+def verify(first, last, entries, patterns, rows, row, marks, exact, now, found, count):
     """Append the ordinals of the matching filters among a run of entries; FULL where they do not fit."""
     by_destination = len(found.destinations) > 0
     for place in range(first, last):
@@ -98,7 +99,7 @@ def verify(first, last, entries, rows, row, marks, exact, now, found, count):
             destination = found.destinations[ordinal]
             if destination >= 0 and found.stamps[found.symbols + destination] == now:
                 continue
-        if not accepts(begin, entries, rows, row, found.stamps, now):
+        if not accepts(begin, entries, patterns, rows, row, found.stamps, now):
             continue
         if len(found.died) > 0 and found.died[ordinal] <= found.version:
             continue
@@ -114,7 +115,7 @@ def verify(first, last, entries, rows, row, marks, exact, now, found, count):
 
 
 @kernel()
-def match_row(row, rows, symbols, texts, access, entries, found, marks, stack, begin):
+def match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, begin):
     """Match one row; where its matches end that begin at `begin`, or FULL."""
     now = next_stamp(found.stamps)
     hits = 0
@@ -139,7 +140,7 @@ def match_row(row, rows, symbols, texts, access, entries, found, marks, stack, b
         else:
             first, last = half_run(access, -1 - item, rows, row)
         tested += last - first
-        count = verify(first, last, entries, rows, row, marks, exact, now, found, count)
+        count = verify(first, last, entries, patterns, rows, row, marks, exact, now, found, count)
         if count == FULL:
             return count
     found.counters[0] += tested
@@ -201,13 +202,14 @@ def match_rows(
     """
     symbols, texts = symbols_of(directory, ints, pool), texts_of(directory, ints)
     access, entries = access_of(directory, ints, reals), entries_of(directory, ints, reals)
+    patterns = patterns_of(directory, ints, pool)
     rows = Rows(states, places, extra_start, extras, text_start, text)
     found = Found(died, version, destinations, stamps, len(symbols.columns), out, counters, tally)
     width = states.shape[1] // 2
     marks, stack = scratch[:width], scratch[width:]
     count = np.int64(out_start[first_row])
     for row in range(first_row, states.shape[0]):
-        end = match_row(row, rows, symbols, texts, access, entries, found, marks, stack, count)
+        end = match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, count)
         if end == FULL:
             return row
         out_start[row + 1] = count = end

@@ -29,6 +29,8 @@ _TEXT_COLUMN, _TEXT_SLOT, _TEXT_SORT = AT["text_column"], AT["text_slot"], AT["t
 _TEXT_START, _TEXT_LENGTH = AT["text_start"], AT["text_length"]
 _GRAM_TABLE, _GRAM_PRINT, _GRAM_START = AT["gram_table"], AT["gram_print"], AT["gram_start"]
 _GRAM_SYMBOL, _GRAM_OFFSET = AT["gram_symbol"], AT["gram_offset"]
+_PATTERN_SYMBOL, _PATTERN_SLOT = AT["pattern_symbol"], AT["pattern_slot"]
+_PATTERN_START, _AUTOMATA = AT["pattern_start"], AT["automata"]
 
 
 @kernel(inline=True, counted=True)
@@ -88,6 +90,33 @@ def texts_of(directory, ints):
         section(ints, directory, _GRAM_START),
         section(ints, directory, _GRAM_SYMBOL),
         section(ints, directory, _GRAM_OFFSET),
+    )
+
+
+class Patterns(NamedTuple):
+    """Which symbols are patterns, the slots of the texts they are about, and what they are."""
+
+    symbol: Any
+    slot: Any
+    start: Any
+    automata: Any
+    text_slots: Any
+    """How many slots of texts a row has."""
+    content_start: Any
+    pool: Any
+
+
+@kernel(inline=True, counted=True)
+def patterns_of(directory, ints, pool):
+    slots = section(ints, directory, _TEXT_SLOT)
+    return Patterns(
+        section(ints, directory, _PATTERN_SYMBOL),
+        section(ints, directory, _PATTERN_SLOT),
+        section(ints, directory, _PATTERN_START),
+        section(ints, directory, _AUTOMATA),
+        0 if len(slots) == 0 else slots[-1] + 1,
+        section(ints, directory, _SYMBOL_START),
+        pool,
     )
 
 

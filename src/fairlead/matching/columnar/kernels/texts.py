@@ -39,7 +39,7 @@ def text_hits(rows, row, texts, symbols, now, stamps, hits, count):
     for entry in range(entries):
         at = row * slots + texts.slot[entry]
         start, end = rows.text_start[at], rows.text_start[at + 1]
-        if start == end:
+        if start == end or texts.start[entry] == texts.start[entry + 1]:
             continue
         binary = 0 if rows.states[row, texts.column[entry]] == STRING else BINARY
         sort = texts.sort[entry]

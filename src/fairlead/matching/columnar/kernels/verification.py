@@ -15,7 +15,8 @@ import numpy as np
 from fairlead.matching.columnar.cache import kernel
 from fairlead.matching.columnar.compile import ANY, EQ, INEXACT, KIND, MEMBER, RANGE, SET, SUBSET, SYMBOL
 from fairlead.matching.columnar.kernels.grids import mark_of
-from fairlead.matching.columnar.layout import BRANCHING
+from fairlead.matching.columnar.kernels.patterns import is_matched
+from fairlead.matching.columnar.layout import BRANCHING, PATTERN
 
 __all__: list[str] = []
 
@@ -87,7 +88,7 @@ def is_within(extras, first, last, column, group, set_start, set_symbol):
 
 
 @kernel(inline=True)
-def truth_of(at, entries, rows, row, stamps, now):
+def truth_of(at, entries, patterns, rows, row, stamps, now):
     """Whether the literal of a word holds, its negation apart; doubtful where only Python can say."""
     word = entries.words[at]
     head = word >> 32
@@ -105,7 +106,11 @@ def truth_of(at, entries, rows, row, stamps, now):
     if sort == KIND:
         return TRUE if (argument >> rows.states[row, column]) & 1 == 1 else FALSE
     if sort == SYMBOL:
-        return TRUE if stamps[argument] == now else FALSE
+        if stamps[argument] == now:
+            return TRUE
+        if head & PATTERN == 0:
+            return FALSE
+        return TRUE if is_matched(argument, column, patterns, rows, row, stamps, now) else FALSE
     if sort == MEMBER:
         symbol = rows.states[row, width + column]
         return TRUE if symbol >= 0 and is_member(symbol, argument, entries) else FALSE
@@ -121,7 +126,7 @@ def truth_of(at, entries, rows, row, stamps, now):
 
 
 @kernel(inline=True)
-def accepts(begin, entries, rows, row, stamps, now):
+def accepts(begin, entries, patterns, rows, row, stamps, now):
     """Whether the code at a position accepts a row; what is doubtful counts as true."""
     head = entries.words[begin]
     branching = (head >> 32) & BRANCHING != 0
@@ -129,7 +134,7 @@ def accepts(begin, entries, rows, row, stamps, now):
     at = begin + 1
     while left > 0:
         word = entries.words[at]
-        truth = truth_of(at, entries, rows, row, stamps, now)
+        truth = truth_of(at, entries, patterns, rows, row, stamps, now)
         holds = truth == DOUBTFUL or (truth == TRUE) != ((word >> 40) & 1 == 1)
         at += 3 if (word >> 32) & 7 == RANGE else 1
         if not branching:
