@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, groupby, islice, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
 
@@ -43,6 +43,7 @@ from pyspark.sql import types as T
 
 from fairlead.correlation.patterns import Occurrence
 from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.correlation.patterns.lines import NotComparable
 from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Notification
@@ -57,6 +58,7 @@ from fairlead.spark.frames import (
     to_records,
 )
 from fairlead.spark.groups import PLACE_TYPES, FairGroup, Group, Ints, PatternGroup, Row
+from fairlead.spark.lines import Gathered, LineGroup, is_line, numbered, types_taken
 from fairlead.spark.matching import keyed, match, narrowed
 from fairlead.spark.patterns import Automaton, Correlation, Patterns
 
@@ -165,7 +167,14 @@ def detected(
     for number in range(len(patterns.levels)):
         level = Level(patterns, number, buckets)
         detecting = Detecting(level, bound, payload or number < len(patterns.levels) - 1)
-        if few:
+        if (
+            state is None
+            and bound == END
+            and not (few or several)
+            and (same := _same_of_lines(patterns, stream)) is not None
+        ):
+            found.append(_lines_in(stream, same, types_taken(level.automata), Lines(detecting)))
+        elif few:
             together = stream if state is None else stream.unionByName(state, allowMissingColumns=True)
             found.append(together.coalesce(1).mapInArrow(AtOnce(detecting), _declared(FOUND)))
         else:
@@ -180,6 +189,43 @@ def detected(
         composites = found[-1].where(seen).withColumn("start", F.col(f"{PLACE}.start"))
         stream = stream.unionByName(composites.select(*STREAM)) if several else stream
     return Detected(tuple(found), few, any(row.choice for row in patterns.rows))
+
+
+def _same_of_lines(patterns: Patterns, stream: DataFrame) -> tuple[str, ...] | None:
+    """The columns by whose values rows come together, where lines with one `same` are all that is asked for."""
+    (automata,) = patterns.levels
+    lines = [each for each in automata if isinstance(each, Automaton)]
+    distinct = {each.pattern.same for each in lines}
+    if ATTRIBUTES not in stream.columns or len(lines) < len(automata) or len(distinct) != 1:
+        return None
+    (same,) = distinct
+    fields = _fields(stream)
+    plain = T.StringType | T.IntegralType | T.BooleanType
+    if not same or any(name.partition(".")[0] == "interval" for name in fields):
+        return None
+    if not all(isinstance(fields.get(name), plain) for name in same):
+        return None
+    return same if all(is_line(each, lines) for each in lines) else None
+
+
+def _fields(stream: DataFrame) -> dict[str, T.DataType]:
+    """The types of the attributes that are columns."""
+    content = stream.schema[ATTRIBUTES].dataType
+    return {each.name: each.dataType for each in content.fields} if isinstance(content, T.StructType) else {}
+
+
+def _lines_in(
+    stream: DataFrame, same: tuple[str, ...], types: frozenset[str] | None, lines: Lines
+) -> DataFrame:
+    """What lines find: rows are brought together by Spark alone, and seen by Python once."""
+    keys = [F.col(f"{ATTRIBUTES}.`{name}`") for name in same]
+    asked = stream
+    if types is not None and isinstance(_fields(stream).get("type"), T.StringType):
+        asked = asked.where(F.col(f"{ATTRIBUTES}.type").isin(*sorted(types)))
+    for key in keys:
+        asked = asked.where(key.isNotNull())
+    together = asked.repartition(*keys).sortWithinPartitions(*keys, "time")
+    return together.mapInArrow(lines, _declared(FOUND))
 
 
 def _placed(frame: DataFrame, where: Router | Placer) -> DataFrame:
@@ -302,6 +348,11 @@ class Level:
     number: int
     buckets: int
 
+    @property
+    def automata(self) -> list[Automaton]:
+        """Its patterns; fair subscriptions are none."""
+        return [each for each in self.patterns.levels[self.number] if isinstance(each, Automaton)]
+
 
 Routed: TypeAlias = tuple[Ints, Ints, Ints, NDArray[np.bool_]]
 """Rows, and for each its group and key, and whether it follows; one of several groups comes once for each."""
@@ -368,7 +419,8 @@ class _Compiled:
 
     def __init__(self, level: Level) -> None:
         level.patterns.load()
-        members: dict[tuple[tuple[str, ...], int], list[Automaton]] = {}
+        members: dict[tuple[tuple[str, ...], int, bool], list[Automaton]] = {}
+        automata = level.automata
         related: dict[int, list[Correlation]] = {}
         for each in level.patterns.levels[level.number]:
             # By what it looks for: from whichever place on, the same composite is found in one group.
@@ -378,11 +430,13 @@ class _Compiled:
             else:
                 same = each.pattern.same
                 bucket = 0 if same else crc32(each.pattern.hash.encode()) % level.buckets
-                members.setdefault((same, bucket), []).append(each)
+                members.setdefault((same, bucket, is_line(each, automata)), []).append(each)
         self.groups: tuple[Group, ...] = (
             *(
-                PatternGroup(number, names, members[names, bucket], level.patterns)
-                for number, (names, bucket) in enumerate(sorted(members))
+                (LineGroup if lines else PatternGroup)(
+                    number, names, members[names, bucket, lines], level.patterns
+                )
+                for number, (names, bucket, lines) in enumerate(sorted(members))
             ),
             *(
                 FairGroup(number, related[bucket], level.patterns)
@@ -392,7 +446,8 @@ class _Compiled:
         self.group_of = {name: group.number for group in self.groups for name in group.names}
         self.engine: Columnar[int] = Columnar()
         self._interested: list[list[Group]] = []
-        numbers: dict[Filter, int] = {}
+        self.numbers: dict[Filter, int] = {}
+        numbers = self.numbers
         for group in self.groups:
             for filter in group.filters():
                 number = numbers.setdefault(filter, len(numbers))
@@ -527,7 +582,47 @@ class Detecting:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begun = Begun(_compiled(self.level).windows)
-        return self.found(chain.from_iterable(map(_rows_of, map(begun.sift, batches))))
+        sifted = map(begun.sift, batches)
+        if self.bound != END:
+            yield from self.found(chain.from_iterable(map(_rows_of, sifted)))
+            return
+        for group, several in _by_group(sifted):
+            yield from self.found_in(group, several)
+
+    def found_in(self, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What is found in the rows of a group up to the end of time: over columns, where that is possible."""
+        group = _compiled(self.level).groups[number]
+        batches = iter(batches)
+        first = next(batches, None)
+        if first is None:
+            return
+        batches = chain((first,), batches)
+        if not isinstance(group, LineGroup) or "automaton" in first.schema.names or not group.accepts(first):
+            yield from self.found(chain.from_iterable(map(_rows_of, batches)))
+            return
+        gathered = Gathered()
+        for batch in batches:
+            if (rows := gathered.add(batch)) is not None:
+                yield from self._over_columns(group, rows)
+            if gathered.is_long:
+                rest = chain((gathered.rest(),), batches)
+                yield from self.found(
+                    chain.from_iterable(_rows_of(each) for each in rest if each is not None)
+                )
+                return
+        if (rows := gathered.rest()) is not None:
+            yield from self._over_columns(group, rows)
+
+    def _over_columns(self, group: LineGroup, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        compiled = _compiled(self.level)
+        try:
+            for found in group.found_in(rows, compiled.engine, compiled.numbers, self.payload):
+                if isinstance(found, list):
+                    yield pa.RecordBatch.from_pylist(found, _FOUND)
+                else:
+                    yield _filled(found)
+        except NotComparable:
+            yield from self.found(_rows_of(rows))
 
     def found(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
         """What is found in rows that come by group, key and time."""
@@ -538,6 +633,52 @@ class Detecting:
         )
         while some := list(islice(found, ROWS)):
             yield pa.RecordBatch.from_pylist(some, _FOUND)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Record batches of the stream, by the values of `same` and by time, in; the composites of lines out."""
+
+    detecting: Detecting
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        (group,) = _compiled(self.detecting.level).groups
+        rows = numbered(batches, group.same)
+        return self.detecting.found_in(group.number, (_grouped(each, group.number) for each in rows))
+
+
+def _grouped(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    return _widened(batch, [pa.array(np.full(batch.num_rows, number, np.int32))], ["group"])
+
+
+def _by_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
+    """Record batches that come by group, cut where the group changes, those of each group together."""
+
+    def cut() -> Iterator[tuple[int, pa.RecordBatch]]:
+        for batch in batches:
+            groups = batch.column("group").to_numpy()
+            begins = [0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist()] if len(groups) else []
+            for begin, end in zip(begins, [*begins[1:], len(groups)], strict=False):
+                yield int(groups[begin]), batch.slice(begin, end - begin)
+
+    for group, several in groupby(cut(), key=itemgetter(0)):
+        yield group, (batch for _, batch in several)
+
+
+def _filled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A record batch with all columns of what is found; those that it has not are null."""
+    return pa.RecordBatch.from_arrays([_column(batch, field) for field in _FOUND], schema=_FOUND)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    if field.name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, field.type)
+    column = batch.column(field.name)
+    if not pa.types.is_struct(field.type):
+        return column.cast(field.type)
+    own = {each.name: column.field(each.name) for each in column.type}
+    parts = [own.get(each.name, pa.nulls(batch.num_rows, each.type)) for each in field.type]
+    return pa.StructArray.from_arrays(parts, fields=list(field.type))
 
 
 class Begun:

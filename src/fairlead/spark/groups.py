@@ -39,7 +39,7 @@ from fairlead.model.order import BEGINNING, END
 from fairlead.spark.frames import PLACE, RECORD, encode
 from fairlead.spark.patterns import Asked, Automaton, Correlation, Patterns
 
-__all__ = ["PLACE_TYPES", "FairGroup", "Group", "Ints", "PatternGroup", "Row"]
+__all__ = ["PLACE_TYPES", "FairGroup", "Group", "Ints", "PatternGroup", "Row", "composed", "is_plain"]
 
 PORTION: Final = 10_000
 """About so many rows are detected at a time, of as many keys as that takes; a longer key in pieces."""
@@ -135,7 +135,7 @@ class Group(ABC):
             return rows, np.zeros(len(rows), np.int64)
         some = attributes.take(pa.array(rows))
         if not all(
-            name in some.schema.names and _is_plain(some.schema.field(name).type) for name in self.same
+            name in some.schema.names and is_plain(some.schema.field(name).type) for name in self.same
         ):
             firsts = every = np.arange(len(rows))
         else:
@@ -224,7 +224,7 @@ class PatternGroup(Group):
             several = list(same)
             composite = several[0].composite
             if asked := self.asked((int(id) for each in several for id in each.ids), composite.end):
-                yield _composed(composite, rank[-1], asked, payload)
+                yield composed(composite, rank[-1], asked, payload)
 
 
 def _window(part: Part) -> int:
@@ -406,7 +406,7 @@ def _in_progress(automaton: str, key: int, alarm: int | None, progress: str) -> 
 # -- what was found ----------------------------------------------------------------------------------------
 
 
-def _composed(
+def composed(
     composite: Composite, id: str, asked: Iterable[tuple[str, str]], payload: bool
 ) -> dict[str, Any]:
     """A composite as a row."""
@@ -468,6 +468,6 @@ def _named(step: str, one: Notification) -> dict[str, Any]:
     return {"step": step, "producer": one.producer, "id": one.id, "time": time}
 
 
-def _is_plain(type: pa.DataType) -> bool:
+def is_plain(type: pa.DataType) -> bool:
     """Whether equal values of a type are equal for Arrow, too."""
     return bool(pa.types.is_string(type) or pa.types.is_integer(type) or pa.types.is_boolean(type))

@@ -47,7 +47,7 @@ from fairlead.model import ABSENT, Kind, Notification, key_of, kind_of
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING
 
-__all__ = ["Detector", "Engine", "Found", "shared_of"]
+__all__ = ["Detector", "Engine", "Found", "outputs_of", "shared_of"]
 
 _NO_KEY: Final = frozenset({Kind.ABSENT, Kind.NAN})
 PLANS_MAX: Final = 10_000
@@ -777,8 +777,15 @@ def _report(
             if constituents is None:
                 constituents = named[steps] = tuple([(steps[number], each) for _, number, each in path])
             for pattern, ids in asked.carried:
-                given = outputs(pattern, partial_of(_value, constituents)) if pattern.outputs else ()
+                given = outputs_of(pattern, constituents)
                 found.append(Found(Composite(pattern, constituents, end, given, partial), ids))
+
+
+def outputs_of(
+    pattern: Pattern, constituents: tuple[tuple[str, Occurrence], ...]
+) -> tuple[tuple[str, Any], ...]:
+    """What a pattern gives with a match."""
+    return outputs(pattern, partial_of(_value, constituents)) if pattern.outputs else ()
 
 
 def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference) -> Any:

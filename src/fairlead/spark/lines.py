@@ -1,0 +1,348 @@
+"""Lines on Spark: patterns whose matches are found over columns (`correlation.patterns.lines`).
+
+    LineGroup      patterns with the same `same` that are all lines; over a whole stream of typed columns, it looks
+                   at no row by itself; elsewhere it does what any group of patterns does
+    Gathered       the rows of such a group, as many whole keys at a time as fit
+    types_taken    the types of events that lines look at, where they name them: Spark can leave out the others
+
+Law: over columns, a group finds what it finds row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from fairlead.correlation.patterns import Composite, Occurrence, Pattern
+from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.correlation.patterns.detector import outputs_of
+from fairlead.correlation.patterns.lines import (
+    Ints,
+    Line,
+    Matches,
+    Values,
+    line_of,
+    matches_of,
+)
+from fairlead.correlation.patterns.model import atoms
+from fairlead.correlation.patterns.spelling import type_in
+from fairlead.correlation.standing import Question
+from fairlead.filters import Filter
+from fairlead.matching.columnar import Columnar
+from fairlead.model.order import END, OrderKey
+from fairlead.spark.frames import ATTRIBUTES, PLACE, notifications_in
+from fairlead.spark.groups import PatternGroup, composed, is_plain
+from fairlead.spark.patterns import Automaton, Patterns
+
+__all__ = ["Gathered", "LineGroup", "is_line", "numbered", "types_taken"]
+
+ROWS: Final = 500_000
+"""So many rows, of whole keys, are looked at together."""
+LONG: Final = 8 * ROWS
+"""A key with more rows than that is looked at row by row: all of its columns would have to be in memory."""
+
+
+def is_line(automaton: Automaton, automata: Iterable[Automaton]) -> bool:
+    """Whether an automaton is a line, and nobody asks for the same from another time on."""
+    twins = [each for each in automata if each.pattern == automaton.pattern]
+    return len(twins) == 1 and line_of(automaton.pattern) is not None
+
+
+def types_taken(automata: Iterable[Automaton]) -> frozenset[str] | None:
+    """The types of all events that some patterns look at; None where an atom or a domain names none."""
+    types: set[str] = set()
+    for automaton in automata:
+        for atom in atoms(automaton.pattern.body):
+            for filter in (atom.filter, atom.domain):
+                if filter is not None:
+                    named = type_in(filter)
+                    if named is None:
+                        return None
+                    types.add(named[0])
+    return frozenset(types)
+
+
+def numbered(batches: Iterable[pa.RecordBatch], same: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Record batches whose rows come by the values of some columns, with a number for each of these in `key`."""
+    key, last = 0, None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = [batch.column(ATTRIBUTES).field(name) for name in same]
+        changes = np.zeros(batch.num_rows, np.int64)
+        for column in columns:
+            changes[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+        first = [column[0].as_py() for column in columns]
+        changes[0] = last is not None and first != last
+        keys = key + np.cumsum(changes)
+        key, last = int(keys[-1]), [column[-1].as_py() for column in columns]
+        yield pa.RecordBatch.from_arrays([pa.array(keys), *batch.columns], ["key", *batch.schema.names])
+
+
+class LineGroup(PatternGroup):
+    """Patterns with the same `same` that are lines."""
+
+    def __init__(
+        self, number: int, same: tuple[str, ...], automata: Sequence[Automaton], patterns: Patterns
+    ) -> None:
+        super().__init__(number, same, automata, patterns)
+        self._lines: list[tuple[Automaton, Line]] = [
+            (each, line) for each in automata if (line := line_of(each.pattern)) is not None
+        ]
+
+    def accepts(self, batch: pa.RecordBatch) -> bool:
+        """Whether rows can be looked at as columns: typed, all points, with keys that Arrow can compare."""
+        if ATTRIBUTES not in batch.schema.names:
+            return False
+        fields = {field.name: field.type for field in batch.schema.field(ATTRIBUTES).type}
+        if any(name.partition(".")[0] == "interval" for name in fields):
+            return False
+        return all(name in fields and is_plain(fields[name]) for name in self.same)
+
+    def found_in(
+        self, rows: pa.RecordBatch, engine: Columnar[int], numbers: dict[Filter, int], payload: bool
+    ) -> Iterator[pa.RecordBatch | list[dict[str, Any]]]:
+        """What is found in the rows of whole keys, up to the end of time; NotComparable where it takes objects."""
+        stream = _Columns(rows, self.same, engine, numbers)
+        found = [(each, line, matches_of(line, stream, each.since)) for each, line in self._lines]
+        for automaton, line, matches in found:
+            if len(matches):
+                by_pattern: dict[Pattern, list[int]] = {}
+                for number in automaton.asked:
+                    by_pattern.setdefault(self._patterns.pattern(self._patterns.rows[number]), []).append(
+                        number
+                    )
+                for pattern, rows_asking in by_pattern.items():
+                    ends = any(self._patterns.rows[number].until != END for number in rows_asking)
+                    if payload or ends:
+                        written = self._written(
+                            pattern, rows_asking, line, stream, matches=matches, payload=payload
+                        )
+                        yield list(written)
+                    else:
+                        asked = self.asked(rows_asking, BEFORE_END)
+                        yield _batch(pattern, asked, line, stream, matches)
+
+    def _written(
+        self,
+        pattern: Pattern,
+        asking: Sequence[int],
+        line: Line,
+        stream: _Columns,
+        *,
+        matches: Matches,
+        payload: bool,
+    ) -> Iterator[dict[str, Any]]:
+        """Composites as rows, with all that they carry."""
+        used, places = np.unique(matches.taken, return_inverse=True)
+        occurrences = stream.occurrences(used)
+        steps, taken = [line.steps[step].name for step in matches.steps.tolist()], places.tolist()
+        offsets = matches.offsets.tolist()
+        for number, end in enumerate(matches.ends.tolist()):
+            if asked := self.asked(asking, end):
+                own = range(offsets[number], offsets[number + 1])
+                constituents = tuple((steps[at], occurrences[taken[at]]) for at in own)
+                composite = Composite(pattern, constituents, end, outputs_of(pattern, constituents))
+                yield composed(composite, composite.id, asked, payload)
+
+
+BEFORE_END: Final = END - 1
+
+
+class Gathered:
+    """The rows of a group as they come, by key: given out as whole keys."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def add(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Take in the next rows; where there are many by now, all but those of the last key."""
+        self._batches.append(batch)
+        self._size += batch.num_rows
+        if self._size < ROWS:
+            return None
+        rows = self._together()
+        keys = rows.column("key").to_numpy()
+        last = int(np.flatnonzero(keys != keys[-1])[-1]) + 1 if keys[0] != keys[-1] else 0
+        self._batches, self._size = [rows.slice(last)], rows.num_rows - last
+        return rows.slice(0, last) if last else None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there is more of one key than is to be held in memory."""
+        return self._size > LONG
+
+    def rest(self) -> pa.RecordBatch | None:
+        """What is left."""
+        rows = self._together() if self._batches else None
+        self._batches, self._size = [], 0
+        return rows
+
+    def _together(self) -> pa.RecordBatch:
+        [rows] = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
+        return rows
+
+
+class _Columns:
+    """The rows of whole keys, in their total order, as a `Stream`."""
+
+    def __init__(
+        self, rows: pa.RecordBatch, same: tuple[str, ...], engine: Columnar[int], numbers: dict[Filter, int]
+    ) -> None:
+        self._numbers = numbers
+        attributes = pa.RecordBatch.from_struct_array(rows.column(ATTRIBUTES))
+        codes = np.zeros(rows.num_rows, np.int64)  # two keys may share a number: their values tell them apart
+        for name in same:
+            encoded = attributes.column(name).dictionary_encode("encode")
+            _, codes = np.unique(
+                codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False),
+                return_inverse=True,
+            )
+        order = _order(rows, codes)
+        self.rows = rows if order is None else rows.take(pa.array(order))
+        codes = codes if order is None else codes[order]
+        keys = self.rows.column("key").to_numpy()
+        self.times: Ints = self.rows.column("time").to_numpy()
+        changes = (keys[1:] != keys[:-1]) | (codes[1:] != codes[:-1])
+        self.segments: Ints = np.concatenate((np.zeros(1, np.int64), np.cumsum(changes)))[: len(keys)]
+        self._attributes = pa.RecordBatch.from_struct_array(self.rows.column(ATTRIBUTES))
+        matches = engine.match_arrow(self._attributes)
+        matched = np.array(matches.ids, np.int64)[matches.ordinals]
+        by_filter = np.argsort(matched, kind="stable")
+        self._fitting: Ints = np.repeat(np.arange(len(matches)), np.diff(matches.starts))[by_filter]
+        self._bounds = np.searchsorted(matched[by_filter], np.arange(len(numbers) + 1))
+
+    def positions(self, filter: Filter) -> Ints:
+        number = self._numbers[filter]
+        return self._fitting[self._bounds[number] : self._bounds[number + 1]]
+
+    def values(self, attribute: str) -> Values | None:
+        if attribute not in self._attributes.schema.names:
+            return None
+        column = self._attributes.column(attribute)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        if pa.types.is_integer(column.type):
+            return Values(column.fill_null(0).to_numpy(), valid, "whole")
+        if pa.types.is_float64(column.type):
+            numbers = column.fill_null(0.0).to_numpy()
+            return Values(numbers, valid & ~np.isnan(numbers), "real")
+        if pa.types.is_string(column.type):
+            return Values(column.fill_null("").to_numpy(zero_copy_only=False), valid, "string")
+        return None
+
+    def occurrences(self, positions: Ints) -> list[Occurrence]:
+        """What stands at some positions, as objects."""
+        some = self.rows.take(pa.array(positions))
+        keys = (some.column(name).to_pylist() for name in ("time", "producer", "sequence", "id"))
+        return list(map(Occurrence.of, notifications_in(some), map(OrderKey, *keys)))
+
+    @cached_property
+    def named(self) -> NDArray[np.object_]:
+        """The producer and the id of each event, as the ids of composites are made of them."""
+        return np.array(
+            [
+                b"%d:%b%d:%b" % (len(one), one, len(other), other)
+                for one, other in zip(_encoded(self.rows, "producer"), _encoded(self.rows, "id"), strict=True)
+            ],
+            np.object_,
+        )
+
+
+def _encoded(rows: pa.RecordBatch, name: str) -> list[bytes]:
+    encoded: list[bytes] = rows.column(name).fill_null("").cast(pa.binary()).to_pylist()
+    return encoded
+
+
+def _order(rows: pa.RecordBatch, codes: Ints) -> Ints | None:
+    """How rows that come by key and time have to be rearranged to stand in the total order; None: they do."""
+    keys, times = rows.column("key").to_numpy(), rows.column("time").to_numpy()
+    is_same = (keys[1:] == keys[:-1]) & (codes[1:] == codes[:-1])
+    is_sorted = (
+        (keys[1:] > keys[:-1])
+        | ((keys[1:] == keys[:-1]) & (codes[1:] > codes[:-1]))
+        | (is_same & (times[1:] > times[:-1]))
+    )
+    if is_sorted.all():
+        return None
+    order = np.lexsort((times, codes, keys))
+    keys, codes, times = keys[order], codes[order], times[order]
+    if not ((keys[1:] == keys[:-1]) & (codes[1:] == codes[:-1]) & (times[1:] == times[:-1])).any():
+        return order
+    sequence = rows.column("sequence")
+    table = pa.table(
+        {
+            "key": rows.column("key"),
+            "code": pa.array(codes[np.argsort(order)]),
+            "time": rows.column("time"),
+            "producer": rows.column("producer"),
+            "numbered": sequence.is_valid(),
+            "sequence": sequence.fill_null(0),
+            "id": rows.column("id"),
+        }
+    )
+    ranked: Ints = pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()
+    return ranked.astype(np.int64)
+
+
+def _batch(
+    pattern: Pattern, asked: Sequence[tuple[str, str]], line: Line, stream: _Columns, matches: Matches
+) -> pa.RecordBatch:
+    """Composites without their content, as a record batch."""
+    count = len(matches)
+    taken = pa.array(matches.taken)
+    steps = pa.DictionaryArray.from_arrays(
+        pa.array(matches.steps), pa.array([step.name for step in line.steps])
+    ).cast(pa.string())
+    constituents = pa.ListArray.from_arrays(
+        pa.array(matches.offsets, pa.int32()),
+        pa.StructArray.from_arrays(
+            [steps, *(stream.rows.column(name).take(taken) for name in ("producer", "id", "event_time"))],
+            ["step", "producer", "id", "time"],
+        ),
+    )
+    starts, ends = pa.array(stream.times[matches.taken[matches.offsets[:-1]]]), pa.array(matches.ends)
+    ids = pa.array(_ids(pattern, line, stream, matches))
+    producer, hash = (pa.repeat(pa.scalar(each), count) for each in (PRODUCER, pattern.hash))
+    asking = pa.array([[{"id": id, "subscriber": subscriber} for id, subscriber in asked]])
+    columns = {
+        "time": ends,
+        "producer": producer,
+        "id": ids,
+        "event_time": ends,
+        "type": pa.repeat(pa.scalar(pattern.name), count),
+        "interval": pa.StructArray.from_arrays([starts, ends], ["start", "end"]),
+        "constituents": constituents,
+        "pattern": hash,
+        "patterns": asking.take(pa.array(np.zeros(count, np.int64))),
+        "is_public": pa.repeat(pa.scalar(Question(pattern).is_public), count),
+        PLACE: pa.StructArray.from_arrays(
+            [starts, hash, producer, ids], ["start", "pattern", "producer", "id"]
+        ),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _ids(pattern: Pattern, line: Line, stream: _Columns, matches: Matches) -> list[str]:
+    """The ids of composites: `composite_id` of each."""
+    steps = [b"%d:%b" % (len(name), name) for name in (step.name.encode() for step in line.steps)]
+    parts = [
+        steps[step] + named
+        for step, named in zip(matches.steps.tolist(), stream.named[matches.taken].tolist(), strict=True)
+    ]
+    begun, offsets = blake2b(pattern.hash.encode(), digest_size=16), matches.offsets.tolist()
+    ids = []
+    for number, end in enumerate(matches.ends.tolist()):
+        digest = begun.copy()
+        if line.silence is not None:
+            digest.update(b"\0%d" % end)
+        digest.update(b"".join(parts[offsets[number] : offsets[number + 1]]))
+        ids.append(digest.hexdigest())
+    return ids
