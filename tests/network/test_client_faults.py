@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-import subprocess
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -408,20 +407,6 @@ async def test_sending_gives_others_a_turn_and_holds_little_in_memory() -> None:
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Tls:
-    directory = tmp_path_factory.mktemp("tls")
-    shown, key = directory / "certificate.pem", directory / "key.pem"
-    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
-    name = ["-subj", "/CN=hub", "-addext", "subjectAltName=DNS:localhost,DNS:east"]
-    subprocess.run(
-        ["openssl", "req", "-x509", *kind, *name, "-keyout", key, "-out", shown],
-        check=True,
-        capture_output=True,
-    )
-    return Tls(str(shown), str(key), str(shown))
 
 
 def secure(tls: Tls, *, mutual: bool = False, names: bool = False) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -50,7 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--http", metavar="HOST:PORT", help="where it serves HTTP (default: nowhere)")
     run.add_argument("--ports", metavar="NAME=PORT", action="append", default=[], help=argparse.SUPPRESS)
     run.add_argument("--stdin", action="store_true", help="stop when standard input ends, too")
-    run.add_argument("-v", "--verbose", action="store_true", help="tell more about what happens")
+    run.add_argument("-v", "--verbose", action="store_true", help="log messages of the level info, too")
+    run.add_argument(
+        "--log-format", choices=("text", "json"), help="the form of log messages (default: text)"
+    )
     run.set_defaults(run=_run)
     check = actions.add_parser("check", help="check a broker's file, and say what holds")
     check.description = (
@@ -122,14 +124,11 @@ def _add_log_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from fairlead.network.diagnostics import configure as configure_log
     from fairlead.network.running import serve
 
     settings = _settings(arguments)
-    logging.basicConfig(
-        level=logging.INFO if arguments.verbose else logging.WARNING,
-        format=f"fairlead: {settings.name}: %(message)s",
-        stream=sys.stderr,
-    )
+    configure_log(settings.name, settings.log_level, settings.log_format)
     serve(settings, _ready, beside=_http if settings.http is not None else None, lifeline=arguments.stdin)
     return 0
 
@@ -183,6 +182,10 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         settings = replace(settings, data=arguments.data)
     if arguments.http is not None:
         settings = replace(settings, http=Address.parse(arguments.http))
+    if arguments.verbose and settings.log_level != "debug":
+        settings = replace(settings, log_level="info")
+    if arguments.log_format is not None:
+        settings = replace(settings, log_format=arguments.log_format)
     links = tuple(str(Address.parse(url)) for url in arguments.link)
     return replace(settings, links=(*settings.links, *links))
 
@@ -300,6 +303,11 @@ def _settings_of(settings: BrokerSettings) -> dict[str, dict[str, object]]:
             "bytes": settings.keep_bytes,
         },
         "limits": {name: getattr(settings.limits, name) for name in type(settings.limits).__slots__},
+        "log": {
+            "level": settings.log_level,
+            "format": settings.log_format,
+            "access": settings.access_log,
+        },
         "http": {"listen": None if settings.http is None else http_url(settings.http)},
     }
     if tls is not None:

@@ -228,8 +228,11 @@ def _record(notification: Notification) -> dict[str, Any]:
 
 
 def _line(notification: Notification) -> str:
+    from fairlead.network.diagnostics import printable
+
     fields = " ".join(_fields(_record(notification)))
-    return f"{paint(f'{notification.producer}/{notification.id}', 'dim')}  {fields}"
+    identity = printable(f"{notification.producer}/{notification.id}")
+    return f"{paint(identity, 'dim')}  {printable(fields)}"
 
 
 def _fields(record: dict[str, Any]) -> Iterator[str]:

@@ -15,7 +15,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from fairlead.console.gateway import Gateway, HttpLimits
 from fairlead.console.websockets import WebSocketProtocol
 from fairlead.errors import NetworkError
-from fairlead.network.contexts import server_context
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, http_url
 
@@ -49,7 +48,7 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
         ws=WebSocketProtocol,
         lifespan="off",
         log_config=None,
-        access_log=False,
+        access_log=server.settings.access_log,
         proxy_headers=False,
         server_header=False,
         limit_concurrency=gateway.limits.connections,
@@ -61,7 +60,7 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
             raise NetworkError(
                 f"HTTP at {http_url(address)} is to be secure", hint="give the broker a certificate: [tls]"
             )
-        config.ssl = server_context(server.settings.tls, server.refusals)
+        config.ssl = server.tls_context()
     listening = _listen(address)
     port = listening.getsockname()[1]
     http = _Uvicorn(config)

@@ -146,6 +146,8 @@ class Clientele:
         node = self._node
         if len(message.durable.encode()) > NAME_MAX:
             raise ValueRefused(f"the name of a durable subscriber has at most {NAME_MAX} bytes")
+        if not message.durable.isprintable():
+            raise ValueRefused("the name of a durable subscriber has printable characters only")
         filter = node.filter(message.filter)
         node.router.look_at(filter)
         if message.durable or message.since is not None:

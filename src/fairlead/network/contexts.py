@@ -11,7 +11,7 @@ from typing import Any, Final
 from fairlead.errors import NetworkError
 from fairlead.network.addresses import Tls
 
-__all__ = ["Refusals", "client_context", "names_in", "server_context"]
+__all__ = ["Refusals", "client_context", "load_certificates", "names_in", "server_context"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Refusals:
 def server_context(tls: Tls, refusals: Refusals | None = None) -> ssl.SSLContext:
     """How a broker shows who it is; whose certificate it does not believe is told to `refusals`."""
     context = _trusting(ssl.Purpose.CLIENT_AUTH, tls.authority)
-    _load(context, tls)
+    load_certificates(context, tls)
     if refusals is not None:
         context.sslobject_class = _watched(refusals)
     if tls.mutual:
@@ -54,7 +54,7 @@ def client_context(tls: Tls | None) -> ssl.SSLContext:
     """How whoever calls makes sure of whom it has called, and shows who it is."""
     context = _trusting(ssl.Purpose.SERVER_AUTH, None if tls is None else tls.authority)
     if tls is not None:
-        _load(context, tls)
+        load_certificates(context, tls)
     return context
 
 
@@ -90,7 +90,13 @@ def _trusting(purpose: ssl.Purpose, authority: str | None) -> ssl.SSLContext:
         raise NetworkError(f"{authority}: not a file of certificates: {error}") from None
 
 
-def _load(context: ssl.SSLContext, tls: Tls) -> None:
+def load_certificates(context: ssl.SSLContext, tls: Tls) -> None:
+    """Show this certificate on new connections, and trust the authority's; NetworkError if a file is none."""
+    if tls.authority is not None:
+        try:
+            context.load_verify_locations(cafile=tls.authority)
+        except (OSError, ssl.SSLError) as error:
+            raise NetworkError(f"{tls.authority}: not a file of certificates: {error}") from None
     if tls.certificate is not None:
         try:
             context.load_cert_chain(tls.certificate, tls.key)

@@ -35,6 +35,7 @@ from fairlead.network import inspection, wire
 from fairlead.network.admission import Admission
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.clientele import NAME_MAX, Clientele
+from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
 from fairlead.network.fences import Fences
@@ -195,6 +196,8 @@ class Node:
             )
         if len(hello.name.encode()) > NAME_MAX:
             raise ProtocolError(f"a name has at most {NAME_MAX} bytes")
+        if not hello.name.isprintable():
+            raise ProtocolError(f"a name has printable characters only, unlike {printable(hello.name)}")
         if hello.role not in ("client", "broker"):
             raise ProtocolError(f"neither client nor broker, but {hello.role!r}")
         is_client = hello.role == "client"

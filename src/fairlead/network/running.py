@@ -31,7 +31,7 @@ def serve(
     beside: Beside[T] | None = None,
     lifeline: bool = False,
 ) -> None:
-    """Run a broker until SIGINT or SIGTERM, and with a lifeline until standard input ends.
+    """Run a broker until SIGINT or SIGTERM, and with a lifeline until standard input ends. SIGHUP reloads it.
 
     `ready` is called when it listens, with what runs beside it. A lifeline is for whoever starts brokers as its
     children: they end with it, however it ends.
@@ -44,6 +44,7 @@ def serve(
         # Before anybody is told that it runs: from then on it may be told to stop.
         for number in (signal.SIGINT, signal.SIGTERM):
             server.loop.add_signal_handler(number, stop.set)
+        server.loop.add_signal_handler(signal.SIGHUP, server.reload)
         if lifeline:
             threading.Thread(target=_hold, args=(server.loop, stop), daemon=True).start()
         started.append(server)

@@ -23,7 +23,13 @@ from msgspec.structs import replace
 
 from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
 from fairlead.network import wire
-from fairlead.network.contexts import Refusals, client_context, names_in, server_context
+from fairlead.network.contexts import (
+    Refusals,
+    client_context,
+    load_certificates,
+    names_in,
+    server_context,
+)
 from fairlead.network.files import room_for_connections
 from fairlead.network.ledger import RESERVE_BYTES, Ledger
 from fairlead.network.node import Node
@@ -230,6 +236,8 @@ class Server:
         self.loop: asyncio.AbstractEventLoop
         self.failure: asyncio.Future[FairleadError]
         """Done when the broker cannot go on, and why."""
+        self._contexts: list[ssl.SSLContext] = []
+        """Those of its listeners: new connections use the certificates that are in them."""
         self._listening: asyncio.Server | None = None
         self._scheduled = False
         self._full = self._told_full = self._told_crowded = False
@@ -260,7 +268,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.failure = self.loop.create_future()
         settings = self.settings
-        context = None if settings.tls is None else server_context(settings.tls, self.refusals)
+        context = self.tls_context()
         ledger = None
         if settings.data is not None:
             ledger = Ledger(settings.data, broker=settings.name, now=micros(), reserve_bytes=RESERVE_BYTES)
@@ -287,6 +295,29 @@ class Server:
         self.node.on_calls = self._dial_all
         self._dial_all()
         self._begin(self._housekeeping())
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """The TLS of a listener of this broker; None where it has no certificate."""
+        if self.settings.tls is None:
+            return None
+        context = server_context(self.settings.tls, self.refusals)
+        self._contexts.append(context)
+        return context
+
+    def reload(self) -> None:
+        """Read the certificates anew, for connections from now on. Those that cannot be read change nothing."""
+        tls = self.settings.tls
+        if tls is None:
+            log.warning("there is nothing to reload: this broker has no certificates")
+            return
+        try:
+            server_context(tls)  # all of it, before any listener changes
+            for context in self._contexts:
+                load_certificates(context, tls)
+        except FairleadError as error:
+            log.error("the certificates are not reloaded: %s", error)
+        else:
+            log.warning("the certificates are reloaded")
 
     async def stop(self) -> None:
         """Say goodbye, make all safe, and close."""

@@ -25,6 +25,7 @@ from fairlead.configuration import (
 from fairlead.correlation.patterns.durations import duration_of
 from fairlead.errors import FairleadError, NetworkError
 from fairlead.network.addresses import PORT, Address, Tls
+from fairlead.network.diagnostics import FORMS, LEVELS
 from fairlead.network.outbox import WINDOW
 from fairlead.network.wire import FRAME_MAX, FRAME_MIN
 from fairlead.routing import STRATEGIES
@@ -93,6 +94,9 @@ class BrokerSettings:
     limits: Limits = Limits()
     tls: Tls | None = None
     http: Address | None = None
+    log_level: str = "warning"
+    log_format: str = "text"
+    access_log: bool = False
 
     @property
     def routing(self) -> Settings:
@@ -206,12 +210,19 @@ BROKER_FILE: Final[Format] = {
             flag, "a neighbour's certificate has to be for its name: as the CN, or a DNS name", False
         ),
     },
+    "log": {
+        "level": Key(
+            one_of(*LEVELS), "which log messages are written: those of this level, and above", "warning"
+        ),
+        "format": Key(one_of(*FORMS), "the form of log messages: lines of text, or of JSON", "text"),
+        "access": Key(flag, "every HTTP request is logged, at the level `info`", False),
+    },
     "http": {
         "listen": Key(_address, "where HTTP is served", None, "nowhere"),
     },
 }
 """`broker.toml`. Every key may be left out."""
-COMMON: Final = ("routing", "retention", "limits", "tls")
+COMMON: Final = ("routing", "retention", "limits", "tls", "log")
 """The tables that brokers can have in common."""
 Tables: TypeAlias = dict[str, dict[str, Any]]
 
@@ -273,6 +284,9 @@ def common_settings(
         keep_bytes=table["retention"]["bytes"],
         limits=Limits(**table["limits"]),
         tls=_tls(reading, directory, table["tls"], own.get("tls", {}), prefix) if has_tls else None,
+        log_level=table["log"]["level"],
+        log_format=table["log"]["format"],
+        access_log=table["log"]["access"],
     )
 
 
