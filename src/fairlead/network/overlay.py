@@ -79,6 +79,7 @@ OVERLAY_FILE: Final[Format] = {
         "retention": Key(_table, "the same", None, "as all"),
         "limits": Key(_table, "the same", None, "as all"),
         "tls": Key(_table, "the same", None, "as all"),
+        "log": Key(_table, "the same", None, "as all"),
     },
     **{name: BROKER_FILE[name] for name in COMMON},
 }
