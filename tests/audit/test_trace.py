@@ -15,6 +15,7 @@ from fairlead.audit import (
     Event,
     Faulted,
     History,
+    Language,
     Notified,
     Published,
     Ready,
@@ -29,6 +30,7 @@ from fairlead.audit import (
 )
 from fairlead.errors import ValueRefused
 from fairlead.filters.language import parse
+from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
 from fairlead.model import Notification
 from fairlead.model.order import Identity, OrderKey
@@ -91,7 +93,7 @@ def rejected(line: str) -> str:
         ("nonsense", "not JSON"),
         ("[]", "is a JSON object"),
         ('{"event": "end"}', "no 'v'"),
-        ('{"v": 2, "event": "end"}', "version 2: version 1 can be read"),
+        ('{"v": 3, "event": "end"}', "version 3: versions 1 and 2 can be read"),
         ('{"v": 1, "event": "begin"}', "unknown kind: 'begin'"),
         ('{"v": 1, "event": "end", "x": 1}', "'x': not part of 'end'"),
         ('{"v": 1, "event": "notify", "component": "ada", "producer": "p"}', "no 'id'"),
@@ -122,6 +124,19 @@ def test_what_has_no_text_form_is_refused_when_it_is_written() -> None:
         format_event(Published(notification, OrderKey.of(notification)))
 
 
+@pytest.mark.parametrize("schema", [None, str(Schema.parse("type Quote\nprice: int\n"))])
+def test_the_language_of_a_trace_is_read_as_it_was_written(schema: str | None) -> None:
+    language = Language(schema, {"near": "maps:Near"})
+    filter = parse("price > 10", None if schema is None else Schema.parse(schema))
+    events = [language, Subscribed("a", "s", filter)]
+    assert [event for _, event in read(map(format_event, events))] == events
+
+
+def test_a_schema_that_was_changed_is_no_language() -> None:
+    line = format_event(Language("price: int\n", {})).replace("int", "string")
+    assert "fingerprint" in rejected(line)
+
+
 def pub(id: str, **fields: Any) -> Published:
     notification = Notification.of({"id": id, **fields})
     return Published(notification, OrderKey.of(notification))
@@ -130,7 +145,6 @@ def pub(id: str, **fields: Any) -> Published:
 @pytest.mark.parametrize(
     ("trace", "reason"),
     [
-        ([pub("1"), pub("1")], "1 was published before, by event 0"),
         ([Ended(), pub("1")], "goes on behind its end"),
         (
             [Subscribed("a", "s", parse("x = 1")), Subscribed("a", "s", parse("x = 2"))],

@@ -24,6 +24,7 @@ from fairlead.filters.extensions import (
     constraint_covers,
     constraint_merge,
     constraint_overlaps,
+    extensions,
     load,
     load_entry_points,
     operator_named,
@@ -31,6 +32,7 @@ from fairlead.filters.extensions import (
     register,
     unregister,
 )
+from fairlead.filters.extensions.registry import generation
 from fairlead.filters.terms import Attribute
 from fairlead.model import Kind, Notification
 
@@ -167,6 +169,17 @@ def test_an_operator_does_not_hold_for_what_is_absent() -> None:
 def test_a_type_is_loaded_by_its_dotted_name() -> None:
     sizes = "fairlead.filters.extensions.bitsets"
     assert load(f"{sizes}:BIT_SETS") is load(f"{sizes}.BIT_SETS")
+
+
+def test_loading_a_class_again_changes_nothing() -> None:
+    first = load(f"{__name__}:Divides")
+    try:
+        before = generation()
+        assert load(f"{__name__}:Divides") is first
+        assert generation() == before
+        assert extensions() == {"divides_by": f"{__name__}:Divides"}
+    finally:
+        unregister("divides_by")
 
 
 @pytest.mark.parametrize(

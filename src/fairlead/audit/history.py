@@ -107,6 +107,8 @@ class History:
     subscriptions: list[Period] = field(default_factory=list)
     advertisements: list[Period] = field(default_factory=list)
     ended: bool = False
+    repeated: int = 0
+    """Publications of an identity that was published before. A duplicate is dropped: the first of them counts."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -145,11 +147,7 @@ class _Reader:
         match event:
             case Published():
                 known = history.publications.setdefault(event.identity, Publication(index, event))
-                if known.index != index:
-                    raise TraceRefused(
-                        f"event {index}: {known} was published before, by event {known.index}",
-                        hint="a notification is published at most once; a duplicate is dropped, not published",
-                    )
+                history.repeated += known.index != index
             case Notified(component, identity):
                 first = self._first.setdefault((component, identity), index)
                 history.notifications.append(Delivered(index, component, identity, first))

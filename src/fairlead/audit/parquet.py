@@ -1,7 +1,7 @@
 """The trace as a table: one row per event; reading gives back what was written.
 
     v               integer    the version of the format
-    event           string     pub, sub, unsub, adv, unadv, ready, notify, topology, scope, fault, end
+    event           string     pub, sub, unsub, adv, unadv, ready, notify, topology, scope, fault, language, end
     component       string     the component that subscribes, advertises or is notified
     time            long       pub: the order time; with the next three it is the order key
     producer        string     pub, notify
@@ -15,7 +15,7 @@
     from, until     order key  sub, adv; until also with unsub, unadv
     ready           boolean    sub, adv
     subscriptions   strings    notify: those that matched
-    change, about   string     topology, scope, fault; about is JSON
+    change, about   string     topology, scope, fault; about, which is JSON, also language
 
 Instants are microseconds. The index of an event is its number in the order of files by name and, within a file,
 of rows: a directory of sorted files is a trace, whichever program wrote it.
@@ -26,20 +26,34 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow import fs
 
-from fairlead.audit.trace import Event, Published, event_from_json, event_to_json
-from fairlead.errors import FairleadError, TraceRefused, ValueRefused
+from fairlead.audit.trace import Event, Language, Published, Reading, event_from_json, event_to_json
+from fairlead.errors import TraceRefused, ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
 from fairlead.model.encoding import format_json, parse_json
 from fairlead.model.order import event_time
 
-__all__ = ["SCHEMA", "File", "check_columns", "event_of", "files", "read", "row_of", "table_of", "write"]
+__all__ = [
+    "SCHEMA",
+    "File",
+    "check_columns",
+    "event_of",
+    "files",
+    "jsonable_of",
+    "language_of",
+    "read",
+    "row_of",
+    "table_of",
+    "write",
+]
 
 _KEY: Final = pa.struct(
     [("time", pa.int64()), ("producer", pa.string()), ("sequence", pa.int64()), ("id", pa.string())]
@@ -102,12 +116,17 @@ def _row_of_published(event: Published, row: dict[str, Any]) -> dict[str, Any]:
         "sequence": key.sequence,
         "id": key.id,
         "event_time": None if notification.time is None else event_time(notification),
-        "record": format_json([content] if "document" in content else content["attributes"]),
+        "record": format_json([content] if content.keys() & _MORE else content["attributes"]),
     }
 
 
 def event_of(row: dict[str, Any], schema: Schema | None = None) -> Event:
     """The event of a row; ValueRefused, or the filter's error, where it is none."""
+    return event_from_json(jsonable_of(row), schema)
+
+
+def jsonable_of(row: dict[str, Any]) -> dict[str, Any]:
+    """The JSON object of a row's event."""
     given = {name: value for name, value in row.items() if value is not None}
     if given.get("event") == "pub":
         given = _published(given)
@@ -115,9 +134,11 @@ def event_of(row: dict[str, Any], schema: Schema | None = None) -> Event:
         given[name] = [given[name][part] for part in _names(_KEY)]
     if isinstance(about := given.get("about"), str):
         given["about"] = parse_json(about)
-    return event_from_json(given, schema)
+    return given
 
 
+_MORE: Final = frozenset({"document", "content"})
+"""What a notification may have beside its envelope and attributes."""
 _ENVELOPE: Final = {"id": "id", "producer": "producer", "event_time": "time", "sequence": "sequence"}
 
 
@@ -128,7 +149,7 @@ def _published(row: dict[str, Any]) -> dict[str, Any]:
     except KeyError as missing:
         raise ValueRefused(f"the event has no {missing}") from None
     whole = dict(content[0]) if isinstance(content, list) and content else {"attributes": content}
-    notification = {name: whole[name] for name in ("attributes", "document") if name in whole}
+    notification = {name: whole[name] for name in ("attributes", *_MORE) if name in whole}
     notification |= {name: row.pop(column) for column, name in _ENVELOPE.items() if column in row}
     return {**row, "order": order, "notification": notification}
 
@@ -159,16 +180,24 @@ def write(events: Iterable[Event], path: str) -> None:
 
 def read(*paths: str, schema: Schema | None = None) -> Iterator[tuple[int, Event | Rejection]]:
     """The event of each row, or why there is none, with the row's number, counted from 1 through all files."""
-    number = 0
+    number, reading = 0, Reading(schema)
     for file in files(*paths):
         for batch in file.open().iter_batches(batch_size=10_000, columns=SCHEMA.names):
             for row in batch.to_pylist():
                 number += 1
-                try:
-                    yield number, event_of(row, schema)
-                except FairleadError as error:
-                    refused = error if isinstance(error, ValueRefused) else ValueRefused(str(error))
-                    yield number, Rejection.of(refused, repr(row), source=file.path, line=number)
+                yield number, reading.event(partial(jsonable_of, row), repr(row), file.path, number)
+
+
+def language_of(*paths: str) -> Language | None:
+    """What a trace says about its schema and extensions; None where it says nothing."""
+    for file in files(*paths):
+        for batch in file.open().iter_batches(batch_size=100_000, columns=["event", "about"]):
+            said = batch.filter(pc.equal(batch.column("event"), "language")).column("about").to_pylist()
+            if said:
+                event = event_from_json({"v": 2, "event": "language", "about": parse_json(said[0])})
+                assert isinstance(event, Language)
+                return event
+    return None
 
 
 class File(NamedTuple):

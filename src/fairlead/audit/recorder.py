@@ -12,6 +12,7 @@ from fairlead.audit.trace import (
     Advertised,
     Ended,
     Event,
+    Language,
     Notified,
     Published,
     Subscribed,
@@ -22,6 +23,7 @@ from fairlead.audit.trace import (
 from fairlead.delivery import Validity
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
+from fairlead.filters.schema import Schema
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json
 from fairlead.model.order import OrderKey, identity_of
@@ -41,12 +43,15 @@ class Recorder:
     there, without an end; the runtime continues.
     """
 
-    def __init__(self, target: str | os.PathLike[str] | Callable[[Event], object]) -> None:
+    def __init__(
+        self, target: str | os.PathLike[str] | Callable[[Event], object], schema: Schema | None = None
+    ) -> None:
         self._lock = threading.Lock()
         self._stream: TextIO | None = None
         self._call: Callable[[Event], object] | None = None
         self._advertisements: dict[tuple[str, Filter], str] = {}
         self._advertisements_made = 0
+        self._schema, self._is_begun = schema, False
         if callable(target):
             self._call = target
         else:
@@ -98,13 +103,20 @@ class Recorder:
         """Record any event; the methods above are for the common ones."""
         with self._lock:
             try:
-                if self._stream is not None:
-                    self._stream.write(f"{format_event(event)}\n")
-                elif self._call is not None:
-                    self._call(event)
+                if not self._is_begun:
+                    self._is_begun = True
+                    if (language := Language.spoken(self._schema)) is not None:
+                        self._write(language)
+                self._write(event)
             except Exception:
                 log.exception("the trace stops: an event could not be recorded")
                 self._stop()
+
+    def _write(self, event: Event) -> None:
+        if self._stream is not None:
+            self._stream.write(f"{format_event(event)}\n")
+        elif self._call is not None:
+            self._call(event)
 
     def _stop(self) -> None:
         stream, self._stream, self._call = self._stream, None, None

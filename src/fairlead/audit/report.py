@@ -43,6 +43,8 @@ class Report:
     """The findings of an audit, in the order of the specifications."""
 
     findings: tuple[Finding, ...]
+    repeated: int = 0
+    """Publications of an identity that was published before; the first of each was judged."""
 
     @property
     def verdict(self) -> Verdict:

@@ -12,6 +12,9 @@
     ordered          no component is notified against the order keys (`key`), nor against a producer's sequence
                      numbers (`sequence`): guaranteed by runs in the total order, not by live ones
 
+A notification is known by its identity. Publishing an identity again is a duplicate, which nobody has to be
+notified about: deliveries are judged by the first publication, and a second delivery violates `once`.
+
 Safety holds or is violated. Liveness may also be open: where a trace has not ended, a missing delivery may still
 happen. A producer that has not yet advertised anything may publish everything, so `simple` is `advertisements`
 without advertisements. Each check takes about one pass; `literal` has the formulas themselves.
@@ -53,7 +56,8 @@ def audit_history(history: History, *specifications: str, engine: str = "columna
         raise ValueError(f"no such specification: {', '.join(sorted(unknown))}")
     fitting = "advertisements" if history.advertisements else "simple"
     chosen = specifications or (fitting, "fifo", "causal", "total")
-    return Report(tuple(finding for name in chosen for finding in SPECIFICATIONS[name](history, engine)))
+    findings = tuple(finding for name in chosen for finding in SPECIFICATIONS[name](history, engine))
+    return Report(findings, history.repeated)
 
 
 def _simple(history: History, engine: str) -> list[Finding]:

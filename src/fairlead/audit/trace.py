@@ -13,6 +13,7 @@ first. `from` and `until` are order keys, `[time, producer, sequence, id]`.
     {"v":1,"event":"notify","component":"ada","producer":"p","id":"7","subscriptions":["s1"]}
     {"v":1,"event":"topology","change":"join","about":{…}}        scope, fault: likewise
     {"v":1,"event":"end"}
+    {"v":2,"event":"language","about":{"schema":"…","fingerprint":"…","extensions":{"terms":"mine:Terms"}}}
 
 **Validity.** A subscription or advertisement with `from` is valid for notifications with that order key or a
 larger one, wherever they are in the trace; without, from its index on. Likewise `until`, which may be given with
@@ -22,6 +23,9 @@ the beginning or with the end; without it, an `unsub` or `unadv` ends it at its 
 `"ready":false` says that it has not taken effect yet, and a `ready` event says when it has, everywhere. From
 then on notifications that match must be delivered. Without either, that is so at once.
 
+**Language.** The schema, in full, and the extensions under which filters and notifications were read. Filters
+behind it are read with that schema; a reader that names another one is refused. Without it, a trace does not say.
+
 **End.** The last event of a run at rest: all required deliveries have been made.
 """
 
@@ -29,9 +33,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from fairlead.errors import FairleadError, ValueRefused
+from fairlead.errors import FairleadError, TraceRefused, ValueRefused
+from fairlead.filters.extensions import extensions
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
 from fairlead.filters.schema import Schema
@@ -46,8 +52,10 @@ __all__ = [
     "Ended",
     "Event",
     "Faulted",
+    "Language",
     "Notified",
     "Published",
+    "Reading",
     "Ready",
     "ScopeChanged",
     "Subscribed",
@@ -61,6 +69,8 @@ __all__ = [
 ]
 
 VERSION: Final = 1
+LANGUAGE_VERSION: Final = 2
+"""Of the one event that programs of version 1 do not know: they refuse it by its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +173,42 @@ class Faulted(_Changed):
 
 
 @dataclass(frozen=True, slots=True)
+class Language:
+    """How filters and notifications were read: the text of the schema, and the extensions by their names."""
+
+    schema: str | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    """Where each type of an extension comes from, by the type's name."""
+
+    @classmethod
+    def spoken(cls, schema: Schema | None) -> Language | None:
+        """The language of this process with a schema; None where there is nothing to say about it."""
+        found = extensions()
+        return None if schema is None and not found else cls(None if schema is None else str(schema), found)
+
+    def schema_for(self, given: Schema | None) -> Schema | None:
+        """The schema to read a trace with; TraceRefused where the given one, or an extension, is another one."""
+        for name, origin in extensions().items():
+            if self.extensions.get(name, origin) != origin:
+                raise TraceRefused(
+                    f"the trace was made with the extension {self.extensions[name]} and not with {origin}, both of"
+                    f" which are called {name!r}"
+                )
+        own = None if self.schema is None else Schema.parse(self.schema, "the trace's schema")
+        if given is None or given == own:
+            return own
+        made = "without a schema" if own is None else f"with the schema {own.fingerprint[:8]}"
+        raise TraceRefused(
+            f"the trace was made {made}, and is not to be judged with {given.fingerprint[:8]}",
+            hint="leave out --schema: the trace has its own",
+        )
+
+    def missing(self) -> list[str]:
+        """Where the extensions come from that are not loaded here."""
+        return [origin for name, origin in self.extensions.items() if name not in extensions()]
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The run is at rest: nothing is in flight."""
 
@@ -178,6 +224,7 @@ Event: TypeAlias = (
     | TopologyChanged
     | ScopeChanged
     | Faulted
+    | Language
     | Ended
 )
 
@@ -193,7 +240,8 @@ def format_event(event: Event) -> str:
 def event_to_json(event: Event) -> dict[str, Any]:
     """The JSON object of an event; ValueRefused where a notification or filter has no text form."""
     kind = _KINDS[type(event)]
-    return {"v": VERSION, "event": kind, **_WRITERS[kind](event)}
+    version = LANGUAGE_VERSION if isinstance(event, Language) else VERSION
+    return {"v": version, "event": kind, **_WRITERS[kind](event)}
 
 
 def _write_published(event: Published) -> dict[str, Any]:
@@ -232,6 +280,17 @@ def _write_changed(event: _Changed) -> dict[str, Any]:
     return {"change": event.change, "about": dict(event.about)}
 
 
+def _write_language(event: Language) -> dict[str, Any]:
+    fingerprint = None if event.schema is None else Schema.parse(event.schema).fingerprint
+    return {
+        "about": {
+            "schema": event.schema,
+            "fingerprint": fingerprint,
+            "extensions": dict(event.extensions),
+        }
+    }
+
+
 def _noun(event: _Begun | Unsubscribed | Unadvertised | Ready) -> str:
     advertises = isinstance(event, Advertised | Unadvertised) or (
         isinstance(event, Ready) and event.advertisement
@@ -253,15 +312,41 @@ def _bounds(since: OrderKey | None = None, until: OrderKey | None = None) -> dic
 def read(
     stream: Iterable[bytes | str], source: str = "trace", schema: Schema | None = None
 ) -> Iterator[tuple[int, Event | Rejection]]:
-    """The event of each line, or why there is none, with the line's number; blank lines are skipped."""
+    """The event of each line, or why there is none, with the line's number; blank lines are skipped.
+
+    Where the trace says under which schema it was made, that is the one; TraceRefused if the given one is not.
+    """
+    reading = Reading(schema)
     for number, line in enumerate(stream, start=1):
-        if not line.strip():
-            continue
+        if line.strip():
+            yield number, reading.event(partial(parse_json, line), line, source, number)
+
+
+@dataclass(slots=True)
+class Reading:
+    """The events of a trace, one after the other, each in the language that the trace says it has."""
+
+    given: Schema | None = None
+    schema: Schema | None = field(init=False)
+    language: Language | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.schema = self.given
+
+    def event(
+        self, jsonable: Callable[[], Any], raw: bytes | str, source: str, number: int
+    ) -> Event | Rejection:
+        """The event of a JSON object, or why there is none."""
         try:
-            yield number, event_from_json(parse_json(line), schema)
+            event = event_from_json(jsonable(), self.schema)
         except FairleadError as error:
-            refused = error if isinstance(error, ValueRefused) else ValueRefused(str(error))
-            yield number, Rejection.of(refused, line, source=source, line=number)
+            reason = str(error)
+            if self.language is not None and (missing := self.language.missing()):
+                reason += f" (the trace was made with {', '.join(missing)}: --extension loads it)"
+            return Rejection.of(ValueRefused(reason), raw, source=source, line=number)
+        if isinstance(event, Language):
+            self.language, self.schema = event, event.schema_for(self.given)
+        return event
 
 
 def event_from_json(jsonable: Any, schema: Schema | None = None) -> Event:
@@ -270,8 +355,8 @@ def event_from_json(jsonable: Any, schema: Schema | None = None) -> Event:
         raise ValueRefused("an event of a trace is a JSON object")
     given = _Given(jsonable, schema)
     version = given.take("v", _is_whole)
-    if version != VERSION:
-        raise ValueRefused(f"a trace of version {version!r}: version {VERSION} can be read")
+    if version not in (VERSION, LANGUAGE_VERSION):
+        raise ValueRefused(f"a trace of version {version!r}: versions 1 and 2 can be read")
     kind = given.take("event", _is_text)
     if kind not in _READERS:
         raise ValueRefused(f"an event of an unknown kind: {kind!r}", hint=f"known: {', '.join(_READERS)}")
@@ -390,6 +475,23 @@ def _changed(kind: Callable[[str, Mapping[str, Any]], Event]) -> Callable[[_Give
     return lambda given: kind(given.text("change"), given.take("about", _is_object, {}))
 
 
+def _read_language(given: _Given) -> Language:
+    about = given.take("about", _is_object)
+    match about:
+        case {"schema": str() | None as text, "extensions": dict(found)} if all(
+            map(_is_text, found.values())
+        ):
+            if text is not None and Schema.parse(text, "the trace's schema").fingerprint != about.get(
+                "fingerprint"
+            ):
+                raise ValueRefused(
+                    "the schema of the trace does not have the fingerprint that it should have"
+                )
+            return Language(text, found)
+        case _:
+            raise ValueRefused(f"not the language of a trace: {about!r:.100}")
+
+
 _KINDS: Final[dict[type, str]] = {
     Published: "pub",
     Subscribed: "sub",
@@ -401,6 +503,7 @@ _KINDS: Final[dict[type, str]] = {
     TopologyChanged: "topology",
     ScopeChanged: "scope",
     Faulted: "fault",
+    Language: "language",
     Ended: "end",
 }
 
@@ -415,6 +518,7 @@ _WRITERS: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
     "topology": _write_changed,
     "scope": _write_changed,
     "fault": _write_changed,
+    "language": _write_language,
     "end": lambda _: {},
 }
 
@@ -429,5 +533,6 @@ _READERS: Final[dict[str, Callable[[_Given], Event]]] = {
     "topology": _changed(TopologyChanged),
     "scope": _changed(ScopeChanged),
     "fault": _changed(Faulted),
+    "language": _read_language,
     "end": lambda _: Ended(),
 }

@@ -119,7 +119,7 @@ class Bus:
         self._objects = itertools.count(1)
         self._closed = False
         self._counts = dict.fromkeys(COUNTED, 0)
-        self._trace = None if trace is None else _recorder(trace)  # late: it opens a file
+        self._trace = None if trace is None else _recorder(trace, schema)  # late: it opens a file
         self._handing_over = HandingOver(self._lock, self._counts, trace=self._trace, on_error=on_error)
 
     # -- producers -----------------------------------------------------------------------------------------
@@ -594,7 +594,7 @@ def _time(key: OrderKey | None, default: int) -> int:
     return default if key is None else key.time
 
 
-def _recorder(trace: str | os.PathLike[str] | Callable[[Event], object]) -> Recorder:
+def _recorder(trace: str | os.PathLike[str] | Callable[[Event], object], schema: Schema | None) -> Recorder:
     from fairlead.audit.recorder import Recorder
 
-    return Recorder(trace)
+    return Recorder(trace, schema)

@@ -96,6 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{arguments.trace}: {error}") from None
     if not judged.events:
         note("the trace is empty: nothing was judged")
+    if judged.report.repeated:
+        note(f"{judged.report.repeated:,} publications repeat an identity; the first of each was judged")
     if arguments.json:
         emit_json(judged.jsonable())
     else:
@@ -272,16 +274,24 @@ def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | Non
     from fairlead.spark.sessions import check_installed, session
 
     check_installed()
+    from fairlead.audit import Language
     from fairlead.spark.auditing import audit
     from fairlead.spark.trace import frame_of, read
 
     spark = session(master=arguments.master, remote=arguments.remote)
     lines = None
     if trace.tables:
+        from fairlead.audit import parquet
+
+        if (language := parquet.language_of(*trace.tables)) is not None:
+            schema = language.schema_for(schema)
         frame = read(spark, *trace.tables)
     else:
         events: list[Event]
         lines, events = _read(trace, trace.events(schema))
+        for language in events:
+            if isinstance(language, Language):
+                schema = language.schema_for(schema)
         frame = frame_of(spark, events)
     shown = VIOLATIONS_FROM_SPARK if arguments.json else VIOLATIONS_SHOWN
     found = audit(frame, *_named(arguments), schema=schema, extensions=arguments.extension, shown=shown)

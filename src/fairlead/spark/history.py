@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cache, cached_property, partial, reduce
+from functools import cached_property, partial, reduce
 from math import ceil
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +26,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import SCHEMA, event_of
-from fairlead.audit.trace import VERSION, Event, Notified
+from fairlead.audit.trace import LANGUAGE_VERSION, VERSION, Event, Notified
 from fairlead.errors import FairleadError, TraceRefused
+from fairlead.filters.extensions import load
 from fairlead.filters.language import parse
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import Identity
@@ -50,6 +51,7 @@ DECLARED: Final = ("filter", "from", "until", "ready")
 CONTENT: Final = ("place", "producer", "id", "event_time", "sequence", "record")
 """The columns that make a notification of a publication."""
 
+VERSIONS: Final = (VERSION, LANGUAGE_VERSION)
 # What each kind of event must say.
 REQUIRED: Final = {
     "pub": ("time", "producer", "id", "record"),
@@ -62,6 +64,7 @@ REQUIRED: Final = {
     "topology": ("change",),
     "scope": ("change",),
     "fault": ("change",),
+    "language": ("about",),
     "end": (),
 }
 
@@ -101,14 +104,7 @@ class Language:
 
     def _prepare(self) -> None:
         for name in self.extensions:
-            _load(name)
-
-
-@cache
-def _load(extension: str) -> None:
-    from fairlead.filters.extensions import load
-
-    load(extension)
+            load(name)
 
 
 def _notified(trace: pa.Table) -> Iterator[Notified]:
@@ -128,6 +124,8 @@ class History:
     def __init__(self, trace: DataFrame, language: Language) -> None:
         self._trace, self._language = trace, language
         self._kept: list[DataFrame] = []
+        self._repeats = False
+        """Whether an identity was published more than once; `check` finds out."""
 
         def count(event: str) -> Column:
             return F.count_if(F.col("event") == event)
@@ -169,7 +167,7 @@ class History:
 
     @cached_property
     def publications(self) -> DataFrame:
-        return self._of("pub").select(
+        return self._published.select(
             F.col("place").alias("publication"),
             F.struct(*KEY).alias("key"),
             "producer",
@@ -180,7 +178,16 @@ class History:
     @cached_property
     def contents(self) -> DataFrame:
         """The publications with all that makes a notification."""
-        return self._of("pub").select(*CONTENT)
+        return self._published.select(*CONTENT)
+
+    @property
+    def _published(self) -> DataFrame:
+        """The publications; of those of one identity, the first."""
+        found = self._of("pub")
+        if not self._repeats:
+            return found
+        first = F.min("place").over(Window.partitionBy("producer", "id"))
+        return found.withColumn("first", first).where(F.col("first") == F.col("place")).drop("first")
 
     @cached_property
     def deliveries(self) -> DataFrame:
@@ -262,39 +269,36 @@ class History:
     def check_rows(self) -> None:
         """TraceRefused where a row is no event."""
         if (odd := self._malformed) is not None:
-            version = odd["v"] == VERSION
-            what = f"not an event, or not all of one: {odd['event']!r}" if version else "not of version 1"
+            version = odd["v"] in VERSIONS
+            what = (
+                f"not an event, or not all of one: {odd['event']!r}" if version else "not of version 1 or 2"
+            )
             raise TraceRefused(f"event {odd['place']}: {what}")
 
     def check(self) -> None:
         """TraceRefused where no run can have such a trace: for the first event that shows it."""
         behind = self._end + 1 if self.ended else self.events
+        identities = self._of("pub").groupBy("producer", "id").count()
+        self._repeats = bool(identities.where(F.col("count") > 1).limit(1).collect())
         again = self._declared_again()
         if again is not None and again["place"] < behind:
-            raise TraceRefused(f"event {again['place']}: {again['what']}", hint=again["hint"])
+            raise TraceRefused(f"event {again['place']}: {again['what']}")
         if behind < self.events:
             raise TraceRefused(f"event {behind}: the trace goes on behind its end")
 
     def _declared_again(self) -> Row | None:
-        """The first event that publishes what was published, or declares another filter under an active id."""
-        before = F.min("place").over(Window.partitionBy("producer", "id"))
-        published = _refusals(
-            self._of("pub").withColumn("before", before).where(F.col("before") < F.col("place")),
-            F.concat(name_of(), F.lit(" was published before, by event "), F.col("before")),
-            "a notification is published at most once; a duplicate is dropped, not published",
-        )
+        """The first event that declares another filter under an active id."""
         told = self._declarations("sub", "unsub", "subscription")
         if self.advertises:
             told = told.unionByName(self._declarations("adv", "unadv", "advertisement"))
         again = F.col("begins") & F.col("active") & (F.col("filter") != F.col("known"))
         texts = told.where(again).select("place", "component", "name", "filter", "known")
-        first = _first(published.unionByName(_otherwise(texts)))
-        if first is None or first["hint"] is not None:
-            return first
+        if _first(_otherwise(texts)) is None:
+            return None
         # Two texts may be one filter: where that is the question, they are read.
         columns = ", ".join(f"{name} {type}" for name, type in texts.dtypes)
         other = texts.mapInArrow(partial(other_filters, self._language), columns)
-        return _first(published.unionByName(_otherwise(other)))
+        return _first(_otherwise(other))
 
 
 def _is_malformed() -> Column:
@@ -303,15 +307,12 @@ def _is_malformed() -> Column:
     for kind, names in REQUIRED.items():
         given = reduce(and_, (F.col(name).isNotNull() for name in names), F.lit(True))
         lacking = F.when(F.col("event") == kind, ~given).otherwise(lacking)
-    return lacking | ~F.col("v").eqNullSafe(F.lit(VERSION))
+    return lacking | ~F.coalesce(F.col("v").isin(*VERSIONS), F.lit(False))
 
 
 def _otherwise(texts: DataFrame) -> DataFrame:
-    return _refusals(texts, F.format_string("'%s' of '%s' has another filter already", "name", "component"))
-
-
-def _refusals(rows: DataFrame, what: Column, hint: str | None = None) -> DataFrame:
-    return rows.select("place", what.alias("what"), F.lit(hint).cast("string").alias("hint"))
+    what = F.format_string("'%s' of '%s' has another filter already", "name", "component")
+    return texts.select("place", what.alias("what"))
 
 
 def _first(refusals: DataFrame) -> Row | None:

@@ -30,9 +30,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import check_columns, table_of
-from fairlead.audit.trace import VERSION, Event
+from fairlead.audit.trace import LANGUAGE_VERSION, VERSION, Event, Language, event_to_json
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
+from fairlead.model.encoding import format_json
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, encode, few_rows, notifications_in, payload_of
 
@@ -68,7 +69,7 @@ COLUMNS: Final = {
 STARTS: Final = pa.schema([("file", pa.string()), ("start", pa.int64())])
 SORT_KEY: Final = "sort_key"
 # The phases of a micro-batch, in their order.
-UNSUBSCRIBING, SUBSCRIBING, DELIVERING, LATE, ENDING = range(5)
+SPEAKING, UNSUBSCRIBING, SUBSCRIBING, DELIVERING, LATE, ENDING = range(6)
 
 
 # -- reading and writing -----------------------------------------------------------------------------------
@@ -121,14 +122,17 @@ def trace_of(
     unsubscribed: DataFrame | None = None,
     late: DataFrame | None = None,
     final: bool = False,
+    language: Language | None = None,
 ) -> DataFrame:
     """The events of a micro-batch, each with its sort key.
 
     `released` is in the form `ordered`, `deliveries` in that of `match`; `subscribed` and `unsubscribed` are
     subscriptions that begin and end with this micro-batch, `detecting` those to what patterns find; `late` are
     notifications that came too late, and `final` says that nothing is left to deliver and nothing more comes.
+    `language` is that of the filters; the first micro-batch says it.
     """
     parts = [
+        None if language is None else _spoken(released.sparkSession, language),
         None if unsubscribed is None else _unsubscribed(unsubscribed),
         None if subscribed is None else _subscribed(subscribed, ready=True),
         None if detecting is None else _subscribed(detecting, ready=False),
@@ -198,6 +202,11 @@ def _late(notifications: DataFrame) -> DataFrame:
     return _events(notifications, "fault", LATE, change=F.lit("late"), about=about)
 
 
+def _spoken(spark: SparkSession, language: Language) -> DataFrame:
+    about = F.lit(format_json(event_to_json(language)["about"]))
+    return _events(spark.range(1), "language", SPEAKING, about=about, v=F.lit(LANGUAGE_VERSION))
+
+
 def _ended(spark: SparkSession) -> DataFrame:
     return _events(spark.range(1), "end", ENDING)
 
@@ -219,7 +228,7 @@ def _events(
     ]
     place = (F.lit(phase).alias("phase"), time, behind, *others, F.lit(step).cast("int").alias("step"))
     sort_key = F.struct(*place, *whose)
-    given |= {"v": F.lit(VERSION), "event": F.lit(kind)}
+    given = {"v": F.lit(VERSION), **given, "event": F.lit(kind)}
     columns = [given.get(name, nothing).cast(type).alias(name) for name, type in COLUMNS.items()]
     return frame.select(sort_key.alias(SORT_KEY), *columns)
 

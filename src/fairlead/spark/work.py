@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
+from fairlead.audit.trace import Language
 from fairlead.correlation.standing import Question
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
@@ -479,6 +480,7 @@ class Work:
                 unsubscribed=over,
                 late=late if self.has("late") else None,
                 final=self.final,
+                language=Language.spoken(self.schema) if self._first else None,
             )
             told_first = self._changed.subscriptions.count if self._first else 0
             few = told_first + self._rows.get("released", 0) + self._rows["deliveries"] < FEW

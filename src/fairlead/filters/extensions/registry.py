@@ -154,6 +154,7 @@ class _Registry:
         self._changing = RLock()
         self._contents: _Contents | None = None
         self.generation = 0
+        self.provided: frozenset[str] = frozenset()
 
     @property
     def contents(self) -> _Contents:
@@ -163,6 +164,7 @@ class _Registry:
                     contents = _Contents()
                     for dotted_name in _PROVIDED:
                         contents = _with_type(contents, _fit(_found(dotted_name), dotted_name))
+                    self.provided = frozenset(contents.types)
                     self._contents = contents
         return self._contents
 
@@ -239,9 +241,8 @@ def filter_class(name: str) -> type:
 
 def load(dotted_name: str) -> ExtensionType:
     """Register the type that `package.module:NAME` or `package.module.NAME` denotes; a class is
-    instantiated."""
-    type_ = _fit(_found(dotted_name), dotted_name)
-    return register(type_)
+    instantiated. Loading it again changes nothing."""
+    return _register_once(_found(dotted_name), dotted_name)
 
 
 def load_entry_points(group: str = ENTRY_POINTS) -> tuple[str, ...]:
@@ -254,8 +255,18 @@ def load_entry_points(group: str = ENTRY_POINTS) -> tuple[str, ...]:
             found = entry.load()
         except Exception as problem:
             raise ExtensionError(f"the entry point {entry.name!r} cannot be loaded: {problem}") from problem
-        loaded.append(register(_fit(_instance(found, entry.value), entry.value)).name)
+        loaded.append(_register_once(found, entry.value).name)
     return tuple(sorted(loaded))
+
+
+def extensions() -> dict[str, str]:
+    """The registered types that are not Fairlead's own: their names, and where they come from."""
+    types = _REGISTRY.contents.types
+    return {
+        name: _ORIGINS.get(name) or _origin(each)
+        for name, each in types.items()
+        if name not in _REGISTRY.provided
+    }
 
 
 # -- steps ---------------------------------------------------------------------------------------------------
@@ -319,7 +330,25 @@ def _found(dotted_name: str) -> Any:
         raise ExtensionError(f"{dotted_name!r} does not exist: {problem}") from problem
     except Exception as problem:  # whatever the module does when it is imported
         raise ExtensionError(f"{dotted_name!r} fails to load: {problem!r}") from problem
-    return _instance(found, dotted_name)
+    return found
+
+
+def _register_once(found: Any, origin: str) -> ExtensionType:
+    """Register a type; one of a class that is registered already is that one."""
+    for known in _REGISTRY.contents.types.values():
+        if known is found or type(known) is found:
+            return known
+    type_ = register(_fit(_instance(found, origin), origin))
+    _ORIGINS[type_.name] = origin
+    return type_
+
+
+_ORIGINS: Final[dict[str, str]] = {}
+"""The dotted names under which types were loaded, by the names of the types."""
+
+
+def _origin(type_: ExtensionType) -> str:
+    return f"{type(type_).__module__}:{type(type_).__qualname__}"
 
 
 def _instance(found: Any, origin: str) -> Any:
