@@ -51,3 +51,19 @@ def test_rejected_lines_never_overwrite_what_is_read(
     assert main([*argv, "--rejected", rejected]) == 2
     assert "--rejected" in capsys.readouterr().err
     assert (tmp_path / "e").read_text() == '{"price": 11}\nbad\n'
+
+
+def test_times_in_another_unit_are_told_and_can_be_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s").write_text('time > t"2026-01-01T00:00:00Z"\n')
+    (tmp_path / "e").write_text('{"id": 1, "time": 1772442001000}\n')
+    match = ["match", "--subscriptions", str(tmp_path / "s"), "--events", str(tmp_path / "e")]
+    assert main(match) == 0
+    out, err = capsys.readouterr()
+    assert not out
+    assert "the times look like ms, and were read as microseconds, in 1970: --time ms" in err
+    assert main([*match, "--time", "ms"]) == 0
+    assert capsys.readouterr().out == '{"event":1,"subscription":1}\n'
+    assert main([*match, "--time", "millis"]) == 2
+    assert "not a form of times" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def test_each_record_is_read_by_itself() -> None:
         8: "letters behind a closing quote, at letter 4",
         10: "not UTF-8: invalid start byte at byte 1",
         11: "a carriage return outside of quotes; lines end with a line feed",
-        12: "a quote that nothing closes, at letter 4",
+        12: "a quote that nothing closes, at letter 4; it takes the 1 lines behind it into this row",
     }
     assert rejected[12] == Rejection("a.csv", 12, rejected[12].reason, b'12,"open,1\nz,z')
 

@@ -132,7 +132,7 @@ def test_an_attribute_outside_its_domain_is_rejected(kind: str, raw: str) -> Non
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"", "not XML: no element found"),
+        (b"", "an empty document"),
         (b"<a>", "not XML"),
         (b"<a></b>", "not XML: mismatched tag, line 1"),
         (b'<a x="1" x="2"/>', "not XML: duplicate attribute"),

@@ -289,9 +289,9 @@ def _on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | Non
     else:
         events: list[Event]
         lines, events = _read(trace, trace.events(schema))
-        for language in events:
-            if isinstance(language, Language):
-                schema = language.schema_for(schema)
+        for event in events:
+            if isinstance(event, Language):
+                schema = event.schema_for(schema)
         frame = frame_of(spark, events)
     shown = VIOLATIONS_FROM_SPARK if arguments.json else VIOLATIONS_SHOWN
     found = audit(frame, *_named(arguments), schema=schema, extensions=arguments.extension, shown=shown)

@@ -17,9 +17,9 @@ from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
-    from fairlead.ingest import Rejection
+    from fairlead.ingest import Fields, Rejection
     from fairlead.matching import Engine
-    from fairlead.model import Notification
+    from fairlead.model import Instant, Notification
     from fairlead.model.order import Identity, LatestIdentities
 
 __all__ = ["configure"]
@@ -27,6 +27,7 @@ __all__ = ["configure"]
 BATCH = 1_000
 """How many lines of a file are matched at once; from standard input, one: a person may wait."""
 REJECTED_SHOWN = 5
+TIMES_LOOKED_AT = 1_000
 REMEMBERED = 1_000_000
 """How many identities are remembered to recognise duplicates."""
 
@@ -60,6 +61,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--rejected", metavar="FILE", help='write the lines that cannot be read: {"line", "reason", "raw"}'
     )
     parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")
+    parser.add_argument(
+        "--time",
+        metavar="FORM",
+        default="",
+        help="how times are written: s, ms, us or ns since 1970, or fields such as '%%d.%%m.%%Y %%H:%%M' "
+        "(default: RFC 3339, or microseconds)",
+    )
     add_language_options(parser)
     parser.set_defaults(run=run)
 
@@ -73,6 +81,8 @@ class _Tally:
     rejected: int = 0
     duplicates: int = 0
     conflicts: int = 0
+    times: list[Instant] = field(default_factory=list)
+    """The first few: to tell whether they were written in another unit."""
     first_rejected: list[str] = field(default_factory=list)
 
 
@@ -85,14 +95,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput("subscriptions and events cannot both come from standard input")
     _check_rejected(arguments)
     engine = engine_named(arguments.engine)
-    schema = language(arguments)
+    schema, fields = language(arguments), _fields(arguments)
     count = _subscribe(engine, arguments.subscriptions, schema)
     identities, tally = LatestIdentities(REMEMBERED), _Tally()
-    standing = _standing(arguments, schema) if os.path.isfile(arguments.events) else {}
+    standing = _standing(arguments, schema, fields) if os.path.isfile(arguments.events) else {}
     write_utf8()
     progress = Progress("events")
     with opened(arguments.events) as stream, _rejections(arguments.rejected) as rejections:
-        lines = read(stream, arguments.events, schema, arguments.lift)
+        lines = read(stream, arguments.events, schema, arguments.lift, fields)
         while batch := list(islice(lines, 1 if arguments.events == "-" else BATCH)):
             _match(engine, _undisputed(batch, standing, tally), identities, tally, rejections)
             progress.at(tally.events)
@@ -102,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 3 if tally.rejected else 0
 
 
-def _standing(arguments: argparse.Namespace, schema: Schema | None) -> dict[Identity, tuple[int, set[int]]]:
+def _standing(
+    arguments: argparse.Namespace, schema: Schema | None, fields: Fields
+) -> dict[Identity, tuple[int, set[int]]]:
     """Of identities with copies of different content: the line whose content is the smallest, and the others.
 
     A file is read again where an identity stands in it twice. The first pass looks at nothing but the names.
@@ -121,7 +133,9 @@ def _standing(arguments: argparse.Namespace, schema: Schema | None) -> dict[Iden
             for number, line in enumerate(stream, start=1):
                 if _name_of(line) not in repeated:
                     continue
-                event = records.read(content_of(line, number), schema=schema, lift=arguments.lift)
+                event = records.read(
+                    content_of(line, number), schema=schema, lift=arguments.lift, fields=fields
+                )
                 if isinstance(event, Notification) and event.id is not None:
                     copies.setdefault(identity_of(event), []).append((canonical_content(event), number))
     standing: dict[Identity, tuple[int, set[int]]] = {}
@@ -187,6 +201,17 @@ def _undisputed(
     return left
 
 
+def _fields(arguments: argparse.Namespace) -> Fields:
+    from fairlead.errors import ValueRefused
+    from fairlead.ingest import Fields, Times
+    from fairlead.ingest.records import STANDARD
+
+    try:
+        return Fields(times=Times(arguments.time)) if arguments.time else STANDARD
+    except ValueRefused as error:
+        raise BadInput(f"--time: {error}") from None
+
+
 def _match(
     engine: Engine[Any],
     batch: list[tuple[int, Notification | Rejection]],
@@ -211,6 +236,8 @@ def _match(
         elif len(tally.first_rejected) < REJECTED_SHOWN:
             tally.first_rejected.append(f"{event.source}:{number}: rejected: {event.reason}")
     tally.events += len(events)
+    if len(tally.times) < TIMES_LOOKED_AT:
+        tally.times += [each.time for _, each in events if each.time is not None]
     found = engine.match_batch([event for _, event in events])
     for (number, event), ids in zip(events, found, strict=True):
         label = number if event.id is None else event.content["id"]
@@ -224,6 +251,11 @@ def _summarise(tally: _Tally, subscriptions: int, elapsed_s: float, arguments: a
         complain(line)
     if tally.rejected > len(tally.first_rejected) > 0:
         complain(f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE keeps them all")
+    from fairlead.ingest.times import suspected_unit
+
+    if not arguments.time and (unit := suspected_unit(tally.times)) is not None:
+        year = str(tally.times[0])[:4]
+        complain(f"the times look like {unit}, and were read as microseconds, in {year}: --time {unit}")
     kept = f" (see {arguments.rejected})" if arguments.rejected and tally.rejected else ""
     again = f"{tally.duplicates:,} duplicates dropped, " if tally.duplicates else ""
     if tally.conflicts:

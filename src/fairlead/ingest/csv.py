@@ -171,5 +171,7 @@ def _unbroken(text: str) -> str:
 def _misquoted(text: str, place: int) -> ValueRefused:
     closed = re.compile(r'"[^"]*+(?:""[^"]*+)*+"').match(text, place)
     if closed is None:
-        return ValueRefused(f"a quote that nothing closes, at letter {place + 1}")
+        swallowed = text.count("\n", place)
+        rest = f"; it takes the {swallowed:,} lines behind it into this row" if swallowed else ""
+        return ValueRefused(f"a quote that nothing closes, at letter {place + 1}{rest}")
     return ValueRefused(f"letters behind a closing quote, at letter {closed.end() + 1}")

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fairlead.errors import ValueRefused
 from fairlead.filters.schema import Declared, Schema
 from fairlead.ingest.records import STANDARD, Fields
+from fairlead.ingest.times import ANY
 from fairlead.model import Instant, Kind
 from fairlead.model.encoding import parse_number
 
@@ -41,6 +42,8 @@ class Literals:
         if declared is not None and declared.kind is Kind.STRING:
             return text
         number = parse_number(text)
+        if path == self.fields.time and self.fields.times != ANY:
+            return text if number is None else number  # `Fields` reads it
         if path == "time" and isinstance(number, int):
             return Instant(number)
         if path == "time" or (declared is not None and declared.kind is Kind.TIME):

@@ -9,17 +9,21 @@ producer is the `source`, under both names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fairlead.errors import ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest.rejection import Rejection
+from fairlead.ingest.times import ANY, Times
 from fairlead.model import ABSENT, Notification, Record, check_name
 from fairlead.model.encoding import fields_from_json, parse_json
 from fairlead.model.typed import given_to_json
 
 __all__ = ["Fields", "notification_of", "read"]
+
+
+_ENVELOPE: Final = ("id", "producer", "time", "sequence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,12 @@ class Fields:
     producer: str = "producer"
     time: str = "time"
     sequence: str = "sequence"
+    times: Times = ANY
+    """How the time is written."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            check_name(getattr(self, each.name))
+        for name in _ENVELOPE:
+            check_name(getattr(self, name))
 
     def mapped(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         """The record with the envelope's names in it."""
@@ -45,16 +51,16 @@ class Fields:
             return record
         found = Record(record)
         added: dict[str, Any] = {}
-        for each in fields(self):
-            theirs = getattr(self, each.name)
+        for name in _ENVELOPE:
+            theirs = getattr(self, name)
             value = found.lookup(theirs)
-            if theirs == each.name or value is ABSENT:
+            if value is ABSENT or (theirs == name and (name != "time" or self.times == ANY)):
                 continue
-            if each.name in found:
+            if name in found and theirs != name:
                 raise ValueRefused(
-                    f"{theirs!r} is to be the {each.name!r} of the notification, which the record has already"
+                    f"{theirs!r} is to be the {name!r} of the notification, which the record has already"
                 )
-            added[each.name] = value
+            added[name] = self.times.instant(value) if name == "time" else value
         return {**found, **added} if added else record
 
     def notification(self, record: Mapping[str, Any]) -> Notification:
@@ -90,7 +96,7 @@ def notification_of(jsonable: Any, *, lift: bool = False, fields: Fields = STAND
         return _cloud_event(jsonable, lift)
     if fields is STANDARD or fields == STANDARD:
         return Notification.read(jsonable)
-    read = fields_from_json(jsonable)
+    read = fields_from_json(jsonable, is_time_read=fields.times == ANY)
     mapped = fields.mapped(read)
     return Notification.read(jsonable) if mapped is read else Notification.of(mapped).published_as(jsonable)
 

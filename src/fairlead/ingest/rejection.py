@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fairlead.errors import ValueRefused
 
-__all__ = ["Rejection"]
+__all__ = ["Rejection", "kind_of_reason"]
+
+_OWN: Final = (
+    (re.compile(r", which .* is not$", re.DOTALL), ", which the value is not"),
+    (re.compile(r"; (?:hint|write|lines end).*$", re.DOTALL), ""),
+    (re.compile(r"; it takes the [\d,]+ lines.*$"), "; it takes the lines behind it into this row"),
+    (re.compile(r",? (?:at|in|starting at,) ?(?:line|letter|byte|column) [\d,]+(?: column [\d,]+)?"), ""),
+    (re.compile(r",? line \d+ column \d+"), ""),
+    (re.compile(r"(: |, not |\bnot )(?:['\"\d\[({<-].*)$", re.DOTALL), ""),
+)
+"""What in a reason is a value or a place, and what stands for it."""
+
+
+def kind_of_reason(reason: str) -> str:
+    """A reason without values and places: equal for rejections that are alike."""
+    for own, instead in _OWN:
+        reason = own.sub(instead, reason)
+    return reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,11 @@ class Rejection:
     def of(cls, error: ValueRefused, raw: str | bytes, *, source: str, line: int | None = None) -> Rejection:
         """The rejection that an error at the door amounts to."""
         return cls(source, line, str(error).replace("\n  hint: ", "; "), raw)
+
+    @property
+    def kind(self) -> str:
+        """The reason without what is this one's own, so that alike rejections can be counted together."""
+        return kind_of_reason(self.reason)
 
     @property
     def text(self) -> str:

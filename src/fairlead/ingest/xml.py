@@ -37,6 +37,8 @@ def read(
 ) -> Notification | Rejection:
     """The notification that an XML document holds, or why there is none."""
     try:
+        if not raw.strip():
+            raise ValueRefused("an empty document")
         document = _parsed(raw, Literals(schema, fields))
         notification = fields.notification(document.attributes)
         wrapped = document if document.name == ROOT else Element(ROOT, {}, (document,))

@@ -247,6 +247,8 @@ def _when(value: Any) -> Instant | None:
         return None
     if not isinstance(value, Instant):
         raise ValueRefused(f"the attribute 'time' is an instant, not {value!r}")
+    if not -(2**63) <= value.microseconds < 2**63:  # where the total order ends, and columns of 64 bits
+        raise ValueRefused("the time lies outside of 64 bits of microseconds")
     return value
 
 

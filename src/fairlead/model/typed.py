@@ -332,13 +332,15 @@ def _encode_tuple(value: Value) -> Any:
             return _encode(value, 1)
 
 
-def fields_from_json(jsonable: Any) -> dict[str, Any]:
-    """The attributes of a flat JSON record, ready for `Notification.of`."""
+def fields_from_json(jsonable: Any, *, is_time_read: bool = True) -> dict[str, Any]:
+    """The attributes of a flat JSON record, ready for `Notification.of`; the time as it stands, if asked for."""
     if not isinstance(jsonable, dict):
         raise ValueRefused(f"a notification is a JSON object, not {json_kind(jsonable)}")
     fields = _decode_fields(jsonable, 0)
     if isinstance(given := jsonable.get("tuple"), list):
         fields["tuple"] = Tuple(tuple(_decode_items(given, 1)))
+    if not is_time_read:
+        return fields
     if isinstance(time := fields.get("time"), str):
         fields["time"] = Instant.parse(time)
     elif isinstance(time, int) and not isinstance(time, bool):

@@ -123,7 +123,7 @@ ABSENT: Final = Absent()
 
 
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII
 )
 _USUAL = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{3}|\.\d{6})?Z", re.ASCII)
 """The spelling that most sources use, all of which `datetime.fromisoformat` reads as RFC 3339 has it."""
@@ -140,7 +140,10 @@ class Instant:
 
     @classmethod
     def parse(cls, text: str) -> Instant:
-        """The instant that an RFC 3339 date-time names; finer than microseconds is refused."""
+        """The instant that an RFC 3339 date-time names; finer than microseconds is refused.
+
+        Without an offset it is UTC, without a time of day midnight: the forms that tables and logs have.
+        """
         if _USUAL.fullmatch(text) is not None:
             try:
                 return cls((dt.datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND)
@@ -150,18 +153,18 @@ class Instant:
         if found is None:
             raise ValueRefused(
                 f"not an instant: {text!r}",
-                hint="write it as RFC 3339 has it, with an offset: 2024-05-01T10:00:00Z",
+                hint="write it as RFC 3339 has it: 2024-05-01T10:00:00Z",
             )
-        *fields, fraction, offset = found.groups()
-        fraction = (fraction or "").rstrip("0")
+        *fields, fraction, offset = found.groups(default="")
+        fraction = fraction.rstrip("0")
         if len(fraction) > 6:
             raise ValueRefused(f"finer than a microsecond: {text!r}")
-        zone = "+00:00" if offset in "Zz" else offset
+        zone = "+00:00" if offset in ("", "Z", "z") else offset
         if zone[1:3] > "23" or zone[4:6] > "59":
             raise ValueRefused(f"not an instant: {text!r} (an offset is less than a day)")
         shift = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
         try:
-            local = dt.datetime(*map(int, fields), tzinfo=dt.UTC)  # type: ignore[misc, arg-type]
+            local = dt.datetime(*(int(each or 0) for each in fields), tzinfo=dt.UTC)  # type: ignore[misc, arg-type]
         except ValueError as error:
             raise ValueRefused(f"not an instant: {text!r} ({error})") from None
         since = (local - _EPOCH) // _MICROSECOND + int(fraction.ljust(6, "0"))

@@ -39,6 +39,7 @@ from fairlead.configuration import (
 )
 from fairlead.errors import NetworkError, PipelineError, ValueRefused
 from fairlead.ingest.records import STANDARD, Fields
+from fairlead.ingest.times import Times
 
 if TYPE_CHECKING:
     from fairlead.network.addresses import Tls
@@ -398,7 +399,8 @@ def _fields(given: Any) -> Fields:
         if key not in known:
             raise Wrong(f"the envelope has no {key!r}{suggestion(key, known)} (it has {', '.join(known)})")
     try:
-        return Fields(**{key: text(value) for key, value in given.items()})
+        said: dict[str, Any] = {key: text(value) for key, value in given.items()}
+        return Fields(**said | ({"times": Times(said["times"])} if "times" in said else {}))
     except ValueRefused as error:
         raise Wrong(str(error).replace("\n  hint:", ";")) from None
 
