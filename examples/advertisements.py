@@ -1,4 +1,4 @@
-"""Advertisements: a producer says what it will publish, and is held to it.
+"""Advertisements: a producer declares what it will publish, and may publish nothing else.
 
 sensor-1 may publish: celsius in [-40, 60]
 21.5

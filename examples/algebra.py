@@ -1,4 +1,4 @@
-"""Filters as values: compare them, merge them, and ask why one does not match.
+"""Filters as values: compare them, merge them, and explain why one does not match.
 
 True
 overlaps

@@ -1,4 +1,4 @@
-"""Two brokers and their clients in one program: a durable subscriber gets what was published while it was away.
+"""Two brokers and their clients in one program: a durable subscriber receives what it missed while it was away.
 
 published q1: it is in the log of north
 south has it: IBM 168.5

@@ -1,4 +1,4 @@
-"""A callback that publishes: what it says comes after what it heard, for everybody.
+"""A callback that publishes: for every subscriber, its publication follows the notification it was called with.
 
 log: order 1
 log: order 2

@@ -1,4 +1,4 @@
-"""Subscribe with a filter, publish records, read what matches.
+"""Subscribe with a filter, publish records, read the matches.
 
 IBM 101.5
 SAP 140

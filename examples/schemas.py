@@ -1,4 +1,4 @@
-"""A schema: types with subtypes, and attributes whose values are checked at the door.
+"""A schema: types with subtypes, and attributes whose values are checked on publication.
 
 StockQuote 20
 refused: 20.5
