@@ -309,6 +309,14 @@ def test_nothing_overtakes_what_waits_for_the_log() -> None:
     ]
 
 
+def test_a_duplicate_of_what_is_synced_is_answered_at_once() -> None:
+    one = broker(durable=True)
+    n = notification("1", x=1)
+    one.handle(Publish("p", n, 1), 0)
+    one.handle(Synced(0), 0)
+    assert one.handle(Publish("p", n, 2), 0) == [Duplicate("p", 2), Acknowledge("p", 2)]
+
+
 def test_what_a_neighbour_has_logged_is_logged_here_too_and_known_when_it_comes_again() -> None:
     one = broker(durable=True)
     one.handle(Subscribe("ada", "s1", parse("exists x")), 0)

@@ -107,12 +107,12 @@ def test_a_plain_record_goes_out_as_an_event_with_its_attributes_as_data(broker:
 
 
 def test_records_come_one_or_many_at_a_time_and_none_at_all_is_nothing(broker: Any) -> None:
-    records = [{"id": f"r{n}", "producer": "p", "type": "reading"} for n in range(2)]
+    records = [{"id": f"reading{n}", "producer": "p", "type": "reading"} for n in range(2)]
     with broker.events('producer = "p"') as events:
         assert broker.publish(records).json["accepted"] == 2
         assert [(each["id"], each["type"]) for each in (events.event(), events.event())] == [
-            ("r0", "reading"),
-            ("r1", "reading"),
+            ("reading0", "reading"),
+            ("reading1", "reading"),
         ]
     assert (broker.publish([]).status, broker.publish([]).json["events"]) == (202, [])
 

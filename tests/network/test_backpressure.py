@@ -148,7 +148,7 @@ class Tree:
         for node in self.nodes:
             for link in node.links.values():
                 session = link.session
-                assert session is None or session.held_bytes <= LIMITS.buffer_bytes + 2_000 + 200 * HEARD
+                assert session is None or session.inflow.size <= LIMITS.buffer_bytes + 2_000 + 200 * HEARD
                 assert len(link._kept) <= 3 * HEARD * len(self.nodes)
         for pair in self.links:
             for end in pair:
@@ -329,7 +329,9 @@ def test_what_neighbours_say_of_themselves_is_heard_past_what_waits() -> None:
     tree.publish(publisher, 3, acknowledged=True, k=1)
     tree.settle()
     assert publisher.paused
-    assert any(isinstance(each.session, LinkSession) and each.session.held_up for each in tree.links[0])
+    assert any(
+        isinstance(each.session, LinkSession) and each.session.inflow.is_blocked for each in tree.links[0]
+    )
     quick = tree.reader(1, "k = 2")
     told = [wire.parse_control(payload) for payload in quick.frames(wire.CONTROL)]
     assert wire.Done(1) in told

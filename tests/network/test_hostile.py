@@ -502,7 +502,7 @@ async def test_who_blocks_holds_up_those_who_send_at_other_brokers_and_gets_all_
                     await client.send({"x": number, "pad": BIG})
 
         sending = asyncio.create_task(send())
-        await until(lambda: hub.node.held_up == 1)
+        await until(lambda: hub.node.blocked == 1)
         assert max(map(most_waiting, (hub, far))) < 2_000_000
         assert not sending.done()
         came: list[int] = []
@@ -524,7 +524,7 @@ async def test_who_asks_and_never_reads_the_answers_takes_no_memory() -> None:
         question = wire.control(wire.Ask(1, "status")) * 500
         await until(lambda: "curious" in broker.node.clients)
         session = broker.node.clients["curious"]
-        while not session.choked:
+        while not session.inflow.is_choked:
             writer.write(question)
             await asyncio.sleep(0)
         for _ in range(100):

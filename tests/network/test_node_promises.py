@@ -509,7 +509,7 @@ def test_questions_are_answered_a_few_at_a_time_and_in_order(monkeypatch: pytest
     place.say(session, wire.Ask(51, "nothing of the kind"))
     assert peer.paused
     turns = 0
-    while session.held:
+    while session.inflow.frames:
         turns += 1
         place.node.flush()
         place.say(asking, wire.Ask(turns, "tables"))

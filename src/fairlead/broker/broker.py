@@ -165,6 +165,8 @@ class Broker:
         self._publications: Publications[str, Route, Notification] = Publications(
             _EffectLog(self) if settings.durable else None
         )
+        self._synced_below = 0
+        """The first offset of the log that is not synced."""
         self._received: dict[str, int] = {}
         """By neighbour, the last number of what it has forwarded from its log."""
         self._effects: list[Effect] = []
@@ -223,15 +225,16 @@ class Broker:
         route, notification, number = publication
         if number or self._publications.pending:
             self._publications.commit(origin, [publication], now)
-            if not self.settings.durable:
-                self._release(self._publications.synced(0), now)
+            # Without a log nothing waits; and a duplicate may wait for nothing but what is synced already.
+            self._release(self._publications.synced(self._synced_below), now)
         elif route is None:
             self._effects.append(Duplicate(origin, number))
         else:
             self._begin(notification, route, 0, now)
 
     def _synced(self, command: Synced, now: int) -> None:
-        self._release(self._publications.synced(command.offset + 1), now)
+        self._synced_below = max(self._synced_below, command.offset + 1)
+        self._release(self._publications.synced(self._synced_below), now)
 
     def _release(self, released: Iterable[Released[str, Route, Notification]], now: int) -> None:
         """Carry out what the log has released."""

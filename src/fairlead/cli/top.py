@@ -26,6 +26,8 @@ HEADS: Final = ("pub/s", "recv/s", "deliv/s", "relay/s", "drop/s")
 """All fit into 80 columns, with their values."""
 BROKERS: Final = ("broker", *HEADS, "clients", "subs", "queue", "log")
 QUEUES: Final = ("broker", "queue", "state", "behind", "under way")
+READING: Final = "reading"
+"""The inflow of a connection that nothing stops: `network.inflow` has the others."""
 UNITS: Final = (" ", "k", "M", "G", "T")
 
 
@@ -113,17 +115,32 @@ def _remarks(survey: Survey) -> list[str]:
         for name, status in told
         if status["held_up"] and (waited_for := _waited_for(status))
     ]
+    stopped = [
+        f"{name}: {_clients(count)} {inflow}"
+        for name, status in told
+        for inflow, count in sorted(status.get("inflow", {}).items())
+        if inflow != READING
+    ]
     down = [
         f"{name}: the link to {to} is down since {link['since']}: {link['reason']}"
         for name, status in told
         for to, link in status["links"].items()
         if link.get("reason")
     ]
-    return [*slow, *down, *(f"{each.broker}: the link to {each.other} {each}" for each in survey.waits)]
+    return [
+        *slow,
+        *stopped,
+        *down,
+        *(f"{each.broker}: the link to {each.other} {each}" for each in survey.waits),
+    ]
 
 
 def _waiting(count: int) -> str:
     return "1 connection waits" if count == 1 else f"{count:,} connections wait"
+
+
+def _clients(count: int) -> str:
+    return "1 client is" if count == 1 else f"{count:,} clients are"
 
 
 def _waited_for(status: dict[str, Any]) -> list[str]:
@@ -135,7 +152,8 @@ def _waited_for(status: dict[str, Any]) -> list[str]:
 def _state(queue: dict[str, Any]) -> str:
     if not queue["connected"]:
         return "away"
-    return "full" if queue.get("full") else "connected"
+    state, inflow = "full" if queue.get("full") else "connected", queue.get("inflow", "")
+    return state if inflow in ("", READING) else f"{state}; {inflow}"
 
 
 def _figure(number: float) -> str:

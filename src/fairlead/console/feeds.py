@@ -165,10 +165,10 @@ class Feed:
             else:
                 self._check_gap(offset, outbox)
                 # Accepted events are sent again if the client resumes before them.
-                outbox.fall_behind(min(max(offset, log.first), log.end))
+                outbox.seek(min(max(offset, log.first), log.end))
                 return
         if not wanted.durable and (wanted.since is None or wanted.after):
-            outbox.fall_behind(log.end)
+            outbox.seek(log.end)
 
     def _check_gap(self, offset: int, outbox: Durable) -> None:
         """Report a gap between this offset and now."""

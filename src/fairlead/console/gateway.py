@@ -180,7 +180,7 @@ class Gateway:
         async with asyncio.timeout(self.limits.patience_s):
             async with self._opening:
                 agent = self._agent
-                if agent is None or agent.ended is not None or agent.session.held_up:
+                if agent is None or agent.ended is not None or agent.session.inflow.is_blocked:
                     agent = self._desk()
                     if self.server.settings.advertisements is not None:
                         # Publications over HTTP are not known in advance.
@@ -189,7 +189,7 @@ class Gateway:
             try:
                 yield agent
             except (TimeoutError, asyncio.CancelledError):
-                if agent.session.held_up:
+                if agent.session.inflow.is_blocked:
                     agent.leave()  # no caller waits for its response any longer
                 raise
             finally:

@@ -20,6 +20,7 @@ from fairlead.filters.language import render
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
 from fairlead.network import wire
 from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
+from fairlead.network.outflow import Step
 from fairlead.network.sessions import ClientSession, Durable
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Durability:
                 )
                 self.detach(durable)
             durable.session, durable.attached = session, now
+            durable.outflow.on(Step.CONNECT)
             session.durables[name] = durable
         durable.claimed.add(message.id)
         # Those who knew of it before are not waited for where they are away.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.filters.language import render
@@ -30,7 +31,8 @@ def status(node: Node) -> dict[str, Any]:
         "blocking": sorted(each.name for each in node.blocking if isinstance(each, ClientSession))[
             :NAMED_MAX
         ],
-        "held_up": node.held_up,
+        "held_up": node.blocked,
+        "inflow": Counter(str(session.inflow) for session in node.clients.values()),
         "subscriptions": sum(
             len(node.broker.clients[each].subscriptions.by_id) for each in node.broker.clients
         ),
@@ -44,6 +46,7 @@ def status(node: Node) -> dict[str, Any]:
                 "connected": link.session is not None,
                 "ready": link.ready,
                 "full": link in node.blocking,
+                "inflow": "" if link.session is None else str(link.session.inflow),
                 "behind": max(0, reached - link.cursor(node.dispatched)),
                 "unconfirmed": len(link.unconfirmed),
                 "url": node.neighbourhood.url_of(name),

@@ -21,6 +21,7 @@ from fairlead.network.calling import Absence, Calling
 from fairlead.network.fences import FenceKey, broker_in
 from fairlead.network.incarnations import judge, lineage_of, valid_end
 from fairlead.network.ledger import Heard, Linked, Neighbour, Parting, Told, Unlinked, cursor_of_link
+from fairlead.network.outflow import Step
 from fairlead.network.sessions import Link, LinkSession, Peer
 from fairlead.network.settings import agreed
 from fairlead.routing import Interest
@@ -196,7 +197,7 @@ class Neighbourhood:
             self._drop(newcomer)
         if self._is_open(session):
             link = node.links[name]
-            link.session, link.ready, link.introduced = None, False, False
+            link.session = None
             link.detach(node.dispatched)
             node.fences.lost(name)
             self.calling.absent(name, "the connection is lost", node.now)
@@ -379,7 +380,8 @@ class Neighbourhood:
         link = self._remember(newcomer, now)
         self._newcomers.pop(name, None)
         node.fences.new.pop(name, None)
-        link.session, link.ready = session, False
+        link.session = session
+        link.outflow.on(Step.CONNECT)
         if said.others_log and said.others_log == node.log_name:
             self._go_on_from(link, said)
         subscriptions, advertisements, others = node.broker.introduction(name)
@@ -421,12 +423,11 @@ class Neighbourhood:
         return link
 
     def _ready(self, link: Link) -> None:
-        """It has said what it asks for, and may be sent to."""
-        if link.session is not None and link.introduced:
-            link.ready = True
-            self._node.catch_up.read_on(link)
-            self._node.fences.ready(link.name)
-            self.calling.linked(link.name)
+        """It has announced what it subscribes to, and may be sent to."""
+        link.outflow.on(Step.ANNOUNCE)
+        self._node.catch_up.read_on(link)
+        self._node.fences.ready(link.name)
+        self.calling.linked(link.name)
 
     # -- what neighbours take ----------------------------------------------------------------------------------
 
@@ -455,7 +456,9 @@ class Neighbourhood:
             case wire.Credit(dealt) if session.granted <= dealt <= session.spent:
                 session.granted = dealt
                 if self._is_open(session):
-                    self._node.links[session.name].drained()
+                    link = self._node.links[session.name]
+                    self._node.catch_up.read_on(link)
+                    link.drained()
             case wire.Dropped(count) if 0 <= count <= wire.DROPPED_MAX:
                 if self._is_open(session):
                     self._missed(session.name, count)
@@ -499,7 +502,6 @@ class Neighbourhood:
             case wire.Table(subscriptions, advertisements, others):
                 self._replace(name, advertisements, [], now, advertisements=True)
                 self._replace(name, subscriptions, others, now, advertisements=False)
-                link.introduced = True
                 self._ready(link)
             case wire.Tell(added, removed, about_advertisements):
                 self._told(name, added, removed, now, advertisements=about_advertisements)
@@ -655,7 +657,8 @@ class Neighbourhood:
         self.calling.forget(name, now)
         effects = node.broker.handle(calls.Unlink(name), now)
         link = node.links.pop(name)
-        link.session, link.ready = None, False
+        link.session = None
+        link.outflow.on(Step.LOSE)
         link.close()
         link.give_up()
         node.router.forget(name)

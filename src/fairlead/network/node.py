@@ -39,6 +39,7 @@ from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
 from fairlead.network.fences import Fences
+from fairlead.network.inflow import Event, Frame
 from fairlead.network.ledger import (
     Change,
     Ledger,
@@ -49,9 +50,11 @@ from fairlead.network.ledger import (
 )
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.outbox import Outbox
+from fairlead.network.outflow import Step
 from fairlead.network.relays import Relays
 from fairlead.network.router import Router
 from fairlead.network.sessions import (
+    GONE,
     ClientSession,
     Counters,
     Durable,
@@ -67,8 +70,6 @@ __all__ = ["Node"]
 
 log: Final = logging.getLogger(__name__)
 
-ANSWERS_MAX: Final = 4
-"""How many times what may be under way to a client may wait for it in answers."""
 READ_AT_ONCE: Final = 512
 """How many records of the log are looked at in one turn, for all who are behind: others wait meanwhile."""
 HEARING: Final = 64
@@ -107,6 +108,10 @@ class Node:
         self.durability = Durability(self)
         self.clientele = Clientele(self)
         self.admission = Admission(self)
+        self._handlers: dict[type[Session], Callable[..., None]] = {
+            ClientSession: self._from_client,
+            LinkSession: self._from_broker,
+        }
         self._texts: dict[str, Filter] = {}
         self._now = now
         self._recall(now)
@@ -202,7 +207,7 @@ class Node:
             raise ProtocolError(f"neither client nor broker, but {hello.role!r}")
         is_client = hello.role == "client"
         greet = self.clientele.greet(peer, hello) if is_client else self.neighbourhood.greet(peer, hello, now)
-        self._let_speak(greet)
+        greet.follow_inflow()
         return greet
 
     def hello(self, neighbour: str) -> wire.Hello:
@@ -212,23 +217,19 @@ class Node:
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int = 0) -> LinkSession:
         """A broker that was called has answered."""
         session = self.neighbourhood.welcomed(peer, url, welcome, now)
-        self._let_speak(session)
+        session.follow_inflow()
         return session
 
     def lost(self, session: Session) -> None:
         """A connection has ended."""
         if session.ended:
             return
-        session.ended = True
-        session.held.clear()
-        session.held_up = False
+        session.inflow.end()
         if session.out:
             session.peer.write(session.take_out())
         session.peer.close()
-        if isinstance(session, ClientSession):
-            self.clientele.lost(session)
-        elif isinstance(session, LinkSession):
-            self.neighbourhood.lost(session)
+        session.lost()
+        session.peer = GONE  # which holds the session: what has ended is freed at once
 
     def keep_links(self, names: Iterable[str], now: int) -> None:
         """Have links to these neighbours only, and call nobody before it is said where they are now.
@@ -239,22 +240,19 @@ class Node:
 
     # -- frames ------------------------------------------------------------------------------------------------
 
-    def receive(self, session: Session, frames: Iterable[tuple[int, bytes]], now: int) -> None:
+    def receive(self, session: Session, frames: Iterable[Frame], now: int) -> None:
         """Handle what came over a connection; after a protocol error it is closed, and nobody else minds."""
         self._now = now
         if session.ended:
             return  # what comes behind the gap that ended it must not close the gap
         session.has_spoken = True
         taken: list[Taken] = []
-        waiting: list[tuple[int, bytes]] = []
-        is_first = not session.held
+        waiting: list[Frame] = []
+        inflow = session.inflow
         try:
-            if self.blocking or not self._may_speak(session):
+            if self.blocking or not inflow.is_open:
                 frames = self._let_through(session, frames, waiting)
-            if isinstance(session, ClientSession):
-                self._from_client(session, frames, taken, now)
-            elif isinstance(session, LinkSession):
-                self._from_broker(session, frames, taken, now)
+            self._handlers[type(session)](session, frames, taken, now)
             self.dispatch.commit(session, taken, now)
         except Exception as error:
             # What has been taken is known from now on, so it has to be in the log, whatever comes after it.
@@ -263,53 +261,29 @@ class Node:
             self._end_failed(session, error)
         if self.ledger is None:
             self.dispatch.synced(0)
-        if waiting and not session.ended:
-            if is_first and not session.held:
-                session.held_up = self._is_held_up(session, *waiting[0])
-            session.held += waiting
-            session.held_bytes += sum(len(payload) for _, payload in waiting)
-        if isinstance(session, ClientSession) and self._has_too_many_answers(session):
-            # It asks, and does not read the answers: nothing more is asked before it has.
-            session.choked = session.starved = True
-        if session.held or not self._may_speak(session):
-            self._let_speak(session)
-
-    def _may_speak(self, session: Session) -> bool:
-        """Whether what a connection says is heard now."""
-        return not (session.held or (isinstance(session, ClientSession) and session.choked))
-
-    def _let_speak(self, session: Session) -> None:
-        """Read from a connection, or do not; what came and waits goes first, when it is its turn."""
-        is_heard = not (session.held_up or (isinstance(session, ClientSession) and session.choked))
-        if is_heard and session.held:
-            session.wait_for_turn()
-        if isinstance(session, LinkSession):
-            # What it says of itself is heard; and of what waits, no more comes than was agreed, or is logged.
-            session.read_from(session.held_bytes <= self.limits.queue_bytes)
-        else:
-            session.read_from(is_heard and not session.held)
+        if waiting:
+            inflow.hold(waiting, blocked=not inflow.frames and self._is_blocked(session, *waiting[0]))
+        session.look_at_answers()
+        if not inflow.is_open:
+            session.follow_inflow()
 
     def _let_through(
-        self, session: Session, frames: Iterable[tuple[int, bytes]], waiting: list[tuple[int, bytes]]
-    ) -> Iterator[tuple[int, bytes]]:
-        """What comes before the first notification for somebody who cannot keep up; the rest is `waiting`.
-
-        Of a neighbour, only notifications wait: what else it says changes nothing about where they go.
-        """
-        passing = (wire.CONTROL, wire.PART) if isinstance(session, LinkSession) else ()
-        is_waiting = not self._may_speak(session)
+        self, session: Session, frames: Iterable[Frame], waiting: list[Frame]
+    ) -> Iterator[Frame]:
+        """What comes before the first notification for a destination that is too slow; the rest is `waiting`."""
+        is_waiting = not session.inflow.is_open
         for frame in frames:
-            if frame[0] in passing:
+            if frame[0] in session.passing:
                 yield frame
-            elif is_waiting or self._is_held_up(session, *frame):
+            elif is_waiting or self._is_blocked(session, *frame):
                 is_waiting = True
                 waiting.append(frame)
             else:
                 yield frame
 
-    def _is_held_up(self, session: Session, kind: int, payload: bytes) -> bool:
+    def _is_blocked(self, session: Session, kind: int, payload: bytes) -> bool:
         """Whether a frame has to wait for one of its destinations. What is logged waits for no neighbour."""
-        source = session.name if isinstance(session, LinkSession) else ""
+        source = session.source
         try:
             if kind == wire.RELAYS:
                 found = [fanout for fanout, _ in self.router.of_all(Relays.read(payload), source)]
@@ -328,9 +302,6 @@ class Node:
             for target in (*(() if is_logged else fanout.links), *(each.target for each in fanout.recipients))
         )
 
-    def _has_too_many_answers(self, session: ClientSession) -> bool:
-        return session.waiting > ANSWERS_MAX * self.limits.buffer_bytes
-
     def _end_failed(self, session: Session, error: Exception) -> None:
         """Whatever goes wrong with one connection ends that one; if it is our fault, we want to know."""
         if isinstance(error, FairleadError):
@@ -341,7 +312,7 @@ class Node:
             self.lost(session)
 
     def _from_client(
-        self, session: ClientSession, frames: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
+        self, session: ClientSession, frames: Iterable[Frame], taken: list[Taken], now: int
     ) -> None:
         frames, enough = iter(frames), session.waiting + ANSWERED_AT_ONCE
         publications: list[tuple[int, bytes]] = []
@@ -357,14 +328,14 @@ class Node:
                     if session.ended:
                         return
                     if isinstance(message, wire.Listen) or session.waiting > enough:
-                        session.held += frames  # the rest when others have had their turn
+                        session.inflow.hold(frames)  # the rest when others have had their turn
                 else:
                     raise ProtocolError(f"clients do not send frames of the kind {kind}")
         finally:  # also what came before something that is wrong
             self.admission.take(session, publications, taken, now)
 
     def _from_broker(
-        self, session: LinkSession, frames: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
+        self, session: LinkSession, frames: Iterable[Frame], taken: list[Taken], now: int
     ) -> None:
         router, pending = self.router, self.dispatch.pending
         name = session.name
@@ -434,55 +405,46 @@ class Node:
     def _turn(self, session: Session, at_most: int) -> int:
         """Hear more of what a connection said, and let it read on; how many records (`at_most`) that is worth."""
         looked = 0
-        if session.held and not (session.held_up or session.ended):
-            frames, session.held, session.held_bytes = session.held, [], 0
-            if self._may_speak(session):
-                self.receive(session, frames, self._now)
-                looked += HEARING
-                self._let_speak(session)
-            else:
-                session.held = frames
-        link = self.links.get(session.name) if isinstance(session, LinkSession) else None
-        for outbox in list(session.durables.values()) if isinstance(session, ClientSession) else [link]:
-            if outbox is not None and outbox.session is session:
-                looked += self.catch_up.turn(outbox, max(0, at_most - looked))
+        if session.inflow.is_due:
+            self.receive(session, session.inflow.take(), self._now)
+            looked += HEARING
+            session.follow_inflow()
+        for outbox in session.outboxes():
+            looked += self.catch_up.turn(outbox, max(0, at_most - looked))
         return looked
 
     def drained(self, session: Session) -> None:
         """What was sent to a connection has mostly gone out."""
         session.waiting = session.peer.buffered()
-        if isinstance(session, ClientSession):
-            session.drained()
-            if session.choked and not session.is_full:
-                session.choked = False
-                self._let_speak(session)
-            for durable in list(session.durables.values()):
-                self.catch_up.read_on(durable)
-        elif (link := self.links.get(session.name)) is not None and link.session is session:
-            self.catch_up.read_on(link)
-            link.drained()
+        session.drained()
+        for outbox in session.outboxes():
+            self.catch_up.read_on(outbox)
+            outbox.drained()
 
     def block(self, target: ClientSession | Link) -> None:
         """A destination cannot keep up, and nothing is to be left out: what is for it waits from now on."""
         if target not in self.blocking:
             self.blocking.add(target)
+            target.outflow.on(Step.BLOCK)
             target.stuck = Stuck()
 
     def unblock(self, target: ClientSession | Link) -> None:
         """It has caught up, or is gone: whoever waits for it goes on."""
         if target in self.blocking:
             self.blocking.discard(target)
-            for each in self._publishers():
-                if each.held_up:
-                    each.held_up = False
-                    self._let_speak(each)
+            for each in self.sessions:
+                if each.inflow.is_blocked:
+                    each.inflow.on(Event.UNBLOCK)
+                    each.follow_inflow()
 
     @property
-    def held_up(self) -> int:
-        """How many connections wait for somebody who cannot keep up."""
-        return sum(each.held_up for each in self._publishers())
+    def blocked(self) -> int:
+        """How many connections wait for a destination that is too slow."""
+        return sum(each.inflow.is_blocked for each in self.sessions)
 
-    def _publishers(self) -> list[Session]:
+    @property
+    def sessions(self) -> list[Session]:
+        """All connections of clients and neighbours."""
         return [*self.clients.values(), *self.neighbourhood.sessions]
 
     # -- the log -----------------------------------------------------------------------------------------------
@@ -547,7 +509,7 @@ class Node:
 
     def close(self, now: int) -> None:
         """Say goodbye to everyone, and make all safe."""
-        for session in self._publishers():
+        for session in self.sessions:
             session.end("the broker stops")
         for outbox in [*self.links.values(), *self.durables.values()]:
             outbox.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.log import Reader
+from fairlead.network.outflow import Outflow, Step
 
 __all__ = ["WINDOW", "Outbox"]
 
@@ -20,16 +21,22 @@ WINDOW: Final = 4_096
 
 
 class Outbox:
-    """One destination's place in the log. `looked` is the first offset that it has not been asked about."""
+    """One destination in the log. `looked` is the first offset that it has not been asked about."""
 
-    __slots__ = ("_reader", "live", "looked", "unconfirmed", "window")
+    __slots__ = ("_reader", "looked", "outflow", "unconfirmed", "window")
 
-    def __init__(self, cursor: int, window: int = WINDOW) -> None:
+    def __init__(self, outflow: Outflow, cursor: int, window: int = WINDOW) -> None:
+        self.outflow = outflow
+        """What becomes of notifications for it."""
         self.looked = cursor
         self.window = window
-        self.live = False
         self.unconfirmed: dict[int, None] = {}
         self._reader: Reader | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it has caught up."""
+        return self.outflow.is_live
 
     @property
     def room(self) -> int:
@@ -44,17 +51,24 @@ class Outbox:
 
     def catch_up(self) -> None:
         """Nothing is left to be read: it is handed what is dispatched from now on."""
-        self.live = True
+        self.outflow.on(Step.CATCH_UP)
         self.close()
 
     def fall_behind(self, offset: int) -> None:
         """It could not take the record at this offset, and will read on from there."""
-        self.live = False
+        self.outflow.on(Step.FALL_BEHIND)
+        self.looked = offset
+
+    def seek(self, offset: int) -> None:
+        """Read on from another offset, whether or not it has caught up."""
+        if self.live:
+            self.outflow.on(Step.FALL_BEHIND)
         self.looked = offset
 
     def detach(self, dispatched: int) -> None:
         """The destination is away: what it has not confirmed is sent again when it is back."""
-        self.fall_behind(self.cursor(dispatched))
+        self.looked = self.cursor(dispatched)
+        self.outflow.on(Step.LOSE)
         self.unconfirmed.clear()
         self.close()
 
@@ -75,7 +89,7 @@ class Outbox:
         """The destination has lost what it had confirmed from this offset on: it is sent again."""
         self.unconfirmed.clear()
         self.close()
-        self.fall_behind(min(offset, self.looked))
+        self.seek(min(offset, self.looked))
 
     def reader(self, opened: Reader | None = None) -> Reader | None:
         """The reader that it reads on with; it is kept open, unless another one is given."""

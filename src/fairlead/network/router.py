@@ -83,6 +83,9 @@ class Router:
         """The tables or the destinations have changed: nothing that is remembered counts any more."""
         self._is_changed = True
         self._fanouts.clear()
+        self._verdicts.clear()
+        for memory in self._routes.values():
+            memory.forget(None)  # at once: it would hold on to destinations that are gone
         self.version += 1
 
     def forget(self, source: str) -> None:

@@ -73,6 +73,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server, url: str = "") -> None:
         self.server, self.url = server, url
         self.session: Session | None = None
+        """While the connection lasts. Then neither holds the other, so that both are freed at once."""
+        self.is_welcome = False
+        """Whether it ever had a session."""
         self.heard = self.asked = server.loop.time()
         self.is_read = True
         self.closed: asyncio.Future[None] = server.loop.create_future()
@@ -83,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._frames = wire.Frames(server.node.limits.frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
 
     # -- what the node asks of its peer --
 
@@ -97,7 +101,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             # Who does not read does not keep it open.
-            self.server.loop.call_later(LINGER_S, self.abort)
+            self._lingering = self.server.loop.call_later(LINGER_S, self.abort)
 
     def pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -145,6 +149,7 @@ class Connection(asyncio.Protocol):
                 return
             if self._deadline is not None:
                 self._deadline.cancel()
+            self.is_welcome = True
             self._frames.only_checked = isinstance(self.session, LinkSession)
             log.info("%s is connected", self.session)
         self.server.node.receive(self.session, frames, micros())
@@ -213,12 +218,15 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
-        if self._deadline is not None:
-            self._deadline.cancel()
-        if self.session is not None:
-            log.info("%s is gone", self.session)
-            self.server.node.lost(self.session)
+        for timer in (self._deadline, self._lingering):
+            if timer is not None:
+                timer.cancel()
+        session, self.session = self.session, None
+        if session is not None:
+            log.info("%s is gone", session)
+            self.server.node.lost(session)
             self.server.schedule()
+        self._transport = None
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -503,7 +511,7 @@ class Server:
             await connection.closed
         except (OSError, FairleadError) as error:
             return _unreached(error), isinstance(error, ssl.SSLError | FairleadError)
-        if connection.session is not None:
+        if connection.is_welcome:
             return "", False
         return connection.reason or WORDLESS, connection.is_refused
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from fairlead.broker.publications import NO_OFFSET, Entry, Pending
 from fairlead.errors import LogFull
@@ -21,7 +21,9 @@ from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
 from fairlead.model.order import Identity, identity_of
 from fairlead.model.packed import unpack
 from fairlead.network import wire
+from fairlead.network.inflow import Event, Inflow, State
 from fairlead.network.outbox import Outbox
+from fairlead.network.outflow import Outflow, Step, To
 from fairlead.network.relays import Relays
 from fairlead.network.settings import DISCONNECT, DROP
 from fairlead.rules import Route
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from fairlead.network.router import Fanout
 
 __all__ = [
+    "GONE",
     "ClientSession",
     "Counters",
     "Durable",
@@ -46,6 +49,8 @@ __all__ = [
 log: Final = logging.getLogger(__name__)
 
 HEADS_MAX: Final = 256
+ANSWERS_MAX: Final = 4
+"""How many times what may be in flight to a client may wait for it in answers."""
 TOLD_MAX: Final = 2
 """So many times what may be under way to a neighbour may wait for it before it is not told what it misses."""
 TICKS: Final = 4
@@ -77,6 +82,29 @@ class Peer(Protocol):
 
     def resume(self) -> None:
         """Read from it again."""
+
+
+class _Gone:
+    """The peer of a connection that has ended."""
+
+    def write(self, data: bytes) -> None:
+        """Nobody is there."""
+
+    def buffered(self) -> int:
+        """Nothing waits."""
+        return 0
+
+    def close(self) -> None:
+        """It is closed."""
+
+    def pause(self) -> None:
+        """Nothing comes."""
+
+    def resume(self) -> None:
+        """Nothing comes."""
+
+
+GONE: Final[Peer] = _Gone()
 
 
 @dataclass(slots=True)
@@ -113,7 +141,7 @@ class Stuck:
 class Session(ABC):
     """One connection that has introduced itself."""
 
-    def __init__(self, node: Node, peer: Peer, name: str) -> None:
+    def __init__(self, node: Node, peer: Peer, name: str, inflow: Inflow) -> None:
         self.node, self.peer, self.name = node, peer, name
         self.out: list[bytes] = []
         self.waiting = 0
@@ -124,17 +152,25 @@ class Session(ABC):
         """Whether something could not be sent because it was full."""
         self.is_due = False
         """Whether it waits for its turn: to read on in the log, or to have more of what it said heard."""
-        self.held: list[tuple[int, bytes]] = []
-        """Frames that came and have not been handled; while there are any, nothing is read from a client."""
-        self.held_up = False
-        """Whether the first of them waits for a destination that cannot keep up."""
-        self.held_bytes = 0
-        """How long they are: a neighbour is read from, as long as that is not too much."""
+        self.inflow = inflow
+        """What is read from it, and which frames are held."""
         self.written = 0
         """How many bytes have been handed out."""
         self.is_read = True
         self.has_spoken = False
-        self.ended = False
+
+    passing: ClassVar[frozenset[int]] = frozenset()
+    """The kinds of frames that are handled past those that are held."""
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """The neighbour that notifications come from; empty for a client."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended."""
+        return self.inflow.state is State.ENDED
 
     @property
     def is_full(self) -> bool:
@@ -181,11 +217,30 @@ class Session(ABC):
             self.is_due = True
             self.node.dirty.append(self)
 
-    def read_from(self, is_read: bool) -> None:
-        """Read from the connection, or do not, for now."""
-        if is_read != self.is_read:
-            self.is_read = is_read
-            (self.peer.resume if is_read else self.peer.pause)()
+    def follow_inflow(self) -> None:
+        """Do what follows from the state of the inflow: read or do not read, and wait for a turn."""
+        inflow = self.inflow
+        if inflow.is_due:
+            self.wait_for_turn()
+        if inflow.is_read != self.is_read and not self.ended:
+            self.is_read = inflow.is_read
+            (self.peer.resume if self.is_read else self.peer.pause)()
+
+    @abstractmethod
+    def outboxes(self) -> Sequence[Durable | Link]:
+        """Those that are reached over it."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """The connection has ended."""
+
+    @abstractmethod
+    def drained(self) -> None:
+        """There is room again."""
+
+    @abstractmethod
+    def look_at_answers(self) -> None:
+        """See whether the other side reads what it is sent."""
 
     # -- what the program of publications asks of those whom they come from --
 
@@ -247,7 +302,7 @@ class ClientSession(Session):
         return f"the client {self.name!r}"
 
     def __init__(self, node: Node, peer: Peer, name: str, policy: str) -> None:
-        super().__init__(node, peer, name)
+        super().__init__(node, peer, name, Inflow("client"))
         self.policy = policy or DROP
         self.client = f"c:{name}"
         """What the broker calls it."""
@@ -255,9 +310,9 @@ class ClientSession(Session):
         self.listens: dict[str, tuple[Filter, bool]] = {}
         self.backlog: deque[bytes] = deque()
         self.kept_bytes = 0
-        self.choked = False
-        """Whether it is not read from until it has read what it asked for."""
         self.dropped = 0
+        self.outflow = Outflow("client", To.OPEN)
+        """What becomes of notifications for it."""
         self.stuck = Stuck()
 
     def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
@@ -292,6 +347,7 @@ class ClientSession(Session):
         if self.ended:
             return
         self.starved = True
+        self.outflow.on(Step.QUEUE)
         self.backlog.append(frame)
         self.kept_bytes += len(frame)
         if not self._has_too_much:
@@ -325,7 +381,28 @@ class ClientSession(Session):
             self.send(self._next())
         if not self.backlog:
             self._tell_dropped()
+            self.outflow.on(Step.EMPTY)
             self.node.unblock(self)
+        if self.inflow.is_choked and not self.is_full:
+            self.inflow.on(Event.UNCHOKE)
+            self.follow_inflow()
+
+    def look_at_answers(self) -> None:
+        """A client that asks and does not read the answers asks nothing more before it has."""
+        if self.waiting > ANSWERS_MAX * self.node.limits.buffer_bytes:
+            self.inflow.on(Event.CHOKE)
+            self.starved = True
+
+    @property
+    def source(self) -> str:
+        return ""
+
+    def outboxes(self) -> Sequence[Durable | Link]:
+        return list(self.durables.values())
+
+    def lost(self) -> None:
+        self.outflow.on(Step.LOSE)
+        self.node.clientele.lost(self)
 
     def look_after(self) -> None:
         """See to it that nobody waits for a client that is gone: one that is there and slow says so."""
@@ -401,7 +478,7 @@ class LinkSession(Session):
     def __init__(
         self, node: Node, peer: Peer, name: str, life: str, frame_max: int, *, opened: bool, url: str = ""
     ) -> None:
-        super().__init__(node, peer, name)
+        super().__init__(node, peer, name, Inflow("link", node.limits.queue_bytes))
         self.life, self.frame_max, self.opened, self.url = life, frame_max, opened, url
         self.parts = wire.Parts()
         self.room = min(RELAYS_BYTES, wire.relay_room(frame_max))
@@ -412,6 +489,26 @@ class LinkSession(Session):
         """The same of what came: that has been dealt with here, and that the other side knows of."""
         self._head = self._count = self._size = 0
         """Of the frame that is open: where its head will stand, how many notifications it has, and their size."""
+
+    passing = frozenset({wire.CONTROL, wire.PART})
+    """Of a neighbour, only notifications wait: what else it says changes nothing about where they go."""
+
+    @property
+    def source(self) -> str:
+        return self.name
+
+    def outboxes(self) -> Sequence[Durable | Link]:
+        link = self.node.links.get(self.name)
+        return [link] if link is not None and link.session is self else []
+
+    def lost(self) -> None:
+        self.node.neighbourhood.lost(self)
+
+    def drained(self) -> None:
+        """What waits for the neighbour is in its outbox."""
+
+    def look_at_answers(self) -> None:
+        """What a neighbour is answered is bounded by what it relays."""
 
     def relay(self, body: bytes, count: int = 1) -> None:
         """Send notifications that are in no log, in one frame with those before them, if there is room in it."""
@@ -521,7 +618,7 @@ class Durable(Outbox):
     )
 
     def __init__(self, node: Node, name: str, cursor: int, *, ends: bool = False) -> None:
-        super().__init__(cursor, node.limits.window)
+        super().__init__(Outflow("durable", To.AWAY), cursor, node.limits.window)
         self.node, self.name = node, name
         self.client = f"d:{name}"
         self.ends = ends
@@ -539,6 +636,9 @@ class Durable(Outbox):
     def ready(self) -> bool:
         """Whether its client has asked for all that it asks for: or it would get what it cannot take."""
         return len(self.claimed) == len(self.subscriptions)
+
+    def drained(self) -> None:
+        """There is room again: it reads on."""
 
     def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
         """Deliver what is dispatched now."""
@@ -627,25 +727,19 @@ class Recipient:
 
 
 class Link(Outbox):
-    """What a neighbour has to get. It is `ready` when it has said what it asks for on this connection.
+    """What a neighbour has to get.
 
     What is in no log goes at once, or is kept at its place between what is. From then on those who have more of
     it wait, until the neighbour has dealt with enough of it: little is kept, therefore. Only while the neighbour
     is away, or has not caught up since it is back, it is lost, and counted.
     """
 
-    __slots__ = (
-        *("_kept", "_passed", "introduced", "is_met", "largest", "lost", "name", "node", "ready"),
-        *("session", "stuck", "told"),
-    )
+    __slots__ = ("_kept", "_passed", "largest", "lost", "name", "node", "session", "stuck", "told")
 
     def __init__(self, node: Node, name: str, cursor: int) -> None:
-        super().__init__(cursor, node.limits.link_window)
+        super().__init__(Outflow("link", To.AWAY), cursor, node.limits.link_window)
         self.node, self.name = node, name
         self.session: LinkSession | None = None
-        self.ready = self.introduced = False
-        self.is_met = False
-        """Whether it has caught up on this connection."""
         self.largest = wire.relay_room(node.limits.frame_bytes)
         """The size of the largest notification that the neighbour takes."""
         self.told = False
@@ -661,7 +755,7 @@ class Link(Outbox):
         """Relay what is dispatched now."""
         session = self.session
         is_logged = offset != NO_OFFSET
-        if session is None or not self.ready or not self.live:
+        if session is None or not self.outflow.is_live:
             if is_logged:
                 self._passed = offset + 1
             else:
@@ -694,7 +788,7 @@ class Link(Outbox):
     def relay_all(self, relays: Relays) -> None:
         """Relay several that are in no log."""
         session = self.session
-        if session is None or not self.ready or not self.live:
+        if session is None or not self.outflow.is_live:
             self._keep(relays.each)
         elif relays.count > 1 and relays.size > session.room:
             for half in relays.halves():
@@ -706,6 +800,11 @@ class Link(Outbox):
                 self.node.block(self)
             self.node.counters.relayed += relays.count
             session.relay(relays.body, relays.count)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the neighbour has announced what it subscribes to on this connection."""
+        return self.outflow.is_ready
 
     @property
     def connection(self) -> Session | None:
@@ -725,7 +824,7 @@ class Link(Outbox):
 
     def _keep(self, each: list[bytes]) -> None:
         """These cannot go now."""
-        if self.is_met:
+        if self.outflow.queues:
             self._kept.extend((self._passed, packed) for packed in each)
             self.node.block(self)
         else:
@@ -738,14 +837,18 @@ class Link(Outbox):
 
     def catch_up(self) -> None:
         super().catch_up()
-        self.is_met = True
         self.send_kept()
         self.drained()
 
     def drained(self) -> None:
         """There is room again."""
         session = self.session
-        if self.live and session is not None and not (session.is_spent or session.is_full):
+        if (
+            self.outflow.state is To.LIVE_BLOCKING
+            and session is not None
+            and not (session.is_spent or session.is_full)
+        ):
+            self.outflow.on(Step.UNBLOCK)
             self.node.unblock(self)
 
     def detach(self, dispatched: int) -> None:
@@ -769,7 +872,10 @@ class Link(Outbox):
 
     def give_up(self) -> None:
         """Nobody waits for it any longer, until it has caught up."""
-        self.is_met = False
+        if self.outflow.is_live:
+            self.looked = self.node.dispatched
+        if self.outflow.is_blocking:
+            self.outflow.on(Step.GIVE_UP)
         self._lose(len(self._kept))
         self._kept.clear()
         self.node.unblock(self)
