@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.console import serve
+from fairlead.console import HttpLimits, serve
 from fairlead.errors import NetworkError
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, BrokerSettings, Tls
@@ -89,3 +89,63 @@ def test_a_secure_address_is_served_with_the_brokers_certificate(tmp_path: Path)
             await server.stop()
 
     assert asyncio.run(served()) == {"status": "ok"}
+
+
+async def answer_to(port: int, request: bytes) -> bytes:
+    """All that is answered to some bytes, up to the end of the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    await writer.drain()
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    return answer
+
+
+def test_headers_that_do_not_come_in_time_end_the_connection(broker: Any) -> None:
+    async def answers() -> tuple[bytes, bytes, bytes]:
+        async with serve(broker.server, LOOPBACK, HttpLimits(headers_s=0.05)) as serving:
+            silent = await answer_to(serving.port, b"")
+            slow = await answer_to(serving.port, b"GET /healthz HTTP/1.1\r\nHost:")
+            reader, writer = await asyncio.open_connection("127.0.0.1", serving.port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.wait_for(reader.readuntil(b'"ok"}'), 20)
+            writer.write(b"GET /healthz HT")
+            second = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            return silent, slow, second
+
+    silent, slow, second = broker.wait(answers())
+    assert silent == b""
+    for answer in (slow, second):
+        assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+def test_a_request_with_two_lengths_is_refused_and_the_connection_closed(broker: Any) -> None:
+    smuggled = (
+        b"POST /events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
+    answer = broker.wait(answer_to(broker.port, smuggled))
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_health_responds_at_its_own_listener_however_many_connections_are_silent(broker: Any) -> None:
+    asked = b"GET /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    async def answers() -> tuple[bytes, list[bytes]]:
+        limits = HttpLimits(connections=50)
+        async with serve(broker.server, LOOPBACK, limits, health=LOOPBACK) as serving:
+            assert serving.health_port is not None
+            silent = [await asyncio.open_connection("127.0.0.1", serving.port) for _ in range(200)]
+            crowded = await answer_to(serving.port, asked % b"healthz")
+            paths = (b"healthz", b"readyz", b"metrics", b"events")
+            found = [await answer_to(serving.health_port, asked % path) for path in paths]
+            for _, writer in silent:
+                writer.close()
+            return crowded, found
+
+    crowded, found = broker.wait(answers())
+    assert crowded.startswith(b"HTTP/1.1 503")
+    assert [each.split()[1] for each in found] == [b"200", b"200", b"200", b"404"]

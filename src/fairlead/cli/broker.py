@@ -139,7 +139,7 @@ def _http(server: Server) -> AbstractAsyncContextManager[Serving]:
     except ModuleNotFoundError:
         raise NotInstalled.extra("HTTP", "console") from None
     assert server.settings.http is not None
-    return serve(server, server.settings.http)
+    return serve(server, server.settings.http, health=server.settings.health)
 
 
 def _ready(server: Server, http: Serving | None) -> None:
@@ -308,7 +308,10 @@ def _settings_of(settings: BrokerSettings) -> dict[str, dict[str, object]]:
             "format": settings.log_format,
             "access": settings.access_log,
         },
-        "http": {"listen": None if settings.http is None else http_url(settings.http)},
+        "http": {
+            name: None if each is None else http_url(each)
+            for name, each in (("listen", settings.http), ("health", settings.health))
+        },
     }
     if tls is not None:
         held["tls"] = {name: getattr(tls, name) for name in type(tls).__slots__}

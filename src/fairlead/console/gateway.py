@@ -54,6 +54,8 @@ class HttpLimits:
     streams: int = 1_000
     connections: int = 2_000
     """All connections: more than streams, so that health and metrics always respond."""
+    headers_s: float = 10.0
+    """How long a connection may take to send the headers of a request: silent ones are closed."""
     patience_s: float = 30.0
     """How long a request may take to arrive, and to be acknowledged."""
     beat_s: float = 15.0
@@ -84,12 +86,17 @@ class Gateway:
                 Route("/openapi.json", self._description),
             ],
             middleware=[Middleware(_Counted, requests=self.requests)],
-            exception_handlers={
-                Problem: _problem_response,
-                ConnectionEnded: _ended_response,
-                HTTPException: _framework_response,
-            },
+            exception_handlers=_HANDLERS,
         )
+        self.health = Starlette(
+            routes=[
+                Route("/healthz", self._health),
+                Route("/readyz", self._readiness),
+                Route("/metrics", self._metrics),
+            ],
+            exception_handlers=_HANDLERS,
+        )
+        """Health and metrics alone, for a listener of their own."""
 
     def close(self) -> None:
         """End all streams, with a `bye` event."""
@@ -339,3 +346,10 @@ class _Counted:
             await send(message)
 
         await self._app(scope, receive, counted)
+
+
+_HANDLERS: Final[dict[Any, Any]] = {
+    Problem: _problem_response,
+    ConnectionEnded: _ended_response,
+    HTTPException: _framework_response,
+}

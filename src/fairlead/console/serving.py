@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairlead.console.gateway import Gateway, HttpLimits
+from fairlead.console.problems import Problem
 from fairlead.console.websockets import WebSocketProtocol
 from fairlead.errors import NetworkError
 from fairlead.network.server import Server
@@ -25,6 +27,10 @@ REFUSAL: Final = (
     "content-length: {length}\r\n\r\n{reason}"
 )
 
+TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+HEALTH_CONNECTIONS: Final = 100
+"""How many may ask for health and metrics at once, at a listener of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Serving:
@@ -33,25 +39,50 @@ class Serving:
     url: str
     port: int
     gateway: Gateway
+    health_port: int | None = None
+    """Where health and metrics are served by themselves."""
 
 
 @contextlib.asynccontextmanager
-async def serve(server: Server, address: Address, limits: HttpLimits | None = None) -> AsyncIterator[Serving]:
+async def serve(
+    server: Server, address: Address, limits: HttpLimits | None = None, health: Address | None = None
+) -> AsyncIterator[Serving]:
     """Serve HTTP for a broker that has been started, until the context is left; leave it before the broker stops.
 
-    A secure address is served with the broker's certificate. NetworkError if that cannot be.
+    A secure address is served with the broker's certificate. Health and metrics are served at the address
+    `health`, too: a listener of their own responds whatever happens at the other. NetworkError if that cannot be.
     """
     gateway = Gateway(server, limits)
+    async with contextlib.AsyncExitStack() as stack:
+        checked = None
+        if health is not None:
+            most = replace(gateway.limits, connections=HEALTH_CONNECTIONS)
+            checked = await stack.enter_async_context(_listening(server, gateway.health, health, most))
+        http = await stack.enter_async_context(_listening(server, gateway.app, address, gateway.limits))
+        server.beside = lambda: len(http.server_state.connections)
+        try:
+            url = http_url(address._replace(port=http.port))
+            yield Serving(url, http.port, gateway, None if checked is None else checked.port)
+        finally:
+            gateway.close()
+            server.beside = lambda: 0
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    server: Server, app: Any, address: Address, limits: HttpLimits
+) -> AsyncIterator[_Uvicorn]:
+    """Serve an application at an address, until the context is left."""
     config = uvicorn.Config(
-        gateway.app,
-        http=_protocol_of(server),
+        _unambiguous(app),
+        http=_protocol_of(server, limits),
         ws=WebSocketProtocol,
         lifespan="off",
         log_config=None,
         access_log=server.settings.access_log,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=gateway.limits.connections,
+        limit_concurrency=limits.connections,
         timeout_graceful_shutdown=1,
     )
     config.load()
@@ -62,32 +93,77 @@ async def serve(server: Server, address: Address, limits: HttpLimits | None = No
             )
         config.ssl = server.tls_context()
     listening = _listen(address)
-    port = listening.getsockname()[1]
-    http = _Uvicorn(config)
-    server.beside = lambda: len(http.server_state.connections)
+    http = _Uvicorn(config, listening.getsockname()[1])
     serving = asyncio.create_task(http.serve(sockets=[listening]))
     try:
         await http.begun.wait()
         if not http.started:
             await serving
-        yield Serving(http_url(address._replace(port=port)), port, gateway)
+        yield http
     finally:
-        gateway.close()
         http.should_exit = True
         await serving
-        server.beside = lambda: 0
 
 
-def _protocol_of(server: Server) -> type[H11Protocol]:
-    """HTTP for a broker whose last open files are reserved for its log."""
+def _unambiguous(app: Any) -> Any:
+    """An application behind a look at how a request says where it ends.
+
+    A proxy and a server that believe one of two lengths each see different requests on one connection.
+    """
+
+    async def look(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            names = [name for name, _ in scope["headers"]]
+            if b"content-length" in names and b"transfer-encoding" in names:
+                problem = Problem(
+                    400,
+                    "a request has a Content-Length or a Transfer-Encoding",
+                    headers={"Connection": "close"},
+                )
+                await problem.response()(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return look
+
+
+def _protocol_of(server: Server, limits: HttpLimits) -> type[H11Protocol]:
+    """HTTP for a broker whose last open files are reserved for its log; headers come in time, or not at all."""
 
     class Protocol(H11Protocol):
+        _headers: asyncio.TimerHandle | None = None
+
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self._headers = self.loop.call_later(limits.headers_s, self._give_up)
             if reason := server.why_crowded():
                 # Before any request: a silent connection takes a file, too.
                 transport.write(REFUSAL.format(length=len(reason), reason=reason).encode())
                 transport.close()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is not h11.IDLE:
+                self._stop_waiting()
+            elif self._headers is None and self.conn.trailing_data[0]:
+                self._headers = self.loop.call_later(limits.headers_s, self._give_up)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _stop_waiting(self) -> None:
+            if self._headers is not None:
+                self._headers.cancel()
+                self._headers = None
+
+        def _give_up(self) -> None:
+            """The headers of a request have not come in time."""
+            self._headers = None
+            if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+                if self.conn.trailing_data[0]:
+                    self.transport.write(TIMEOUT)
+                self.transport.close()
 
     return Protocol
 
@@ -95,8 +171,9 @@ def _protocol_of(server: Server) -> type[H11Protocol]:
 class _Uvicorn(uvicorn.Server):
     """uvicorn as a guest on a loop that is not its own."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, port: int) -> None:
         super().__init__(config)
+        self.port = port
         self.begun = asyncio.Event()
 
     @contextlib.contextmanager

@@ -97,6 +97,8 @@ class BrokerSettings:
     log_level: str = "warning"
     log_format: str = "text"
     access_log: bool = False
+    health: Address | None = None
+    """Where health and metrics are served by themselves, beside HTTP."""
 
     @property
     def routing(self) -> Settings:
@@ -219,6 +221,12 @@ BROKER_FILE: Final[Format] = {
     },
     "http": {
         "listen": Key(_address, "where HTTP is served", None, "nowhere"),
+        "health": Key(
+            _address,
+            "where health and metrics are served, whatever happens at `listen`",
+            None,
+            "nowhere",
+        ),
     },
 }
 """`broker.toml`. Every key may be left out."""
@@ -235,7 +243,10 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
     reading = Reading(BROKER_FILE)
     top = reading.top(given)
     common = common_settings(reading, directory, common_tables(reading, given))
-    http = reading.table("http", given.get("http", {}))["listen"]
+    served = reading.table("http", given.get("http", {}))
+    http, health = served["listen"], served["health"]
+    if health is not None and http is None:
+        reading.wrong("http", "[http] health", "health is served beside HTTP: say where to `listen`, too")
     if top["memory"] and "data" in given:
         reading.wrong("", "memory", "a broker without a log has no directory for it: leave out one of both")
     if http is not None and http.port and http[:2] == top["listen"][:2]:
@@ -249,6 +260,7 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
         data=None if top["memory"] else under(directory, top["data"]),
         links=top["links"],
         http=http,
+        health=health,
     )
 
 
