@@ -80,7 +80,7 @@ def test_placing_tells_what_covers_and_what_is_covered(some: list[Filter], data:
     for number, one in enumerate(some):
         above = [i for i, f in there.items() if covers(f, one)]
         below = [i for i, f in there.items() if covers(one, f)]
-        assert poset.place(number, one) == (above, below)
+        assert poset.insert(number, one) == (above, below)
         there[number] = one
         if data.draw(st.booleans()):
             del there[number]
@@ -94,17 +94,17 @@ def test_placing_answers_as_the_lookups_do(some: list[Filter]) -> None:
     poset: Poset[int] = Poset()
     for number, one in enumerate(some):
         above, below = poset.covering(one), poset.covered_by(one)
-        placed = poset.place(number, one)
-        assert placed[0] == above
-        assert set(below) <= set(placed[1]) <= {*below, *poset.equals(number)}
-        assert not {number} & {*placed[0], *placed[1]}
+        inserted = poset.insert(number, one)
+        assert inserted[0] == above
+        assert set(below) <= set(inserted[1]) <= {*below, *poset.equals(number)}
+        assert not {number} & {*inserted[0], *inserted[1]}
 
 
 def test_placing_an_identical_filter_names_it_on_both_sides() -> None:
     poset = poset_of([parse("x > 1"), parse("x > 2"), parse("x > 3")])
-    assert poset.place(3, parse("not x <= 2 and x > 2.0")) == ([0, 1], [1, 2])
+    assert poset.insert(3, parse("not x <= 2 and x > 2.0")) == ([0, 1], [1, 2])
     with pytest.raises(KeyError, match="already"):
-        poset.place(3, parse("x > 2"))
+        poset.insert(3, parse("x > 2"))
 
 
 def test_merge_candidates_differ_in_one_attribute() -> None:

@@ -96,13 +96,13 @@ class CountingIndex:
 
     def find(self, values: Mapping[Term, Value]) -> list[Hashable]:
         """The handles whose every extent holds its term's value; terms without a value are absent."""
-        places = _Places(values)
+        located_values = _LocatedValues(values)
         counted = [
             handle
             for term, value in values.items()
             if (index := self._terms.get(term))
             for posting in index.holding(value)
-            for handle in posting.near(places)
+            for handle in posting.near(located_values)
         ]
         self.tests += len(counted)
         if self._counted_max == 1:
@@ -113,16 +113,16 @@ class CountingIndex:
         found.extend(self._always)
         if not self._tested:
             return found
-        return [handle for handle in found if self._all_hold(self._tested.get(handle, ()), places)]
+        return [handle for handle in found if self._all_hold(self._tested.get(handle, ()), located_values)]
 
     def among(self, handles: Iterable[Hashable], values: Mapping[Term, Value]) -> list[Hashable]:
         """Those of the given handles that `find` finds."""
-        places = _Places(values)
+        located_values = _LocatedValues(values)
         return [
             handle
             for handle in handles
-            if self._all_hold(self._tested.get(handle, ()), places)
-            and self._all_hold(self._counted[handle], places)
+            if self._all_hold(self._tested.get(handle, ()), located_values)
+            and self._all_hold(self._counted[handle], located_values)
         ]
 
     def terms(self) -> Iterator[Term]:
@@ -136,10 +136,10 @@ class CountingIndex:
         index.uses += 1
         return index
 
-    def _all_hold(self, predicates: Iterable[_Predicate], places: _Places) -> bool:
+    def _all_hold(self, predicates: Iterable[_Predicate], located_values: _LocatedValues) -> bool:
         for index, extent in predicates:
             self.tests += 1
-            if not extent.holds(*places[index]):
+            if not extent.holds(*located_values[index]):
                 return False
         return True
 
@@ -269,7 +269,7 @@ class _Posting(dict[Hashable, None]):
     def remove(self, handle: Hashable, rest: Sequence[_Predicate]) -> None:
         del self[handle]
 
-    def near(self, places: _Places) -> Iterable[Hashable]:
+    def near(self, located_values: _LocatedValues) -> Iterable[Hashable]:
         """Those whose other predicates may hold."""
         return self
 
@@ -310,10 +310,10 @@ class _Cluster(_Posting):
             if not self._columns[line]:
                 del self._columns[line]
 
-    def near(self, places: _Places) -> Iterator[Hashable]:
+    def near(self, located_values: _LocatedValues) -> Iterator[Hashable]:
         yield from self
         for (index, wanted), column in self._columns.items():
-            kind, number = places[index]
+            kind, number = located_values[index]
             if kind is wanted:
                 yield from column.around(rounded(number))
 
@@ -379,7 +379,7 @@ def rounded(number: int | Decimal) -> float:
         return inf if number > 0 else -inf
 
 
-class _Places(dict[_TermIndex, Located]):
+class _LocatedValues(dict[_TermIndex, Located]):
     """A valuation by the index of the term, each value located when it is first tested."""
 
     __slots__ = ("_values",)

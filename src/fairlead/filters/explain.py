@@ -174,7 +174,7 @@ def _sentence(constraint: Constraint, value: Any, holds: bool, notification: Not
     if not holds and wanted and kind_of(value) not in wanted:
         verb = "compares" if constraint.op in COMPARING else "looks at"
         named = " and ".join(sorted(PLURALS.get(kind, f"{kind.value}s") for kind in wanted))
-        return f"{subject} is {_with_kind(value)}, and {_asked(constraint)} {verb} {named}"
+        return f"{subject} is {_with_kind(value)}, and {_without_term(constraint)} {verb} {named}"
     phrase = PHRASES[constraint.op][0 if holds else 1].format(_operand(constraint))
     return f"{subject} is {_shown(value)}, {phrase}"
 
@@ -257,7 +257,7 @@ def _kinds_wanted(constraint: Constraint) -> frozenset[Kind]:
             return frozenset({kind_of(operand)})
 
 
-def _asked(constraint: Constraint) -> str:
+def _without_term(constraint: Constraint) -> str:
     """The constraint without its term: `> 10`."""
     return _cut(str(constraint).removeprefix(f"{constraint.term} "))
 

@@ -115,13 +115,13 @@ def _scale(piece: NumberExtent) -> float:
 def _squeezed(piece: NumberExtent, scale: float) -> float:
     """The share of the number line, squeezed so that numbers of that size are half way out, that is filled."""
 
-    def place(end: Any, infinite: float) -> float:
+    def coordinate(end: Any, infinite: float) -> float:
         if end is None:
             return infinite
         offset = _float(end) / scale
         return 0.5 + 0.5 * offset / (1.0 + abs(offset))
 
-    total = sum(place(span.hi, 1.0) - place(span.lo, 0.0) for span in piece.intervals)
+    total = sum(coordinate(span.hi, 1.0) - coordinate(span.lo, 0.0) for span in piece.intervals)
     return max(total, _SINGLE)
 
 

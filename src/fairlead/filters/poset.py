@@ -113,16 +113,16 @@ class Poset(Generic[Id]):
         normal = self._algebra.normal(filter)
         node = self._alone.get(_only(normal))
         if node is None:
-            node, _, _ = self._placed(normal)
+            node, _, _ = self._node_for(normal)
         self._join(node, id, filter)
 
-    def place(self, id: Id, filter: Filter) -> tuple[list[Id], list[Id]]:
+    def insert(self, id: Id, filter: Filter) -> tuple[list[Id], list[Id]]:
         """Add a filter. Returns the ids of those already there that cover it, and of those that it covers.
 
         Identical filters are in both; each list is in the order of addition.
         """
         self._refuse_known(id)
-        node, above, below = self._placed(self._algebra.normal(filter))
+        node, above, below = self._node_for(self._algebra.normal(filter))
         covering, covered = _ids(above), _ids(below)
         self._join(node, id, filter)
         return covering, covered
@@ -144,7 +144,7 @@ class Poset(Generic[Id]):
         self._node_of[id] = node
         self._filters[id] = filter
 
-    def _placed(self, normal: Normal) -> tuple[_Node, set[_Node], set[_Node]]:
+    def _node_for(self, normal: Normal) -> tuple[_Node, set[_Node], set[_Node]]:
         """The node for a filter, new unless it has equals; the nodes that cover it, those that it covers."""
         ends = self._ends_of(normal)
         covering = list(self._covering(normal, ends))
@@ -192,7 +192,7 @@ class Poset(Generic[Id]):
 
     def matching(self, notification: Notification) -> list[Id]:
         """The ids of the filters that the notification matches, in the order of addition."""
-        found = self._found(valuation(notification, self._index.terms()))
+        found = self._matching_nodes(valuation(notification, self._index.terms()))
         return _ids(
             node
             for node in (*found, *self._unindexed)
@@ -277,14 +277,16 @@ class Poset(Generic[Id]):
             candidates = [*self._within(normal.conjunctions), *self._unindexed]
         return (node for node in candidates if self._covers(normal, node.normal))
 
-    def _found(self, values: dict[Term, Value]) -> dict[_Node, None]:
+    def _matching_nodes(self, values: dict[Term, Value]) -> dict[_Node, None]:
         """The nodes with a conjunction whose extents hold the values."""
         return self._of(self._index.find(values))
 
     def _around(self, low: dict[Term, Value], high: dict[Term, Value]) -> dict[_Node, None]:
         """The nodes with a conjunction that holds the one end, and the same or another that holds the other."""
         handles = (
-            (node.number, place) for node in self._found(low) for place in range(len(node.conjunctions))
+            (node.number, place)
+            for node in self._matching_nodes(low)
+            for place in range(len(node.conjunctions))
         )
         return self._of(self._index.among(handles, high))
 

@@ -354,7 +354,7 @@ class Catalogue:
         if not self._unplaced:
             return
         for number, interest in self._unplaced.items():
-            above, below = self._poset.place(number, interest.filter)
+            above, below = self._poset.insert(number, interest.filter)
             self._above[number] = {number, *above}
             self._below[number] = {number, *below}
             self._same[number] = self._above[number] & self._below[number]

@@ -81,14 +81,14 @@ class Numbering:
 
     def numbers(self, mask: int) -> Iterator[int]:
         """The values of the bits."""
-        return (self._numbers[place] for place in _places(mask))
+        return (self._numbers[place] for place in _bit_numbers(mask))
 
     def checksum(self, mask: int) -> int:
         """The checksum of the values of the bits."""
-        return reduce(xor, map(self._checksums.__getitem__, _places(mask)), 0)
+        return reduce(xor, map(self._checksums.__getitem__, _bit_numbers(mask)), 0)
 
 
-def _places(mask: int) -> Iterator[int]:
+def _bit_numbers(mask: int) -> Iterator[int]:
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

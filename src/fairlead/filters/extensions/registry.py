@@ -163,7 +163,7 @@ class _Registry:
                 if self._contents is None:
                     contents = _Contents()
                     for dotted_name in _PROVIDED:
-                        contents = _with_type(contents, _fit(_found(dotted_name), dotted_name))
+                        contents = _with_type(contents, _fit(_resolve(dotted_name), dotted_name))
                     self.provided = frozenset(contents.types)
                     self._contents = contents
         return self._contents
@@ -242,7 +242,7 @@ def filter_class(name: str) -> type:
 def load(dotted_name: str) -> ExtensionType:
     """Register the type that `package.module:NAME` or `package.module.NAME` denotes; a class is
     instantiated. Loading it again changes nothing."""
-    return _register_once(_found(dotted_name), dotted_name)
+    return _register_once(_resolve(dotted_name), dotted_name)
 
 
 def load_entry_points(group: str = ENTRY_POINTS) -> tuple[str, ...]:
@@ -252,10 +252,10 @@ def load_entry_points(group: str = ENTRY_POINTS) -> tuple[str, ...]:
     loaded = []
     for entry in entry_points(group=group):
         try:
-            found = entry.load()
+            resolved = entry.load()
         except Exception as problem:
             raise ExtensionError(f"the entry point {entry.name!r} cannot be loaded: {problem}") from problem
-        loaded.append(_register_once(found, entry.value).name)
+        loaded.append(_register_once(resolved, entry.value).name)
     return tuple(sorted(loaded))
 
 
@@ -314,31 +314,31 @@ def _filters_of(type_: ExtensionType) -> Mapping[str, type]:
     return filters
 
 
-def _found(dotted_name: str) -> Any:
+def _resolve(dotted_name: str) -> Any:
     module_name, colon, path = dotted_name.partition(":")
     if not colon:
         module_name, _, path = dotted_name.rpartition(".")
     if not module_name or not path:
         raise ExtensionError(f"{dotted_name!r} names no type", hint="write it as package.module:NAME")
     try:
-        found: Any = import_module(module_name)
+        resolved: Any = import_module(module_name)
         for step in path.split("."):
-            found = getattr(found, step)
+            resolved = getattr(resolved, step)
     except ImportError as problem:
         raise ExtensionError(f"{dotted_name!r} cannot be imported: {problem}") from problem
     except AttributeError as problem:
         raise ExtensionError(f"{dotted_name!r} does not exist: {problem}") from problem
     except Exception as problem:  # whatever the module does when it is imported
         raise ExtensionError(f"{dotted_name!r} fails to load: {problem!r}") from problem
-    return found
+    return resolved
 
 
-def _register_once(found: Any, origin: str) -> ExtensionType:
+def _register_once(resolved: Any, origin: str) -> ExtensionType:
     """Register a type; one of a class that is registered already is that one."""
     for known in _REGISTRY.contents.types.values():
-        if known is found or type(known) is found:
+        if known is resolved or type(known) is resolved:
             return known
-    type_ = register(_fit(_instance(found, origin), origin))
+    type_ = register(_fit(_instance(resolved, origin), origin))
     _ORIGINS[type_.name] = origin
     return type_
 
@@ -351,18 +351,18 @@ def _origin(type_: ExtensionType) -> str:
     return f"{type(type_).__module__}:{type(type_).__qualname__}"
 
 
-def _instance(found: Any, origin: str) -> Any:
-    if not isinstance(found, type):
-        return found
+def _instance(resolved: Any, origin: str) -> Any:
+    if not isinstance(resolved, type):
+        return resolved
     try:
-        return found()
+        return resolved()
     except TypeError as problem:
         raise ExtensionError(f"{origin!r} cannot be made without arguments: {problem}") from problem
 
 
-def _fit(found: Any, origin: str) -> ExtensionType:
+def _fit(resolved: Any, origin: str) -> ExtensionType:
     """The type itself, if it has all that a type must have; else ExtensionError naming what it lacks."""
-    name, listed = getattr(found, "name", None), getattr(found, "operators", None)
+    name, listed = getattr(resolved, "name", None), getattr(resolved, "operators", None)
     if not isinstance(name, str) or not name or not isinstance(listed, tuple):
         raise ExtensionError(
             f"{origin} is no type: it has no 'name', or no tuple 'operators'",
@@ -382,7 +382,7 @@ def _fit(found: Any, origin: str) -> ExtensionType:
                 f"the operator {operator.name!r} claims to hold for what is absent",
                 hint="a constraint on an absent attribute is false",
             )
-    type_: ExtensionType = found
+    type_: ExtensionType = resolved
     return type_
 
 
