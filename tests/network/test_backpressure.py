@@ -344,14 +344,14 @@ def test_what_neighbours_say_of_themselves_is_heard_past_what_waits() -> None:
     assert [x for _, x in slow.delivered] == list(range(1, 304))
 
 
-def crossed(limits: Limits = LIMITS) -> tuple[Tree, list[Reader], list[Publisher]]:
+def crossed(limits: Limits = LIMITS, seed: int = 6) -> tuple[Tree, list[Reader], list[Publisher]]:
     """Two brokers that have sent each other much, over a third one that is behind on both sides."""
     tree = Tree([0, 0], logged=True, limits=limits)
     readers = [tree.reader(at, f"k = {at}") for at in (1, 2)]
     publishers = [tree.publisher(at) for at in (1, 2)]
     for reader in readers:
         reader.reads = False
-    random = Random(6)
+    random = Random(seed)
     for _ in range(300):
         for publisher, k in zip(publishers, (2, 1), strict=True):
             tree.publish(publisher, acknowledged=random.random() < 0.1, k=k)
@@ -369,8 +369,9 @@ def test_neighbours_do_not_wait_for_each_others_answers() -> None:
 
 
 def test_neighbours_of_which_too_much_waits_to_hear_them_do_not_wait_for_ever() -> None:
-    tree, readers, publishers = crossed(replace(LIMITS, queue_bytes=0))
-    assert all(publisher.outgoing for publisher in publishers)
+    # Whether they come to wait for each other depends on the order of single frames: with some seed they do.
+    tries = (crossed(replace(LIMITS, queue_bytes=0), seed) for seed in range(30))
+    tree, readers, publishers = next(each for each in tries if all(one.outgoing for one in each[2]))
     for _ in range(10):
         tree.pass_time()
     assert not any(publisher.outgoing for publisher in publishers)

@@ -449,8 +449,8 @@ def test_what_brokers_do_is_shown_once_or_as_json(three: list[str], shell: Shell
         assert shown[0].split()[:2] == ["broker", "pub/s"]
         assert shown[1].split()[0] == "east"
         assert [line.split() for line in shown[-2:]] == [
-            ["east", "link", "to", "hub", "connected", "0", "0"],
-            ["east", "durable", "d", "connected", "0", "0"],
+            ["east", "link", "to", "hub", "live", "0", "0"],
+            ["east", "durable", "d", "live", "0", "0"],
         ]
         code, shown = shell("top", "-b", hub, "--all", "--once", "--every", "0.01")
         assert [line.split()[0] for line in shown[1:4]] == ["hub", "east", "west"]

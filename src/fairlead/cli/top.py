@@ -150,10 +150,9 @@ def _waited_for(status: dict[str, Any]) -> list[str]:
 
 
 def _state(queue: dict[str, Any]) -> str:
-    if not queue["connected"]:
-        return "away"
-    state, inflow = "full" if queue.get("full") else "connected", queue.get("inflow", "")
-    return state if inflow in ("", READING) else f"{state}; {inflow}"
+    """The state of the outflow to a destination; and of the inflow from it, if something stops that."""
+    inflow = queue.get("inflow", "")
+    return queue["outflow"] if inflow in ("", READING) else f"{queue['outflow']}; {inflow}"
 
 
 def _figure(number: float) -> str:

@@ -32,6 +32,7 @@ def status(node: Node) -> dict[str, Any]:
             :NAMED_MAX
         ],
         "held_up": node.blocked,
+        "outflow": Counter(str(session.outflow) for session in node.clients.values()),
         "inflow": Counter(str(session.inflow) for session in node.clients.values()),
         "subscriptions": sum(
             len(node.broker.clients[each].subscriptions.by_id) for each in node.broker.clients
@@ -47,6 +48,7 @@ def status(node: Node) -> dict[str, Any]:
                 "ready": link.ready,
                 "full": link in node.blocking,
                 "inflow": "" if link.session is None else str(link.session.inflow),
+                "outflow": str(link.outflow),
                 "behind": max(0, reached - link.cursor(node.dispatched)),
                 "unconfirmed": len(link.unconfirmed),
                 "url": node.neighbourhood.url_of(name),
@@ -58,6 +60,7 @@ def status(node: Node) -> dict[str, Any]:
         "durables": {
             name: {
                 "connected": durable.session is not None,
+                "outflow": str(durable.outflow),
                 "behind": max(0, reached - durable.cursor(node.dispatched)),
                 "unconfirmed": len(durable.unconfirmed),
             }

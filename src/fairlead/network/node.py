@@ -15,6 +15,8 @@ Here is the way of a notification, from a frame to its destinations, and what al
     calling        whom it calls, and why a link is not up
     clientele      the clients, and what they ask
     durability     the durable subscribers
+    inflow         when a connection is read from: states
+    outflow        what becomes of notifications for a destination: states
     inspection     what the node says of itself
 """
 
