@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "sub": "subscribe at a broker, and print deliveries",
     "top": "watch what brokers are doing, live",
     "topology": "draw the network of brokers, with its routing tables",
+    "scope": "check, draw, explain and compare scope graphs: who may see what",
     "audit": "check the trace of a run against the specification",
     "tour": "show the subscription language on the embedded bus",
 }

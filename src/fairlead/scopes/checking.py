@@ -15,7 +15,7 @@ from fairlead.errors import ScopeError
 from fairlead.filters import EVERYTHING, NOTHING, And, Filter, Or
 from fairlead.filters.algebra import algebra_for
 from fairlead.model import Notification
-from fairlead.model.encoding import fields_to_json
+from fairlead.model.encoding import fields_to_json, format_json
 from fairlead.scopes.graph import DEFAULT, Node, Scope, ScopeGraph
 from fairlead.scopes.interfaces import Crossing, Edge
 from fairlead.scopes.language.statements import Event
@@ -43,7 +43,7 @@ class Finding:
     """A notification that shows it."""
 
     def __str__(self) -> str:
-        shown = "" if self.witness is None else f"\n  for example {self.shown}"
+        shown = "" if self.witness is None else f"\n  for example {format_json(self.shown)}"
         return f"{self.level}: {self.subject}: {self.message}{shown}"
 
     @property

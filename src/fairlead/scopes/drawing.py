@@ -17,7 +17,7 @@ from fairlead.scopes.language.printer import name_text, policy_text, side_text, 
 from fairlead.scopes.mappings import IDENTITY
 from fairlead.scopes.policies import Direction, Traverse
 
-__all__ = ["dot", "svg", "text"]
+__all__ = ["dot", "edge_lines", "node_lines", "svg", "text"]
 
 
 def _shown(graph: ScopeGraph) -> list[str]:
@@ -37,7 +37,7 @@ def _side(filter: Filter) -> str:
     return side_text(filter)
 
 
-def _of_node(node: Node) -> list[str]:
+def node_lines(node: Node) -> list[str]:
     """What is said of a component or scope, below its name."""
     lines = []
     if isinstance(node, Scope):
@@ -56,7 +56,8 @@ def _of_node(node: Node) -> list[str]:
     return lines
 
 
-def _of_edge(edge: Edge) -> list[str]:
+def edge_lines(edge: Edge) -> list[str]:
+    """What is said of an edge besides its ends."""
     lines = []
     if edge.selective != OPEN:
         lines.append(f"selective {_interface(edge.selective)}")
@@ -89,7 +90,7 @@ _LINES: Final = (
 
 def _branch(graph: ScopeGraph, name: str, edge: Edge | None, seen: set[str], *, plain: bool) -> Iterator[str]:
     node = graph.node(name)
-    notes = _of_node(node) + ([] if edge is None else _of_edge(edge))
+    notes = node_lines(node) + ([] if edge is None else edge_lines(edge))
     again = isinstance(node, Scope) and name in seen
     shown = name_text(name) + ("/" if isinstance(node, Scope) else "")
     if again:
@@ -123,9 +124,9 @@ def dot(graph: ScopeGraph) -> str:
         style = "shape=ellipse"
         if isinstance(node, Scope):
             style = "shape=box, style=dotted" if node.abstract else "shape=box"
-        lines.append(f"  {_quoted(name)} [label={_quoted(name, *_of_node(node))}, {style}];")
+        lines.append(f"  {_quoted(name)} [label={_quoted(name, *node_lines(node))}, {style}];")
     for edge in graph.edges:
-        label = _of_edge(edge)
+        label = edge_lines(edge)
         attributes = f" [label={_quoted(*label)}]" if label else ""
         lines.append(f"  {_quoted(edge.member)} -> {_quoted(edge.scope)}{attributes};")
     return "\n".join([*lines, "}", ""])
@@ -158,7 +159,7 @@ def svg(graph: ScopeGraph) -> str:
 
     for name in reversed(graph_order(graph, names)):
         depth[name] = 1 + max((depth[scope] for scope in graph.superscopes(name)), default=-1)
-    written = {name: [_cut(name), *map(_cut, _of_node(graph.node(name)))] for name in names}
+    written = {name: [_cut(name), *map(_cut, node_lines(graph.node(name)))] for name in names}
     rows: list[list[str]] = [[] for _ in range(1 + max(depth.values(), default=0))]
     for name in names:
         rows[depth[name]].append(name)
@@ -225,6 +226,6 @@ def _line(edge: Edge, boxes: dict[str, tuple[float, float, float, float]]) -> st
     said = "".join(
         f'<text class="said" x="{(ax + bx) / 2 + 4:.0f}" y="{(ay + by) / 2 + number * 13:.0f}">'
         f"{escape(_cut(line))}</text>"
-        for number, line in enumerate(_of_edge(edge))
+        for number, line in enumerate(edge_lines(edge))
     )
     return f'<path class="edge" d="M{ax:.0f} {ay:.0f}L{bx:.0f} {by:.0f}"/>{said}'

@@ -15,6 +15,7 @@ from fairlead.filters import Filter
 from fairlead.filters.explain import explain as explain_filter
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_to_json
+from fairlead.model.order import event_time
 from fairlead.scopes.interfaces import Crossing, Edge
 from fairlead.scopes.mappings import MappingFailed, apply
 from fairlead.scopes.paths import paths_between
@@ -133,6 +134,9 @@ def explain(
         notes.append(f"no scope that carries contains both {source} and {target}")
     elif not seen and any(route.arrives for route in routes):
         notes.append("the interfaces let it pass, and a policy chose others, delays it or holds it")
+    start = event_time(notification)
+    delays = [sight.time - start for sight in reached.sights if sight.time > start]
+    notes += (f"a policy delays it by {delay} microseconds" for delay in delays)
     notes += (f"{failure.where}: {failure.reason}" for failure in reached.failures)
     return SightExplanation(source, target, seen, tuple(routes), tuple(notes))
 
