@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(STAGES, BASE),
     "correlation": BASE | {"drawing"},
     "log": BASE,
-    "rules": BASE,
+    "rules": BASE | {"scopes"},
     "audit": BASE | STAGES,
     "broker": BASE | STAGES | {"audit", "configuration", "rules"},
     "bus": KERNEL,

@@ -21,6 +21,7 @@ The laws:
     cells           which values of attributes filters tell apart
     memory          remembered answers
     advertisements  the rule of advertisements (book 2.5.4)
+    scoping         the rule of scopes (book 6): `from fairlead.rules.scoping import Scoping`
 
 A new rule is a module here, and an argument where the seam is made: `Broker(rules=…)`, `Bus(rules=…)`.
 """

@@ -454,6 +454,14 @@ class Evaluation:
         found = self.incoming(governor.scope).get(governor.content)
         return {} if found is None else found[1]
 
+    def versions_in(self, scope: str) -> list[Notification]:
+        """The versions that are visible in a scope, in order."""
+        if not self.graph.is_scope(scope) or not self.graph.carries(scope):
+            return []
+        return list(
+            {present.version.attributes: present.version for present in self._visible(scope)}.values()
+        )
+
     # -- bookkeeping ---------------------------------------------------------------------------------------------
 
     def subscribers(self, version: Notification) -> frozenset[str]:
