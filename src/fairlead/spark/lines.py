@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from fairlead.correlation.patterns import Composite, Occurrence, Pattern
 from fairlead.correlation.patterns.composites import PRODUCER
-from fairlead.correlation.patterns.detector import outputs_of
 from fairlead.correlation.patterns.lines import (
     Ints,
     Line,
@@ -32,6 +31,7 @@ from fairlead.correlation.patterns.lines import (
     matches_of,
 )
 from fairlead.correlation.patterns.model import atoms
+from fairlead.correlation.patterns.reporting import outputs_of
 from fairlead.correlation.patterns.spelling import type_in
 from fairlead.correlation.standing import Question
 from fairlead.filters import Filter

@@ -16,7 +16,12 @@
     graph        matches in progress, shared instead of copied
     judging      conditions about aggregates, for many matches at once
     searching    matches written out of the graph, those that satisfy such conditions
-    instance     one automaton on one stream
+    moving       what becomes of matches in progress with an occurrence, and with time
+    instance     one automaton on one stream: what is taken, and what is kept
+    sharing      patterns that share an automaton, and automata that share a look-up
+    reporting    composites of what was taken
+    handover     the state of a detector as JSON
+    lines        chains of steps, matched over columns without an object for an event
     levels       who sees whose composites, and so stands above them
     detector     many patterns at once over one stream
     decomposition, joining   a pattern in parts that are detected elsewhere, with the same composites

@@ -25,8 +25,8 @@ from typing import Any, Final, TypeAlias
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
 from fairlead.correlation.patterns.detector import Detector, Engine
-from fairlead.correlation.patterns.instance import FIRST_OF_ALL
 from fairlead.correlation.patterns.model import Atom, Condition, Pattern, Reference, Take, Within, atoms
+from fairlead.correlation.patterns.moving import FIRST_OF_ALL
 from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 from fairlead.model import ABSENT, Kind, Notification, Record, key_of, kind_of
 from fairlead.model.encoding import notification_from_json, notification_to_json

@@ -1,0 +1,107 @@
+"""The state of a detector as JSON: what another one, with the same patterns, goes on from.
+
+    encoded(bound, held, progress)    the JSON of a state; each occurrence is in it once
+    decoded(state)                    the same as values
+
+Law: decoded(encoded(…)) gives the same occurrences, at their places, and the same progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from fairlead.correlation.patterns.instance import Kept
+from fairlead.correlation.patterns.occurrences import Occurrence, Rank
+from fairlead.model.encoding import notification_from_json, notification_to_json
+
+__all__ = ["VERSION", "Decoded", "Progress", "decoded", "encoded"]
+
+VERSION: Final = 1
+"""Of the state that is handed over."""
+
+
+class Progress(NamedTuple):
+    """What a pattern that is looked for from a place on has in progress for a value."""
+
+    pattern: str
+    """The hash of the pattern."""
+    since: Rank
+    kept: Kept
+    alarm: int | None
+    """When time alone changes it; None: never."""
+
+
+class Decoded(NamedTuple):
+    """A state that is gone on from."""
+
+    bound: int
+    occurrences: list[Occurrence]
+    held: list[Occurrence]
+    """What waits for its time to pass."""
+    progress: list[Progress]
+
+
+def encoded(bound: int, held: Iterable[Occurrence], progress: Iterable[Progress]) -> dict[str, Any]:
+    """A state as JSON."""
+    numbers: dict[Rank, int] = {}
+    occurrences: list[Any] = []
+
+    def number_of(occurrence: Occurrence) -> int:
+        number = numbers.setdefault(occurrence.rank, len(occurrences))
+        if number == len(occurrences):
+            occurrences.append([occurrence.rank, notification_to_json(occurrence.notification)])
+        return number
+
+    written = [
+        {
+            "pattern": pattern,
+            "since": since,
+            "seen": [number_of(each) for each in kept.seen],
+            "after": kept.after,
+            "started": sorted(kept.started),
+            "consumed": sorted(kept.consumed),
+            "until": kept.until,
+            "alarm": alarm,
+        }
+        for pattern, since, kept, alarm in progress
+    ]
+    waiting = [number_of(occurrence) for occurrence in held]
+    return {
+        "version": VERSION,
+        "bound": bound,
+        "occurrences": occurrences,
+        "held": waiting,
+        "progress": written,
+    }
+
+
+def decoded(state: Mapping[str, Any]) -> Decoded:
+    """The state of which `encoded` made this; ValueError where it is of another version."""
+    if state["version"] != VERSION:
+        raise ValueError(f"a state of version {state['version']}, where {VERSION} is read")
+    occurrences = [
+        Occurrence(notification_from_json(each), rank[1], rank[0], _ranked(rank))
+        for rank, each in state["occurrences"]
+    ]
+    progress = [
+        Progress(
+            each["pattern"],
+            _ranked(each["since"]),
+            Kept(
+                tuple(occurrences[at] for at in each["seen"]),
+                _ranked(each["after"]),
+                frozenset(map(_ranked, each["started"])),
+                frozenset(map(_ranked, each["consumed"])),
+                each["until"],
+            ),
+            each["alarm"],
+        )
+        for each in state["progress"]
+    ]
+    return Decoded(state["bound"], occurrences, [occurrences[at] for at in state["held"]], progress)
+
+
+def _ranked(given: Any) -> Rank:
+    end, start, composite, origin, has_sequence, sequence, id = given
+    return end, start, composite, origin, has_sequence, sequence, id
