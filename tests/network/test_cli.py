@@ -188,6 +188,11 @@ def test_what_was_published_before_is_counted_apart(brokers: Any, shell: Shell, 
     assert shell.err.endswith("1 published, 1 rejected, 2 published before\n")
 
 
+def test_a_broker_without_advertisements_refuses_them(brokers: Any, shell: Shell) -> None:
+    assert shell("pub", "-b", brokers.start().url, "x=1", "--advertise", "x > 0")[0] != 0
+    assert "this broker has no advertisements: [routing] advertisements" in shell.err
+
+
 def test_what_is_to_be_published_is_advertised_where_brokers_want_to_know(brokers: Any, shell: Shell) -> None:
     url = brokers.start(advertisements="simple").url
     assert shell("pub", "-b", url, "x=1")[0] == 3
@@ -503,8 +508,14 @@ def test_what_holds_for_a_broker_is_printed(shell: Shell, tmp_path: Path) -> Non
     path.write_text('listen = ":7400"\n[http]\nlisten = ":7400"\n', encoding="utf-8")
     assert shell("broker", "check", str(path)) == (2, [])
     assert "[http] listen: the broker itself listens at port 7400" in shell.err
-    path.write_text('[http]\nlisten = ":8400"\n', encoding="utf-8")
-    assert shell("broker", "check", str(path))[1][-1].split() == ["listen", "http://127.0.0.1:8400"]
+    path.write_text('[http]\nhealth = ":9400"\n', encoding="utf-8")
+    assert shell("broker", "check", str(path)) == (2, [])
+    assert "[http] health: health is served beside HTTP" in shell.err
+    path.write_text('[http]\nlisten = ":8400"\nhealth = ":9400"\n', encoding="utf-8")
+    assert [line.split() for line in shell("broker", "check", str(path))[1][-2:]] == [
+        ["listen", "http://127.0.0.1:8400"],
+        ["health", "http://127.0.0.1:9400"],
+    ]
 
 
 TOPOLOGY = 'data = "{data}"\nlinks = [["hub", "east"]]\n[brokers]\nhub = 0\neast = 0\n'

@@ -250,7 +250,7 @@ Asking = Callable[[Client], Coroutine[Any, Any, Any]]
 async def test_what_was_asked_when_the_connection_broke_is_asked_again(
     ask: Asking, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with broker(tmp_path) as b:
+    async with broker(tmp_path, advertisements="simple") as b:
         await leave_behind(b.url, "exists x")
         b.node.neighbourhood.call("fairlead://127.0.0.1:1")
         async with connect(b.url) as client:

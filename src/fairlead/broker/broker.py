@@ -72,6 +72,7 @@ from fairlead.rules import Advertisements, Refusal, Route, Rule, Seam
 
 __all__ = ["Broker", "Settings"]
 
+NO_ADVERTISEMENTS: Final = "this broker has no advertisements: [routing] advertisements says how they travel"
 RENEWED_MAX: Final = 10_000
 """How many interests it remembers that somebody has asked to renew."""
 _CALLS: Final = frozenset(get_args(Call))
@@ -441,15 +442,17 @@ class Broker:
             self._administer(call.source, (), self._recall(call.source, [filter], advertisements=False))
 
     def _advertise(self, call: Advertise, now: int) -> None:
+        if self.settings.advertisements is None:  # nobody would be held to it, nor helped by it
+            self._effects.append(Refuse(call.source, NO_ADVERTISEMENTS))
+            return
         declared = self.clients.join(call.source).advertisements
         refusal = declared.refusal(call.id, call.filter)
         if refusal is not None:
             self._effects.append(Refuse(call.source, refusal))
         elif declared.add(call.id, call.filter):
             advertised = self._declare(call.source, call.filter, now, advertisements=True)
-            if self.settings.advertisements is not None:
-                self._administer_advertisements(call.source, advertised, ())
-                self._advertised.changed(call.filter)
+            self._administer_advertisements(call.source, advertised, ())
+            self._advertised.changed(call.filter)
 
     def _unadvertise(self, call: Unadvertise, now: int) -> None:
         removed = self.clients.join(call.source).advertisements.remove(call.id)

@@ -204,7 +204,8 @@ def _not_started(master: str, error: Exception, noise: IO[bytes]) -> SparkUnavai
     # 'Exception in thread "main" org.apache.spark.SparkException: Master must …': the sentence is what helps.
     reason = causes[0].rpartition("Exception: ")[2].strip() if causes else _first_line(error)
     return SparkUnavailable(
-        f"Spark does not start on {master}: {reason}", hint="quiet=False shows all it says"
+        f"Spark does not start on {master}: {reason}",
+        hint="--verbose (quiet=False in Python) shows all it says",
     )
 
 
