@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
+from fairlead.network.destinations import STUCK_S
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
-from fairlead.network.sessions import STUCK_S, TICKS, UNHEARD, ClientSession, LinkSession
+from fairlead.network.sessions import TICKS, UNHEARD, ClientSession, LinkSession
 from fairlead.network.settings import BrokerSettings, Limits
 from fairlead_lab.testing.memory import MemoryDisk
 from fairlead_lab.testing.nodes import End, linked

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
+from fairlead.network.destinations import TOLD_MAX
 from fairlead.network.node import Node
-from fairlead.network.sessions import TOLD_MAX
 from fairlead.network.settings import BrokerSettings, Limits
 from fairlead_lab.testing.nodes import End, linked
 

@@ -18,8 +18,9 @@ from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
 from fairlead.network import wire
+from fairlead.network.destinations import Durable
 from fairlead.network.node import Node
-from fairlead.network.sessions import ClientSession, Durable, LinkSession, Peer, Session
+from fairlead.network.sessions import ClientSession, LinkSession, Peer, Session
 from fairlead.routing import STRATEGIES
 from fairlead_lab.chaos import SPECIFICATIONS, Accounts, Tally
 from fairlead_lab.testing.chaos import FAULTS, Asked, Listener, Plan, Producer, World

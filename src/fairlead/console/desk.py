@@ -16,8 +16,9 @@ from fairlead.model import Notification
 from fairlead.model.order import identity_of
 from fairlead.model.packed import pack
 from fairlead.network import wire
+from fairlead.network.destinations import Durable
 from fairlead.network.server import Server, micros
-from fairlead.network.sessions import Durable, Session
+from fairlead.network.sessions import Session
 
 __all__ = ["Arrival", "Desk", "Dropped"]
 

@@ -26,8 +26,8 @@ from fairlead.filters.language import parse, render
 from fairlead.model import Instant
 from fairlead.model.packed import unpack
 from fairlead.network import wire
+from fairlead.network.destinations import Durable
 from fairlead.network.server import Server
-from fairlead.network.sessions import Durable
 from fairlead.network.settings import POLICIES
 
 __all__ = ["CHUNK_BYTES", "ControlEvent", "Event", "Feed", "Wanted", "offset_in"]

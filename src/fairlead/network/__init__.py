@@ -7,7 +7,8 @@ readable and all brokers and links come back.
     wire       the frames: what travels
     ledger     what a broker remembers over restarts, all of it in its log
     outbox     what one destination still has to get from the log
-    sessions   connections that have introduced themselves, and the destinations behind them
+    sessions   connections of clients and neighbours that are known by name; `inflow` has their states
+    destinations  neighbours and durable subscribers, which outlive connections; `outflow` has their states
     node       the broker with its sessions, without sockets: bytes in, bytes out; its docstring has its parts
     addresses  where brokers are
     settings   what a broker is run with, and its file

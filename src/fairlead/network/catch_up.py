@@ -9,9 +9,10 @@ from fairlead.log import Reader
 from fairlead.log.records import ARRIVAL, PUBLICATION
 
 if TYPE_CHECKING:
+    from fairlead.network.destinations import Durable, Link
     from fairlead.network.dispatch import Dispatch
     from fairlead.network.ledger import Ledger
-    from fairlead.network.sessions import Durable, Link, Session
+    from fairlead.network.sessions import Session
 
 __all__ = ["CatchUp"]
 

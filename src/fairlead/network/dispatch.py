@@ -23,9 +23,10 @@ from fairlead.broker.publications import (
 )
 from fairlead.errors import LogFull
 from fairlead.model.order import Identity
+from fairlead.network.destinations import Durable
 from fairlead.network.ledger import Ledger
 from fairlead.network.router import Fanout
-from fairlead.network.sessions import Counters, Durable, Session
+from fairlead.network.sessions import Counters, Session
 
 __all__ = ["Dispatch", "Taken"]
 

@@ -19,9 +19,10 @@ from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
 from fairlead.network import wire
+from fairlead.network.destinations import Durable
 from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
 from fairlead.network.outflow import Step
-from fairlead.network.sessions import ClientSession, Durable
+from fairlead.network.sessions import ClientSession
 
 if TYPE_CHECKING:
     from fairlead.network.node import Node

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fairlead.network import wire
+from fairlead.network.destinations import Link
 from fairlead.network.dispatch import Dispatch
-from fairlead.network.sessions import ClientSession, Link, LinkSession
+from fairlead.network.sessions import ClientSession, LinkSession
 
 __all__ = ["FenceKey", "Fences", "broker_in"]
 

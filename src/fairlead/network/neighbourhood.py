@@ -18,11 +18,12 @@ from fairlead.errors import FairleadError, NotThere, ProtocolError
 from fairlead.filters.language import render
 from fairlead.network import wire
 from fairlead.network.calling import Absence, Calling
+from fairlead.network.destinations import Link
 from fairlead.network.fences import FenceKey, broker_in
 from fairlead.network.incarnations import judge, lineage_of, valid_end
 from fairlead.network.ledger import Heard, Linked, Neighbour, Parting, Told, Unlinked, cursor_of_link
 from fairlead.network.outflow import Step
-from fairlead.network.sessions import Link, LinkSession, Peer
+from fairlead.network.sessions import LinkSession, Peer
 from fairlead.network.settings import agreed
 from fairlead.routing import Interest
 from fairlead.rules import Refusal

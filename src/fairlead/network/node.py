@@ -37,6 +37,7 @@ from fairlead.network import inspection, wire
 from fairlead.network.admission import Admission
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.clientele import NAME_MAX, Clientele
+from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
@@ -59,8 +60,6 @@ from fairlead.network.sessions import (
     GONE,
     ClientSession,
     Counters,
-    Durable,
-    Link,
     LinkSession,
     Peer,
     Session,

@@ -1,0 +1,343 @@
+"""Destinations that outlive connections: neighbours and durable subscribers.
+
+A destination has a session while it is connected, a cursor in the log always (`outbox`), and a state (`outflow`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from fairlead.broker.publications import NO_OFFSET
+from fairlead.filters.filter import Filter
+from fairlead.log import Record
+from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
+from fairlead.model.packed import unpack
+from fairlead.network import wire
+from fairlead.network.outbox import Outbox
+from fairlead.network.outflow import Outflow, Step, To
+from fairlead.network.relays import Relays
+from fairlead.network.sessions import ClientSession, LinkSession, Session, Stuck
+from fairlead.rules import Route
+
+if TYPE_CHECKING:
+    from fairlead.network.node import Node
+
+__all__ = ["Durable", "Link", "Recipient"]
+
+log: Final = logging.getLogger(__name__)
+
+HEADS_MAX: Final = 256
+"""How many beginnings of deliveries are remembered for a recipient, by length."""
+TOLD_MAX: Final = 2
+"""So many times what may be under way to a neighbour may wait for it before it is not told what it misses."""
+STUCK_S: Final = 15
+"""How long others wait in vain for a neighbour that is not heard, and takes nothing."""
+
+
+class Durable(Outbox):
+    """A durable subscriber, whether or not a client is there for it."""
+
+    __slots__ = (
+        *("acknowledged", "attached", "claimed", "client", "ends", "name", "node", "session"),
+        "subscriptions",
+    )
+
+    def __init__(self, node: Node, name: str, cursor: int, *, ends: bool = False) -> None:
+        super().__init__(Outflow("durable", To.AWAY), cursor, node.limits.window)
+        self.node, self.name = node, name
+        self.client = f"d:{name}"
+        self.ends = ends
+        """Whether it ends with its session: so one can subscribe to the past without being durable."""
+        self.session: ClientSession | None = None
+        self.subscriptions: dict[str, tuple[Filter, int]] = {}
+        self.claimed: set[str] = set()
+        """Those of them that its client has asked for since it is there."""
+        self.attached = 0
+        """Since when, in microseconds."""
+        self.acknowledged: set[str] = set()
+        """Those that are known wherever they have to be."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its client has asked for all that it asks for: or it would get what it cannot take."""
+        return len(self.claimed) == len(self.subscriptions)
+
+    def drained(self) -> None:
+        """There is room again: it reads on."""
+
+    def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
+        """Deliver what is dispatched now."""
+        session = self.session
+        if session is None:
+            return
+        if offset == NO_OFFSET:
+            if not self.live or session.is_full:
+                self.node.counters.dropped += 1
+                if self.ends:
+                    session.missed(1)
+                return
+        elif not self.live:
+            return
+        elif self.room <= 0 or session.is_full:
+            self.fall_behind(offset)
+            return
+        else:
+            self.unconfirmed[offset] = None
+        self.node.counters.delivered += 1
+        session.send(wire.deliver(offset + 1, recipient.ids, packed))
+
+    def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
+        """Deliver several that are in no log."""
+        for packed in relays.each:
+            self.deliver(NO_OFFSET, recipient, packed)
+
+    @property
+    def connection(self) -> Session | None:
+        """Over which it is reached, if it is."""
+        return self.session
+
+    def take_back(self, end: int) -> None:
+        """The log ends before what it was thought to: what comes next is for this subscriber all the same."""
+        self.looked = min(self.looked, end)
+        for id, (filter, since) in self.subscriptions.items():
+            self.subscriptions[id] = (filter, min(since, end))
+
+    def head_for(self, record: Record) -> bytes | None:
+        """How a record is delivered; None if it does not concern this subscriber."""
+        notification = unpack(notification_in(record))
+        ids = tuple(
+            sorted(
+                id
+                for id, (filter, since) in self.subscriptions.items()
+                if record.offset >= since and filter.matches(notification)
+            )
+        )
+        seam = self.node.broker.seam
+        if ids and seam.narrows:
+            route = seam.narrow(Route((), ((self.client, ids),)), notification, neighbour_in(record))
+            ids = next((each for _, each in route.clients), ())
+        return wire.deliver_head(ids) if ids else None
+
+    def send_record(self, record: Record) -> None:
+        """Deliver a record of the log, if it concerns this subscriber."""
+        head, session = self.head_for(record), self.session
+        if head is not None and session is not None:
+            self.unconfirmed[record.offset] = None
+            session.send(wire.deliver(record.offset + 1, head, notification_in(record)))
+            self.node.counters.delivered += 1
+
+    def missed(self, count: int) -> None:
+        """So many records that may have concerned it are not in the log any more."""
+        self.node.counters.dropped += count
+        if self.session is not None:
+            self.session.tell(wire.Dropped(count))
+
+
+class Recipient:
+    """A client on a notification's route, and for which of its subscriptions the notification is."""
+
+    __slots__ = ("heads", "ids", "target")
+
+    def __init__(self, target: ClientSession | Durable, ids: bytes) -> None:
+        self.target, self.ids = target, ids
+        self.heads: dict[int, bytes] = {}
+        """What stands before a best-effort delivery's notification, by the length of that."""
+
+    def head_of(self, size: int) -> bytes:
+        """What stands before a notification of this length."""
+        if len(self.heads) >= HEADS_MAX:
+            self.heads.clear()
+        head = self.heads[size] = wire.deliver_before(self.ids, size)
+        return head
+
+
+class Link(Outbox):
+    """What a neighbour has to get.
+
+    What is in no log goes at once, or is kept at its place between what is. From then on those who have more of
+    it wait, until the neighbour has dealt with enough of it: little is kept, therefore. Only while the neighbour
+    is away, or has not caught up since it is back, it is lost, and counted.
+    """
+
+    __slots__ = ("_kept", "_passed", "largest", "lost", "name", "node", "session", "stuck", "told")
+
+    def __init__(self, node: Node, name: str, cursor: int) -> None:
+        super().__init__(Outflow("link", To.AWAY), cursor, node.limits.link_window)
+        self.node, self.name = node, name
+        self.session: LinkSession | None = None
+        self.largest = wire.relay_room(node.limits.frame_bytes)
+        """The size of the largest notification that the neighbour takes."""
+        self.told = False
+        self.lost = 0
+        """How many it did not get, and will not, and has still to be told of."""
+        self._kept: deque[tuple[int, bytes]] = deque()
+        """What is in no log and waits, each with the first offset that comes behind it."""
+        self._passed = 0
+        """The first offset behind what has been dispatched to it, while it is behind."""
+        self.stuck = Stuck()
+
+    def relay(self, offset: int, packed: bytes) -> None:
+        """Relay what is dispatched now."""
+        session = self.session
+        is_logged = offset != NO_OFFSET
+        if session is None or not self.outflow.is_live:
+            if is_logged:
+                self._passed = offset + 1
+            else:
+                self._keep([packed])
+        elif is_logged and (session.is_full or self.room <= 0):
+            self.fall_behind(offset)
+            self._passed = offset + 1
+        else:
+            if not is_logged and (session.is_spent or session.is_full):
+                self.node.block(self)
+            self.send(offset, packed)
+
+    def send(self, offset: int, packed: bytes) -> None:
+        """Send it over the connection that there is, whether or not there is room."""
+        session = self.session
+        assert session is not None
+        if len(packed) > self.largest:
+            self.skip(len(packed))
+            return
+        self.node.counters.relayed += 1
+        if offset != NO_OFFSET:
+            self.unconfirmed[offset] = None
+            session.send(wire.relay(offset + 1, packed))
+        elif packed[:1] == b"{":  # JSON text is in no array
+            session.spent += len(packed)
+            session.send(wire.relay(0, packed))
+        else:
+            session.relay(packed)
+
+    def relay_all(self, relays: Relays) -> None:
+        """Relay several that are in no log."""
+        session = self.session
+        if session is None or not self.outflow.is_live:
+            self._keep(relays.each)
+        elif relays.count > 1 and relays.size > session.room:
+            for half in relays.halves():
+                self.relay_all(half)
+        elif relays.size > self.largest:
+            self.skip(relays.size)
+        else:
+            if session.is_spent or session.is_full:
+                self.node.block(self)
+            self.node.counters.relayed += relays.count
+            session.relay(relays.body, relays.count)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the neighbour has announced what it subscribes to on this connection."""
+        return self.outflow.is_ready
+
+    @property
+    def connection(self) -> Session | None:
+        """Over which it is reached, if it is."""
+        return self.session
+
+    def send_record(self, record: Record) -> None:
+        """Relay a record of the log, if it concerns the neighbour and does not come from it."""
+        packed = notification_in(record)
+        if self in self.node.router.of(packed, neighbour_in(record)).links:
+            self.send_kept(record.offset)
+            self.send(record.offset, packed)
+
+    def missed(self, count: int) -> None:
+        """So many records that may have concerned it are not in the log any more."""
+        self._lose(count)
+
+    def _keep(self, each: list[bytes]) -> None:
+        """These cannot go now."""
+        if self.outflow.queues:
+            self._kept.extend((self._passed, packed) for packed in each)
+            self.node.block(self)
+        else:
+            self._lose(len(each))
+
+    def send_kept(self, offset: int | None = None) -> None:
+        """Send what was kept and comes before a record, by default all."""
+        while self._kept and (offset is None or self._kept[0][0] <= offset):
+            self.send(NO_OFFSET, self._kept.popleft()[1])
+
+    def catch_up(self) -> None:
+        super().catch_up()
+        self.send_kept()
+        self.drained()
+
+    def drained(self) -> None:
+        """There is room again."""
+        session = self.session
+        if (
+            self.outflow.state is To.LIVE_BLOCKING
+            and session is not None
+            and not (session.is_spent or session.is_full)
+        ):
+            self.outflow.on(Step.UNBLOCK)
+            self.node.unblock(self)
+
+    def detach(self, dispatched: int) -> None:
+        super().detach(dispatched)
+        self.give_up()
+
+    def look_after(self) -> None:
+        """See to it that nobody waits for it for ever.
+
+        Links wait for others further on, and those in the end for a client. But one whose neighbour is not heard,
+        because too much of what it said waits here, may wait for answers that stand behind that.
+        """
+        session = self.session
+        is_deaf = session is not None and not session.is_read
+        place = None if session is None else (session.gone_out, self.looked, len(self.unconfirmed))
+        if self.stuck.has_lasted(STUCK_S, place, is_stuck=is_deaf):
+            log.warning(
+                "%s: nobody waits for %s any longer, which does not answer", self.node.name, self.name
+            )
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Nobody waits for it any longer, until it has caught up."""
+        if self.outflow.is_live:
+            self.looked = self.node.dispatched
+        if self.outflow.is_blocking:
+            self.outflow.on(Step.GIVE_UP)
+        self._lose(len(self._kept))
+        self._kept.clear()
+        self.node.unblock(self)
+
+    def _lose(self, count: int) -> None:
+        self.node.counters.dropped += count
+        self.lost += count
+
+    def tell_lost(self) -> None:
+        """Tell the neighbour how many it has missed: whoever is behind it, and might have got them, has to know.
+
+        Also where the connection is full, which is when things are lost; but not without bound.
+        """
+        session = self.session
+        if session is None or not self.ready or not self.lost:
+            return
+        if session.waiting <= TOLD_MAX * self.node.limits.buffer_bytes:
+            count = min(self.lost, wire.DROPPED_MAX)
+            session.tell(wire.Dropped(count))
+            self.lost -= count
+
+    def skip(self, size: int) -> None:
+        """The neighbour does not take what is as large as this, and would end the connection, for ever."""
+        self._lose(1)
+        if not self.told:
+            self.told = True
+            log.error(
+                "%s: a notification of %s bytes does not get to %s, which takes at most %s; nor do others",
+                self.node.name,
+                f"{size:,}",
+                self.name,
+                f"{self.largest:,}",
+            )
+
+
+def neighbour_in(record: Record) -> str:
+    """The neighbour that a record came from; empty where a client published it."""
+    return "" if record.kind == PUBLICATION else parse_arrival(record).neighbour
