@@ -136,7 +136,8 @@ def test_since_begins_in_the_past(broker: Any) -> None:
 def test_a_durable_subscriber_gets_what_came_while_it_was_away(broker: Any) -> None:
     with broker.events('topic = "away"', durable="away"):
         pass
-    broker.until(lambda: durable(broker, "away") == {"connected": False, "behind": 0, "unconfirmed": 0})
+    away = {"connected": False, "outflow": "away", "behind": 0, "unconfirmed": 0}
+    broker.until(lambda: durable(broker, "away") == away)
     publish(broker, "away", 1, 2)
     with broker.events('topic = "away"', durable="away") as events:
         assert read(events, 2)[0] == [1, 2]

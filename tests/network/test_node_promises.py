@@ -747,4 +747,9 @@ def test_nobody_is_behind_who_has_accepted_all() -> None:
     place, _, session = accepted()
     place.node.lost(session)
     place.settle()
-    assert place.node.status()["durables"]["d"] == {"connected": False, "behind": 0, "unconfirmed": 0}
+    assert place.node.status()["durables"]["d"] == {
+        "connected": False,
+        "outflow": "away",
+        "behind": 0,
+        "unconfirmed": 0,
+    }
