@@ -279,6 +279,70 @@ def test_a_correct_run_holds_and_all_takes_the_rules_that_fit(spark: SparkSessio
     assert audit([*events, Ended()]).verdict is Verdict.HOLDS
 
 
+def ordered_run() -> list[Event]:
+    """What a pipeline writes down: subscriptions, then in the total order each publication and whom it reached."""
+    events: list[Event] = [sub("a"), sub("b", "s0"), sub("c", "s1")]
+    for number in range(6):
+        n = pub("pq"[number % 2], str(number), number % 3, order=number // 2, sequence=number)
+        reached = ["a"] + ["b"] * (number % 3 == 0) + ["c"] * (number % 3 > 0)
+        events += [n, *(Notified(each, n.identity, ("s",)) for each in reached)]
+    return [*events, Ended()]
+
+
+def mutants() -> dict[str, list[Event]]:
+    """The same run with something wrong: one thing each."""
+    run = ordered_run()
+    p0, first, p1, second = run[3], run[4], run[6], run[7]
+    unknown = Notified("a", Identity("q", "9"), ("s",))
+    return {
+        "not notified": run[:4] + run[5:],
+        "notified without a subscription": [*run[:5], Notified("z", first.identity, ("s",)), *run[5:]],
+        "notified twice": [*run[:5], first, *run[5:]],
+        "notified about nothing": [*run[:5], unknown, *run[5:]],
+        "notified before": [*run[:3], first, p0, *run[5:]],
+        "notified out of order": [*run[:4], run[5], p1, second, first, *run[8:]],
+        "published out of order": [*run[:3], *run[6:9], *run[3:6], *run[9:]],
+    }
+
+
+def test_a_glance_clears_a_right_run_and_nothing_that_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
+    from fairlead.spark.glance import glance
+    from fairlead.spark.history import History, Language
+    from fairlead.spark.subscriptions import Subscriptions
+    from fairlead.spark.trace import frame_of
+
+    asked = [("all", "a"), ("s0", "b"), ("s1", "c")]
+    rows = [{"id": id, "subscriber": who, "filter": TEXTS[id]} for id, who in asked]
+    compiled = Subscriptions.read(rows, tmp_path)
+    others = Subscriptions.read(rows[1:], tmp_path)
+
+    def seen(events: list[Event], own: Subscriptions | None = compiled) -> tuple[bool, bool]:
+        history = History(frame_of(spark, events), Language())
+        try:
+            found = glance(history, own, orders=True)
+            return found.is_ordered, found.has_suspects
+        finally:
+            history.forget()
+
+    assert audit(ordered_run(), "simple", *ORDERS).verdict is Verdict.HOLDS
+    assert seen(ordered_run()) == (True, False)
+    assert seen(ordered_run(), others) == (True, True)  # they are not the trace's
+    assert seen([Unsubscribed("a", "all"), *ordered_run()]) == (True, True)
+    for name, events in mutants().items():
+        is_ordered, has_suspects = seen(events)
+        report = audit(events, "simple", *ORDERS)
+        wrong = {specification for specification, _ in report.violated()}
+        assert wrong, name
+        assert has_suspects or "simple" not in wrong, name
+        assert not (is_ordered and wrong & set(ORDERS)), name
+    events = mutants()["notified twice"]
+    found = on_spark(spark, events, "simple", *ORDERS, compiled=compiled)
+    assert told(found.report) == told(audit(events, "simple", *ORDERS))
+
+
+ORDERS = ("fifo", "causal", "total", "ordered")
+
+
 def test_nothing_is_wrong_with_nothing(spark: SparkSession) -> None:
     found = on_spark(spark, [])
     assert found.report.verdict is Verdict.HOLDS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from fairlead.errors import PipelineError
 from fairlead.filters import parse
 from fairlead.spark import matching
 from fairlead_lab.bench import pipeline
+from fairlead_lab.bench.floor import FLOOR, Floor, measure_floor
 from fairlead_lab.bench.jobs import FAIRLEAD, LOOP, NUMBERS, TEXTS, Plan, Workload, measure_m1
 from fairlead_lab.bench.pipeline import run
 from fairlead_lab.matching.shapes import SHAPES
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA = conditions_schema(TEXTS, NUMBERS)
 TINY = Plan(
+    parts=("match", "batch", "stream"),
     sizes=(300,),
     rows=2_000,
     loop_n=300,
@@ -100,6 +103,19 @@ def test_a_small_benchmark_finds_the_same_pairs_everywhere(
     assert [pace.rows_per_s for pace in report.paces] == [40]
     assert report.machine["versions"]["pyspark"] == spark.version
     assert any("streaming 40 rows/s" in each for each in told)
+
+
+def test_the_pipeline_is_held_against_the_floor_on_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    plan = replace(TINY, parts=("floor",), sample_rounds=0)
+    found, problems = measure_floor(spark, plan, tmp_path, print)
+    assert problems == []
+    assert [each.workload for each in found] == ["the demo's sample", "M1"]
+    for each in found:
+        assert each.rows >= 200
+        assert {FLOOR, "pipeline", "with trace and audit"} <= set(each.rounds)
+        assert each.times("pipeline") is None  # the one round is the cold one
+        assert each.cold(FLOOR) == 1
+        assert Floor.of_json(json.loads(json.dumps(asdict(each)))) == each
 
 
 def test_pairs_that_are_missing_or_come_twice_are_told(

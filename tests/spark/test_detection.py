@@ -29,11 +29,11 @@ from fairlead.matching.columnar.arrow import notification_at
 from fairlead.model import Instant, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
 from fairlead.spark import groups
+from fairlead.spark.asking import check_ids
 from fairlead.spark.detection import PROGRESS, STREAM, AtOnce, Begun, Detecting, Level, Placer, Router
 from fairlead.spark.frames import encode, notifications_in
 from fairlead.spark.patterns import Asked, Correlation, Patterns
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
-from fairlead.spark.work import check_ids
 from fairlead_lab.testing import fair as fair_made
 from fairlead_lab.testing import patterns as made
 

@@ -27,7 +27,7 @@ from fairlead.errors import FilterError, PipelineError
 from fairlead.model import Instant
 from fairlead.model.encoding import fields_from_json, parse_json
 from fairlead.model.order import OrderKey
-from fairlead.spark import Config, Pipeline, detect, ingest, notifications, order, work
+from fairlead.spark import Config, Pipeline, detect, ingest, notifications, order
 from fairlead.spark.frames import DELIVERY, encode
 from fairlead.spark.output import Manifest
 from fairlead.spark.patterns import Patterns
@@ -265,7 +265,7 @@ def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
     taking = {"stream": {"available": True, "max_files": 1}}
     with monkeypatch.context() as crashing, partitions(spark, counts[0]):
         # So few rows are detected in one task; here, before the crash, they are not.
-        crashing.setattr(work, "FEW_ROWS", 0)
+        crashing.setattr("fairlead.spark.batch.FEW_ROWS", 0)
         crash_before_the_commit_of(1, crashing)
         with pytest.raises(Exception, match="killed"):
             pipeline(spark, tmp_path, "stream", **taking).run()

@@ -19,9 +19,10 @@ from fairlead.matching.brute import Brute
 from fairlead.matching.columnar.arrow import notification_at
 from fairlead.model import Notification
 from fairlead.model.order import OrderKey
-from fairlead.spark import matching
+from fairlead.spark import matcher, matching
 from fairlead.spark.frames import encode
-from fairlead.spark.matching import Matcher, Router, match, pairs, spread
+from fairlead.spark.matcher import Matcher, Router
+from fairlead.spark.matching import match, pairs, spread
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.testing import filters, notifications
 
@@ -63,7 +64,11 @@ def expected(
 def delivered(batches: Iterator[pa.RecordBatch]) -> list[tuple[Any, ...]]:
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert all(row["producer"] == "p" and row["sequence"] is None for row in rows)
-    return sorted((row["subscriber"], row["time"], row["id"], row["subscriptions"]) for row in rows)
+    return sorted(
+        (each["subscriber"], row["time"], row["id"], each["subscriptions"])
+        for row in rows
+        for each in row["receivers"]
+    )
 
 
 @st.composite
@@ -156,7 +161,7 @@ def test_what_is_placed_is_found_where_it_is_sent(tmp_path_factory, data):
 
 
 def test_a_row_that_matches_very_much_is_worked_through_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(matching, "_AT_ONCE", 1000)
+    monkeypatch.setattr(matcher, "_AT_ONCE", 1000)
     asked = [
         {"id": f"{number:04}", "subscriber": f"u{number % 7}", "filter": "x >= 0"} for number in range(300)
     ]
@@ -166,8 +171,9 @@ def test_a_row_that_matches_very_much_is_worked_through_in_pieces(tmp_path, monk
     pieces = list(Matcher((read,))([batch]))
     assert len(pieces) > 20
     rows = [row for piece in pieces for row in piece.to_pylist()]
-    assert len(rows) == 7 * 700
-    assert rows[-1]["subscriptions"] == [f"{number:04}" for number in range(6, 300, 7)]
+    assert len(rows) == 700
+    assert all(len(row["receivers"]) == 7 for row in rows)
+    assert rows[-1]["receivers"][-1]["subscriptions"] == [f"{number:04}" for number in range(6, 300, 7)]
 
 
 # -- on Spark ----------------------------------------------------------------------------------------------
@@ -251,7 +257,8 @@ def test_only_the_columns_that_filters_look_at_travel(spark, tmp_path):
     whole = Subscriptions.read([{"id": "1", "filter": "//item"}], tmp_path)
     none = Subscriptions.read([{"id": "1", "filter": "true"}], tmp_path)
     for each, columns in ((plain, ["price", "a", "c.d"]), (whole, table.columns), (none, ["id"])):
-        rows, names = matching.keyed(table, matching._attributes(each))
+        named, is_whole = matching._attributes(each)
+        rows, names = matching.keyed(table, None if is_whole else named)
         assert list(names) == columns
         assert len(rows.columns) == 4 + len(columns)
     assert {row.id for row in match(table, plain).collect()} == {"2", "4"}
@@ -276,7 +283,7 @@ def opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import os
 
     for _ in batches:
-        parts = matching.OPENED
+        parts = matcher.OPENED
         yield pa.RecordBatch.from_pydict(
             {"worker": [os.getpid()] * len(parts), "part": list(parts), "times": list(parts.values())}
         )
@@ -303,7 +310,10 @@ def test_shipped_files_serve_workers_that_do_not_see_the_directory(spark, tmp_pa
     assert collected(shipped) == DELIVERED
     rows, names = matching.keyed(spark.sql(TABLE), None)
     # A worker may have it open already: what it says without the cache is what counts.
-    found = rows.mapInArrow(Afresh((elsewhere,), names), shipped.schema)
+    afresh = rows.mapInArrow(
+        Afresh((elsewhere,), names), matching.matched(spark.sql(TABLE), read, payload=False).schema
+    )
+    found = matching.deliveries_of(afresh, payload=False)
     assert collected(found) == DELIVERED
 
 
@@ -313,8 +323,8 @@ class Afresh(Matcher):
     def __call__(self, batches: Any) -> Iterator[pa.RecordBatch]:
         from fairlead.spark import parts
 
-        matching._SETS.clear()
-        matching._PARTS.clear()
+        matcher._SETS.clear()
+        matcher._PARTS.clear()
         parts.mapped.cache_clear()
         yield from Matcher.__call__(self, batches)
 

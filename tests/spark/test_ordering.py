@@ -19,8 +19,10 @@ from fairlead.delivery import OrderedQueue
 from fairlead.model import Notification
 from fairlead.model.encoding import content_hash
 from fairlead.model.order import BEGINNING, END, Ordering, OrderKey, causes_of, event_time, identity_of
+from fairlead.spark import orderer
 from fairlead.spark.frames import ENVELOPE_TYPES, KEY, encode
-from fairlead.spark.ordering import LIGHT, Facts, Ordered, OrderState, OrderTogether, order, watermark_of
+from fairlead.spark.orderer import LIGHT, OrderTogether
+from fairlead.spark.ordering import Facts, Ordered, OrderState, order, watermark_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -57,6 +59,7 @@ class Arrived(NamedTuple):
             None if one.time is None else one.time.microseconds,
             one.sequence,
             [tuple(cause) for cause in causes_of(one)] or None,
+            None,
             encode(one),
         )
 
@@ -242,8 +245,43 @@ def test_the_kernel_goes_on_from_its_rows_as_one_ordering_that_never_stopped(see
 
 
 def test_the_kernel_takes_nothing_for_nothing() -> None:
-    [placed] = OrderTogether(BEGINNING, END)([])
-    assert placed.num_rows == 0
+    assert list(OrderTogether(BEGINNING, END)([])) == []
+    [] = OrderTogether(BEGINNING, END)([pa.RecordBatch.from_pylist([], SCHEMA)])
+
+
+@given(seed=st.integers(0, 10**9))
+def test_columns_and_one_ordering_agree_on_chains_and_causes(seed: int) -> None:
+    rng = Random(seed)
+    bound = rng.choice((20, 40, END))
+    made = [
+        note(
+            id=str(place),
+            producer=rng.choice("abc"),
+            time=rng.randrange(60),
+            **({"sequence": rng.randrange(30)} if rng.random() < 0.7 else {}),
+            # Of what came before: most causes do not lead back to themselves.
+            **(
+                {"cause": f"{rng.choice('abc')}/{rng.randrange(place)}"}
+                if place and rng.random() < 0.4
+                else {}
+            ),
+        )
+        for place in range(40)
+    ]
+    rows = pa.Table.from_pylist([light(one, None, True) for one in made], SCHEMA)
+    by_columns = orderer._Columns(rows, BEGINNING).became(bound)
+    exact = orderer._one_by_one(rows, BEGINNING, bound)
+    if by_columns is not None:
+        assert (by_columns.time.to_pylist(), by_columns.outcome.to_pylist()) == (
+            exact.time.to_pylist(),
+            exact.outcome.to_pylist(),
+        )
+
+
+def test_columns_tell_of_most_runs() -> None:
+    made = [note(id=str(n), producer="p", time=n, sequence=n, cause=str(n // 2)) for n in range(1, 500)]
+    rows = pa.Table.from_pylist([light(one, None, True) for one in made], SCHEMA)
+    assert orderer._Columns(rows, BEGINNING).became(END) is not None
 
 
 # -- by example --------------------------------------------------------------------------------------------

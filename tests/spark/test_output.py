@@ -12,10 +12,12 @@ import pytest
 
 from fairlead.errors import PipelineError
 from fairlead.spark import storage
+from fairlead.spark.asking import demand
+from fairlead.spark.batch import Batch, Standing
 from fairlead.spark.config import Config
 from fairlead.spark.output import LINKS_MAX, Attempt, Counts, Manifest, Output
 from fairlead.spark.storage import Directory
-from fairlead.spark.work import TABLE, Standing, Work, check_owner
+from fairlead.spark.writing import TABLE, check_owner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,7 +138,7 @@ def test_two_runs_do_not_write_to_one_output_at_the_same_time(tmp_path: Path) ->
         assert resumed
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 1, "batch": 0}', b'{"batch": 0}'])
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 2, "batch": 0}', b'{"batch": 0}'])
 def test_a_damaged_manifest_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     output = Output(str(tmp_path))
     output.root.write("_fairlead/manifests/00000000.json", content)
@@ -197,7 +199,7 @@ def test_the_last_batch_is_found_whatever_became_of_the_pointer(tmp_path: Path) 
         for batch in range(4):
             commit(output, batch, "")
     pointed = ("0", "1", "3", "7", "null", "[]", '"x"')
-    for content in ("", "{}", *(f'{{"version": 1, "batch": {batch}}}' for batch in pointed)):
+    for content in ("", "{}", *(f'{{"version": 2, "batch": {batch}}}' for batch in pointed)):
         pointer.write_text(content)
         assert output.last() == output.manifest(3)
     pointer.unlink()
@@ -329,26 +331,25 @@ def test_a_plan_whose_file_is_gone_is_an_error_that_names_both(tmp_path: Path) -
     output = Output(config.output)
     output.keep_plan(0, [str(file)])
     gone = r"0\.jsonl is gone, and .*plans/00000000\.json says"
-    with Work(config, nobody, 0, final=False) as work, pytest.raises(PipelineError, match=gone) as refused:
-        work.asked()
+    with pytest.raises(PipelineError, match=gone) as refused:
+        demand(config, nobody, 0, None)
     assert "put the file back, or delete the plan" in str(refused.value)
     assert output.plan(0) == [str(file)]
     file.write_text('{"id": "s", "filter": "x = 1"}\n')
-    with Work(config, nobody, 0, final=False) as work:
-        assert work.asked()[0].count == 1
+    assert demand(config, nobody, 0, None).subscriptions.count == 1
 
 
 def test_nothing_is_swept_away_while_another_run_is_at_the_next_batch(tmp_path: Path) -> None:
     config, nobody = watching(tmp_path), cast("SparkSession", None)
     output = Output(config.output)
-    with Work(config, nobody, 0, final=False) as work:
-        work.asked()
+    with Batch(config, nobody, 0, final=False) as batch:
+        asked = demand(config, nobody, 0, None)
         output.index.write("theirs.filters", b"")
         output.keep_plan(1, [])
-        work._sweep()
+        batch.sweep(asked)
         assert output.index.exists("theirs.filters")
         output.drop_plan(1)
-        work._sweep()
+        batch.sweep(asked)
         assert not output.index.exists("theirs.filters")
 
 

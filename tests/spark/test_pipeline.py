@@ -402,15 +402,16 @@ def test_what_one_producer_has_numbered_is_matched_by_several_tasks(
     write_lines(place / "events" / "0.jsonl", rows)
     tasks = []
 
-    def noting(matches: DataFrame, buckets: int) -> DataFrame:
+    def noting(matches: DataFrame, buckets: int, _: int | None) -> DataFrame:
         tasks.append(matches.select(F.spark_partition_id()).distinct().count())
         return deliver(matches, buckets)
 
     monkeypatch.setattr("fairlead.spark.pipeline.deliver", noting)
-    monkeypatch.setattr("fairlead.spark.work.FEW_ROWS", 0)
+    monkeypatch.setattr("fairlead.spark.batch.FEW_ROWS", 0)
+    monkeypatch.setattr("fairlead.spark.batch.ORDERED_AT_ONCE", 0)
     written = []
     for least in (10**9, 100):
-        monkeypatch.setattr("fairlead.spark.work.SPREAD_ROWS", least)
+        monkeypatch.setattr("fairlead.spark.batch.SPREAD_ROWS", least)
         output = place / f"out{least}"
         Step(config(place, output=str(output), deliveries={"format": "json", "buckets": 2})).take(
             ingested(spark, config(place)), 0, final=True
@@ -522,7 +523,8 @@ def test_spark_matches_what_the_corpus_says(spark: SparkSession, tmp_path: Path)
         content = []
         for at, row in enumerate(rows):
             notification = Notification.of(fields_from_json(row["notification"]))
-            content.append(("corpus", "", f"{at}", None, None, None, None, frames.encode(notification), 0))
+            envelope = ("corpus", "", f"{at}", None, None, None, None, None)
+            content.append((*envelope, frames.encode(notification), 0))
         types = ", ".join(f"{name} {kind}" for name, kind in ENVELOPE_TYPES.items())
         notifications = spark.createDataFrame(content, f"{types}, record string, time bigint")
         found = match(notifications, subscriptions, schema=schema, directory=tmp_path / str(number))

@@ -19,7 +19,7 @@ from fairlead.errors import DamagedIndex, PipelineError, SchemaError
 from fairlead.filters import Schema, parse
 from fairlead.model import Notification
 from fairlead.model.order import BEGINNING
-from fairlead.spark.matching import Matcher
+from fairlead.spark.matcher import Matcher
 from fairlead.spark.parts import TABLE, table_of
 from fairlead.spark.subscriptions import Entry, Place, Subscriptions, SubscriptionsInput, entries
 
@@ -38,7 +38,8 @@ def matching(subscriptions: Subscriptions, attributes: dict[str, Any], time: int
     """(subscriber, id) of what a notification at a time matches, as a worker finds it."""
     key = {"time": [time], "producer": ["p"], "sequence": pa.array([None], pa.int64()), "id": ["n"]}
     batch = pa.RecordBatch.from_pydict({**key, "attributes": pa.array([attributes])})
-    found = [row for out in Matcher((subscriptions,))([batch]) for row in out.to_pylist()]
+    rows = [row for out in Matcher((subscriptions,))([batch]) for row in out.to_pylist()]
+    found = [each for row in rows for each in row["receivers"]]
     assert len({row["subscriber"] for row in found}) == len(found)
     for row in found:
         assert row["subscriptions"] == sorted(set(row["subscriptions"]))
@@ -204,7 +205,7 @@ def test_a_damaged_file_one_of_another_version_and_a_missing_one_are_refused_by_
     path.write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
     with pytest.raises(DamagedIndex, match=f"{part.name}.* is damaged"):
         table_of(other.parts[0])
-    with pytest.raises(DamagedIndex, match="of version 0, this program reads 1"):
+    with pytest.raises(DamagedIndex, match="of version 0, this program reads 2"):
         Subscriptions.from_json({**read.to_json(), "version": 0}, tmp_path / "index")
 
 

@@ -84,6 +84,7 @@ def micro_batch(spark: SparkSession, content: str) -> tuple[DataFrame, DataFrame
 def test_a_micro_batch_is_told_in_the_total_order(
     spark: SparkSession, tmp_path: Path, content: str, files: int
 ) -> None:
+    from fairlead.spark.matching import with_receivers
     from fairlead.spark.trace import trace_of, write
 
     released, deliveries = micro_batch(spark, content)
@@ -93,8 +94,7 @@ def test_a_micro_batch_is_told_in_the_total_order(
         ("s3", "bob", "x < 9", 0, None),
     ]
     trace = trace_of(
-        released,
-        deliveries,
+        with_receivers(released, deliveries),
         subscribed=spark.createDataFrame(begun, SUBSCRIPTIONS),
         unsubscribed=spark.createDataFrame([("s0", "eve", "exists z", None, 7)], SUBSCRIPTIONS),
         late=spark.createDataFrame(
@@ -136,13 +136,15 @@ def test_a_micro_batch_is_told_in_the_total_order(
 
 
 def test_places_run_through_the_files_of_all_batches(spark: SparkSession, tmp_path: Path) -> None:
+    from fairlead.spark.matching import with_receivers
     from fairlead.spark.trace import COLUMNS, frame_of, read, trace_of, write
 
     expected: list[Event] = []
     for batch in range(2):
         released, deliveries = micro_batch(spark, RECORDS)
         path = tmp_path / f"batch={batch:08}"
-        write(trace_of(released, deliveries, final=batch == 1), str(path), files=2)
+        trace = trace_of(with_receivers(released, deliveries), final=batch == 1)
+        write(trace, str(path), files=2)
         expected += events_at(path)
     assert events_at(tmp_path) == expected
     both = [str(tmp_path / f"batch={batch:08}") for batch in (1, 0)]

@@ -36,17 +36,17 @@ from fairlead.audit.history import Delivered, Publication
 from fairlead.audit.history import History as Told
 from fairlead.audit.report import Finding, Report, Violation
 from fairlead.audit.trace import Published
-from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
 from fairlead.model.order import Identity, OrderKey
 from fairlead.spark.failures import reason
-from fairlead.spark.frames import KEY
+from fairlead.spark.glance import ORDERS, glance, rank
 from fairlead.spark.history import History, Language, binds, has_begun, holds, notification_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row
 
     from fairlead.filters import Schema
+    from fairlead.spark.subscriptions import Subscriptions
 
 __all__ = ["SPECIFICATIONS", "Audited", "audit"]
 
@@ -79,12 +79,14 @@ def audit(
     extensions: Sequence[str] = (),
     shown: int = SHOWN,
     small: int = SMALL,
+    compiled: Subscriptions | None = None,
 ) -> Audited:
     """Judge a trace with places, as `fairlead.spark.trace.read` gives it, by the specifications that are named.
 
     Without a name, by all; of `simple` and `advertisements` by the one that fits, as in `fairlead.audit.audit`.
     TraceRefused where no run can have such a trace; beyond the `small` number of events, filters and contents
-    are read only where a rule asks for them.
+    are read only where a rule asks for them. `compiled` are the subscriptions of the trace, where somebody has
+    compiled them: they are used if the trace says that they are those.
     """
     if unknown := set(specifications) - set(SPECIFICATIONS):
         raise ValueError(f"no such specification: {', '.join(sorted(unknown))}")
@@ -99,7 +101,7 @@ def audit(
                 whole = _Whole(language, tuple(chosen))
                 return _report(chosen, whole.found(trace, shown), whole.found(trace), history.events)
             history.check()
-            found = _found_in_parts(history, chosen)
+            found = _found_in_parts(history, chosen, compiled)
             return _report(chosen, _first(found, shown), found, history.events)
         finally:
             history.forget()
@@ -140,12 +142,24 @@ def _finding(specification: str, rule: str, rows: Sequence[Row]) -> Finding:
     return Finding(specification, rule, tuple(Violation(row["what"], tuple(row["places"])) for row in rows))
 
 
-def _found_in_parts(history: History, specifications: Sequence[str]) -> DataFrame:
-    found = [
-        rows.withColumns({"specification": F.lit(name), "rule": F.lit(rule)})
-        for name in specifications
-        for rule, rows in SPECIFICATIONS[name](history).items()
-    ]
+def _found_in_parts(
+    history: History, specifications: Sequence[str], compiled: Subscriptions | None
+) -> DataFrame:
+    """What the rules find that a glance does not show to hold."""
+    clear = glance(history, compiled, orders=not ORDERS.isdisjoint(specifications))
+    found = [history.nothing(f"{FOUND}, specification string, rule string")]
+    for name in specifications:
+        concerned = history
+        if name == "simple" and clear.suspects is not None:
+            if not clear.has_suspects:
+                continue
+            concerned = history.about(clear.suspects)
+        elif name in ORDERS and clear.is_ordered:
+            continue
+        found += [
+            rows.withColumns({"specification": F.lit(name), "rule": F.lit(rule)})
+            for rule, rows in SPECIFICATIONS[name](concerned).items()
+        ]
     return reduce(DataFrame.unionByName, found)
 
 
@@ -367,16 +381,10 @@ def _turned(delivered: DataFrame, slot: Sequence[str], rank: Column, why: str) -
 
 def _ordered(history: History) -> Rules:
     """Nobody's notifications go back in order key, nor in one producer's sequence numbers."""
-    composite = F.col("producer") == PRODUCER  # as `orders.key_rank` has it
-    rank = F.struct(
-        F.col("key.time").alias("time"),
-        composite.alias("behind"),
-        *(F.when(~composite, F.col(f"key.{name}")).alias(name) for name in KEY[1:]),
-    )
     number = F.when(F.col("key.sequence").isNotNull(), F.struct("key.sequence", "key.id"))
     smaller = "has the smaller "
     return {
-        "key": _turned(history.delivered, ("component",), rank, f"{smaller}order key"),
+        "key": _turned(history.delivered, ("component",), rank("key."), f"{smaller}order key"),
         "sequence": _turned(
             history.delivered, ("component", "producer"), number, f"{smaller}sequence number"
         ),

@@ -55,10 +55,21 @@ FILES: Final = ("json", "parquet")
 Callback = Callable[["DataFrame", int], object]
 
 
-def deliver(matches: DataFrame, buckets: int = 16) -> DataFrame:
-    """The matches as they are delivered: in buckets by subscriber, each subscriber's in the total order."""
+def deliver(matches: DataFrame, buckets: int = 16, tasks: int | None = None) -> DataFrame:
+    """The matches as they are delivered: in buckets by subscriber, each subscriber's in the total order.
+
+    By default there are so many tasks that every core has one: a bucket is divided among several, by subscriber,
+    where there are fewer buckets than cores. A bucket goes to its task by its number, for hashing would bring
+    several buckets together and leave other tasks without one.
+    """
+    spark = matches.sparkSession
+    over = tasks or max(buckets, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+    shares = -(-over // buckets)
     bucketed = matches.withColumn("bucket", bucket_of(F.col("subscriber"), buckets))
-    return bucketed.repartition("bucket").sortWithinPartitions("bucket", "subscriber", *ranked(bucketed))
+    share = F.pmod(F.xxhash64("subscriber"), F.lit(shares)).cast("int")
+    task = F.col("bucket") * shares + share if shares > 1 else F.pmod("bucket", F.lit(over))
+    sent = bucketed.repartitionById(buckets * shares if shares > 1 else over, task)
+    return sent.sortWithinPartitions("bucket", "subscriber", *ranked(bucketed))
 
 
 def write_files(deliveries: DataFrame, format: str, path: str) -> None:
@@ -66,7 +77,7 @@ def write_files(deliveries: DataFrame, format: str, path: str) -> None:
     if format == "json":
         # Sorted as text once more: the writer sorts by bucket what comes from Python, and that may lose the order.
         order = ("bucket", "subscriber", *ranked(deliveries))
-        texts = lines(deliveries, keep=order).repartition("bucket").sortWithinPartitions(*order)
+        texts = lines(deliveries, keep=order).sortWithinPartitions(*order)
         texts.select("bucket", "value").write.partitionBy("bucket").text(path)
     else:
         deliveries.drop(PLACE).write.partitionBy("bucket").parquet(path)
@@ -209,8 +220,13 @@ class _Lines:
             ]
             if RECORD in batch.schema.names or ATTRIBUTES in batch.schema.names:
                 texts = [
-                    f'{text[:-1]},"notification":{record}}}'
+                    f'{text[:-1]},"notification":{_on_one_line(record)}}}'
                     for text, record in zip(texts, records_in(batch), strict=True)
                 ]
             kept = {name: batch.column(name) for name in self.keep}
             yield pa.RecordBatch.from_pydict({**kept, "value": pa.array(texts, pa.string())})
+
+
+def _on_one_line(record: str) -> str:
+    """The same JSON without line breaks, which can only stand between its parts."""
+    return record.replace("\n", " ").replace("\r", " ") if "\n" in record or "\r" in record else record

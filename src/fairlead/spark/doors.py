@@ -1,9 +1,10 @@
 """What runs in the workers at ingest: record batches of raw records in, record batches of rows out.
 
 A row holds a notification (its envelope and its content) or the reason why there is none, and where it stood.
-`TextDoor` reads records that are text with the doors of `fairlead.ingest`. `ColumnDoor` reads typed columns: the
-envelope from whole columns, and only a row that a column cannot speak for (it has no id, or a letter that is none)
-becomes a Python object. Both give what `Notification.of` would make of the record.
+`TextDoor` reads records that are text with the doors of `fairlead.ingest`; JSON it scans first, and only a record
+that the scan is not sure of becomes a Python object. `ColumnDoor` reads typed columns: the envelope from whole
+columns, and only a row that a column cannot speak for (it has no id, or a letter that is none) becomes a Python
+object. Both give what `Notification.of` would make of the record.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from fairlead.model.encoding import content_hash
 from fairlead.model.order import causes_of
 from fairlead.model.packed import unpack
 from fairlead.model.values import Record
-from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, RECORD, encode
+from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHED, RECORD, encode
+from fairlead.spark.scanning import Mask, scan
 
 __all__ = ["BLANK", "ORIGIN", "OUTCOME_TYPES", "TEXT_FORMATS", "ColumnDoor", "TextDoor"]
 
@@ -51,9 +53,9 @@ _LONG: Final = range(-(2**63), 2**63)
 
 Outcome: TypeAlias = Notification | Rejection
 Envelope: TypeAlias = tuple[Any, ...]
-"""The values of the envelope's columns but for the source."""
+"""The values of the envelope's columns but for the source and the published text."""
 
-_NOTHING: Final[Envelope] = (None,) * (len(ENVELOPE) - 1)
+_NOTHING: Final[Envelope] = (None,) * (len(ENVELOPE) - 2)
 
 
 def _envelope(notification: Notification) -> Envelope:
@@ -91,20 +93,29 @@ class _Sheet:
 
     source: str
     envelopes: list[Envelope] = field(default_factory=list)
+    published: list[str | None] = field(default_factory=list)
     payloads: list[Any] = field(default_factory=list)
     reasons: list[str | None] = field(default_factory=list)
     raws: list[bytes | None] = field(default_factory=list)
 
-    def put(self, envelope: Envelope, payload: Any = None) -> None:
-        """A notification."""
-        self._put(envelope, payload, None, None)
+    def put(self, envelope: Envelope, payload: Any = None, published: str | None = None) -> None:
+        """A notification; `published` is its text, where the payload is another one."""
+        self._put(envelope, payload, None, None, published)
 
     def reject(self, reason: str, raw: bytes | str | None) -> None:
         """What could not be read; or, with the reason BLANK, what holds nothing."""
         self._put(_NOTHING, None, reason, raw.encode() if isinstance(raw, str) else raw)
 
-    def _put(self, envelope: Envelope, payload: Any, reason: str | None, raw: bytes | None) -> None:
+    def _put(
+        self,
+        envelope: Envelope,
+        payload: Any,
+        reason: str | None,
+        raw: bytes | None,
+        published: str | None = None,
+    ) -> None:
         self.envelopes.append(envelope)
+        self.published.append(published)
         self.payloads.append(payload)
         self.reasons.append(reason)
         self.raws.append(raw)
@@ -112,7 +123,7 @@ class _Sheet:
     def batch(self, payload: str, content: pa.Array | None, places: Sequence[pa.Array]) -> pa.RecordBatch:
         """The rows with their payload, which is what was put unless it is given, and their places."""
         columns = zip(*self.envelopes, strict=True) if self.envelopes else [()] * len(_NOTHING)
-        given = [[self.source] * len(self.reasons), *columns]
+        given = [[self.source] * len(self.reasons), *columns, self.published]
         arrays = [
             pa.array(values, kind) for values, kind in zip(given, _ENVELOPE_ARROW.values(), strict=True)
         ]
@@ -190,30 +201,92 @@ class TextDoor:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         places, read = _Places(), _DOORS[self.format](self)
         for batch in batches:
-            where, sheet, kept = places.of(batch), _Sheet(self.source), []
-            files, blocks, ordinals = (column.to_pylist() for column in where)
-            for place, raw in enumerate(batch.column("value").to_pylist()):
-                number = ordinals[place] + 1 if blocks[place] == 0 else None
-                if read(raw, files[place], number, sheet):
-                    kept.append(place)
-            if len(kept) < batch.num_rows:
-                where = [column.take(pa.array(kept, pa.int64())) for column in where]
-            yield sheet.batch(RECORD, None, where)
+            where, texts = places.of(batch), batch.column("value")
+            if self._scans:
+                rows, sure = _scanned(texts, where, self.source)
+                if rows.num_rows:
+                    yield rows
+                if sure.all():
+                    continue
+                rest = pa.array(~sure)
+                where, texts = [column.filter(rest) for column in where], texts.filter(rest)
+            yield self._read(read, texts, where)
+
+    @property
+    def _scans(self) -> bool:
+        """Whether most records may be read by a scan: what they hold is then what their text says."""
+        return self.format == "json" and self.keeps_text
+
+    def _read(self, read: Read, texts: pa.Array, where: list[pa.Array]) -> pa.RecordBatch:
+        """Records one by one, through the door."""
+        sheet, kept = _Sheet(self.source), []
+        files, blocks, ordinals = (column.to_pylist() for column in where)
+        for place, raw in enumerate(texts.to_pylist()):
+            number = ordinals[place] + 1 if blocks[place] == 0 else None
+            if read(raw, files[place], number, sheet):
+                kept.append(place)
+        if len(kept) < len(texts):
+            where = [column.take(pa.array(kept, pa.int64())) for column in where]
+        return sheet.batch(RECORD, None, where)
 
     @property
     def keeps_text(self) -> bool:
         """Whether a flat record's own text says all that its notification does."""
         return self.schema is None and self.fields == STANDARD
 
-    def enter(self, found: Outcome, raw: bytes, sheet: _Sheet, record: bytes | None = None) -> None:
-        """Put down what a door made of a record; `record` is its own text, where that will do."""
+    def enter(self, found: Outcome, raw: bytes, sheet: _Sheet, published: str | None = None) -> None:
+        """Put down what a door made of a record; `published` is its text, where that is JSON."""
         if isinstance(found, Notification):
             try:
-                sheet.put(_envelope(found), encode(found) if record is None else record.decode())
+                # A CloudEvent reads as one at this door only; behind it, a record's text is read as it stands.
+                plain = published is not None and self.keeps_text and "specversion" not in found.attributes
+                record = published if plain else encode(found)
+                sheet.put(_envelope(found), record, None if record == published else published)
             except ValueRefused as error:
                 found = Rejection.of(error, raw, source=self.source)
         if isinstance(found, Rejection):
             sheet.reject(found.reason, found.raw)
+
+
+_SCANNED: Final = ("id", "producer", "time", "sequence", "cause", "specversion", "tuple")
+
+
+def _scanned(texts: pa.Array, where: Sequence[pa.Array], source: str) -> tuple[pa.RecordBatch, Mask]:
+    """The rows of those records that a scan is sure of, and which these are."""
+    contents = pc.ascii_trim_whitespace(texts.view(pa.string()))
+    found = scan(contents, _SCANNED)
+    # Who has no id gets one by its content; a CloudEvent and a tuple are read in ways of their own.
+    found.sure &= found.has("id") & ~found.has("specversion") & ~found.has("tuple")
+    id, producer = found.texts("id"), found.texts("producer").fill_null("")
+    time, sequence = found.instants("time"), found.wholes("sequence")
+    cause = found.texts("cause")
+    size, sure = len(texts), pa.array(found.sure)
+    envelope = {
+        "source": pa.array([source] * size, pa.string()),
+        "producer": producer,
+        "id": id,
+        "digest": pa.nulls(size, pa.string()),
+        "event_time": time,
+        "sequence": sequence,
+        "causes": _named_causes(cause, producer),
+        PUBLISHED: pa.nulls(size, pa.string()),
+    }
+    outcome = [pa.nulls(size, pa.string()), pa.nulls(size, pa.binary())]
+    rows = _rows_batch([envelope[name] for name in ENVELOPE], RECORD, contents, outcome, where)
+    return (rows if found.sure.all() else rows.filter(sure)), found.sure
+
+
+def _named_causes(cause: pa.Array, producer: pa.Array) -> pa.Array:
+    """The causes that texts name, each at most one."""
+    if cause.null_count == len(cause):
+        return pa.nulls(len(cause), _CAUSES)
+    there = cause.is_valid()
+    named = [
+        _causes(Notification(Record({"cause": text}), producer=own))
+        for text, own in zip(cause.filter(there).to_pylist(), producer.filter(there).to_pylist(), strict=True)
+    ]
+    places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
+    return pa.array(named, _CAUSES).take(pa.array(places, mask=~there.to_numpy(zero_copy_only=False)))
 
 
 Read: TypeAlias = Callable[[bytes | None, str | None, int | None, _Sheet], bool]
@@ -230,9 +303,7 @@ def _json(door: TextDoor) -> Read:
             sheet.reject(BLANK, None)
             return
         found = records.read(content, schema=door.schema, lift=door.lift, fields=door.fields)
-        # A CloudEvent reads as one at this door only; behind it, a record's text is read as it stands.
-        plain = door.keeps_text and isinstance(found, Notification) and "specversion" not in found.attributes
-        door.enter(found, content, sheet, content if plain else None)
+        door.enter(found, content, sheet, content.decode() if isinstance(found, Notification) else None)
 
     return _each(read)
 
@@ -364,6 +435,7 @@ class ColumnDoor:
             "event_time": pa.nulls(size, pa.int64()) if times is None else _microseconds(times),
             "sequence": _longs(columns, "sequence"),
             "causes": _causes_column(columns, producer),
+            PUBLISHED: pa.nulls(size, pa.string()),
         }
         outcome = [pa.nulls(size, pa.string()), pa.nulls(size, pa.binary())]
         content = _struct(columns)
@@ -423,8 +495,6 @@ def _causes_column(columns: pa.RecordBatch, producer: pa.Array) -> pa.Array:
 
 
 # -- what whole columns can say ---------------------------------------------------------------------------------
-
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 _YEARS: Final = tuple(
     Instant.of(dt.datetime(year, month, day, tzinfo=dt.UTC)).microseconds

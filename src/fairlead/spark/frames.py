@@ -11,7 +11,9 @@ strings compare by code point, and a missing sequence number comes first.
 A notification's content is carried in one of two forms, told apart by the column's name. `attributes` is a
 struct of the user's own typed columns, in which null means absent: it never becomes a Python object. `record` is
 JSON text: an object with the attributes in typed form, or, where there is an XML document, an array with the
-whole notification. The envelope stands beside it in columns of its own, and these win.
+whole notification. The envelope stands beside it in columns of its own, and these win. Where a record was
+published as JSON text that reads otherwise than its typed form (a CloudEvent, or a record under a schema or with
+fields of other names), `published` has that text: it is what subscribers get.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ __all__ = [
     "ENVELOPE_TYPES",
     "KEY",
     "PLACE",
+    "PUBLISHED",
     "RECORD",
     "bucket_of",
     "decode",
@@ -61,6 +64,8 @@ PLACE: Final = "place"
 """Where composites have one: the place of a composite behind what else stands at the instant where it ends."""
 RECORD: Final = "record"
 ATTRIBUTES: Final = "attributes"
+PUBLISHED: Final = "published"
+"""The JSON text as it was published, where the `record` is another one."""
 
 CAUSES: Final = "array<struct<producer:string,id:string>>"
 ENVELOPE_TYPES: Final = {
@@ -71,6 +76,7 @@ ENVELOPE_TYPES: Final = {
     "event_time": "bigint",
     "sequence": "bigint",
     "causes": CAUSES,
+    PUBLISHED: "string",
 }
 ENVELOPE: Final = tuple(ENVELOPE_TYPES)
 """What a notification has beside its content. `digest` stands in for an id until equal records are numbered."""

@@ -138,7 +138,7 @@ class History:
             F.min(F.when(F.col("event") == "end", F.col("place"))),
             F.min(F.when(_is_malformed(), F.struct("place", "v", "event"))),
         ).collect()
-        self.events, self._publications, self._subscriptions, self._advertisements, *rest = row
+        self.events, self.publications_count, self._subscriptions, self._advertisements, *rest = row
         self._end, self._malformed = rest
 
     @property
@@ -154,6 +154,15 @@ class History:
         for frame in self._kept:
             frame.unpersist()
 
+    def about(self, suspects: DataFrame) -> History:
+        """The history without what was published and told about others than some, by producer and id."""
+        own = F.col("event").isin("pub", "notify")
+        concerned = self._trace.where(own).join(F.broadcast(suspects), ["producer", "id"], "left_semi")
+        others = self._trace.where(~own)
+        found = History(concerned.unionByName(others), self._language)
+        found._kept, found._repeats = self._kept, self._repeats
+        return found
+
     def keep(self, frame: DataFrame) -> DataFrame:
         """Keep, until all is forgotten, what takes long and is used more than once."""
         self._kept.append(frame.persist())
@@ -167,7 +176,7 @@ class History:
 
     @cached_property
     def publications(self) -> DataFrame:
-        return self._published.select(
+        return self.published.select(
             F.col("place").alias("publication"),
             F.struct(*KEY).alias("key"),
             "producer",
@@ -178,12 +187,12 @@ class History:
     @cached_property
     def contents(self) -> DataFrame:
         """The publications with all that makes a notification."""
-        return self._published.select(*CONTENT)
+        return self.published.select(*CONTENT)
 
     @property
-    def _published(self) -> DataFrame:
+    def published(self) -> DataFrame:
         """The publications; of those of one identity, the first."""
-        found = self._of("pub")
+        found = self.of("pub")
         if not self._repeats:
             return found
         first = F.min("place").over(Window.partitionBy("producer", "id"))
@@ -192,7 +201,7 @@ class History:
     @cached_property
     def deliveries(self) -> DataFrame:
         same = Window.partitionBy("producer", "id", "component")
-        told = self._of("notify").select("place", "component", "producer", "id", name_of().alias("name"))
+        told = self.of("notify").select("place", "component", "producer", "id", name_of().alias("name"))
         about = told.join(self.publications.drop("name"), ["producer", "id"], "left")
         return self.keep(about.withColumn("first", F.min("place").over(same)))
 
@@ -201,7 +210,8 @@ class History:
         """The deliveries without repetitions: a repetition offends safety, not the orders."""
         return self.deliveries.where(F.col("first") == F.col("place"))
 
-    def _of(self, event: str) -> DataFrame:
+    def of(self, event: str) -> DataFrame:
+        """The events of a kind."""
         return self._trace.where(F.col("event") == event)
 
     # -- periods -------------------------------------------------------------------------------------------
@@ -253,7 +263,7 @@ class History:
         """Publications are cut into slices and periods into shares, and each slice meets each share in a worker,
         which makes an index of the share. So neither has to fit in one place, and the driver sees none.
         """
-        slices = max(1, ceil(self._publications / PUBLICATIONS_PER_SLICE))
+        slices = max(1, ceil(self.publications_count / PUBLICATIONS_PER_SLICE))
         shares = max(1, ceil(periods_max / PERIODS_PER_SHARE))
         sliced = self.contents.withColumn("slice", F.col("place") % slices).withColumn("share", _each(shares))
         shared = periods.select("begun", "filter", (F.col("begun") % shares).alias("share"))
@@ -278,7 +288,7 @@ class History:
     def check(self) -> None:
         """TraceRefused where no run can have such a trace: for the first event that shows it."""
         behind = self._end + 1 if self.ended else self.events
-        identities = self._of("pub").groupBy("producer", "id").count()
+        identities = self.of("pub").groupBy("producer", "id").count()
         self._repeats = bool(identities.where(F.col("count") > 1).limit(1).collect())
         again = self._declared_again()
         if again is not None and again["place"] < behind:

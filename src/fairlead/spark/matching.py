@@ -3,9 +3,9 @@
     a delivery (subscriber, n, ids)    iff    ids are those of the subscriber's subscriptions that n matches and
                                               whose validity contains n's order time, and there is at least one
 
-The columnar engine runs inside an Arrow operator. Each worker process maps the compiled subscriptions into memory
-once, however many tasks and micro-batches it is given; the kernels see whole record batches, and what is grouped
-and emitted are arrays again. Subscriptions that are too large for one worker are spread by `placement`: each
+The columnar engine runs inside an Arrow operator (see `matcher`). What leaves the worker is one row for each
+notification that matches, with the list of those who get it: the content crosses the border once, and Spark makes
+a row for each delivery. Subscriptions that are too large for one worker are spread by `placement`: each
 notification then travels to those workers only whose subscriptions it can match.
 """
 
@@ -14,47 +14,40 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from fairlead.errors import PipelineError
-from fairlead.matching.columnar import Columnar
-from fairlead.model.order import BEGINNING, END
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, RECORD, notifications_in
-from fairlead.spark.parts import Part, Table, located, table_of
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PUBLISHED, RECORD
+from fairlead.spark.matcher import MEMORY, PARTITION, RECEIVERS, TARGET, Matcher, Router
+from fairlead.spark.parts import Part, located, table_of
 from fairlead.spark.placement import ANYWHERE, Placement
 from fairlead.spark.sessions import is_remote
-from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput, load_extension
+from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from fairlead.filters import Schema
 
-__all__ = ["MEMORY", "OPENED", "Matcher", "Router", "evened", "keyed", "match", "narrowed", "pairs", "spread"]
-
-MEMORY: Final = 4 << 30
-"""How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
-OPENED: Final[Counter[str]] = Counter()
-"""How often this process has opened each part: once, unless it had to make room."""
-
-_TARGET: Final = "target"
-_PARTITION: Final = "partition"
-_AT_ONCE: Final = 1 << 20
-"""About so many matches are held at a time; a batch with more is worked through in pieces."""
+__all__ = [
+    "deliveries_of",
+    "evened",
+    "keyed",
+    "match",
+    "matched",
+    "narrowed",
+    "pairs",
+    "spread",
+    "with_receivers",
+]
 
 
 # -- the stage ---------------------------------------------------------------------------------------------
@@ -81,25 +74,96 @@ def match(
     if not isinstance(compiled, Subscriptions):
         spark = notifications.sparkSession
         compiled = Subscriptions.read(compiled, directory or _temporary(), schema=schema, spark=spark)
-    _ship(notifications.sparkSession, compiled, ship)
-    rows, names = keyed(notifications, _attributes(compiled), payload)
-    targets = _targets(compiled, memory)
-    carried = [each for each in (RECORD, ATTRIBUTES) if payload and each in rows.columns]
-    declared = _declared(rows, carried)
-    matcher = Matcher(targets, names, tuple(carried), memory)
-    if len(targets) == 1:
-        return rows.mapInArrow(matcher, declared)
+    return _Plan.of(notifications, compiled, payload=payload, memory=memory, ship=ship).deliveries()
 
-    placement = compiled.placement or Placement((), 1)
-    ways = max(1, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1) // len(targets))
-    router = Router(placement, tuple(frozenset(_buckets(target)) for target in targets), names, ways)
-    routed = T.StructType([*rows.schema.fields, _integer(_TARGET), _integer(_PARTITION)])
-    sent = rows.mapInArrow(router, routed).repartitionById(len(targets) * ways, F.col(_PARTITION))
-    found = sent.mapInArrow(matcher, declared)
-    # A subscriber may have subscriptions in several parts; a notification is delivered to it once.
-    ids = F.sort_array(F.array_distinct(F.flatten(F.collect_list("subscriptions")))).alias("subscriptions")
-    merged = found.groupBy(*DELIVERY[:-1]).agg(ids, *(F.first(each).alias(each) for each in carried))
-    return merged.select(*DELIVERY, *carried)
+
+def matched(notifications: DataFrame, subscriptions: Subscriptions, *, payload: bool) -> DataFrame:
+    """All notifications of `order`, each with its receivers, of which there may be none.
+
+    With `payload` their content comes along, and when they happened. `deliveries_of` makes the deliveries of it.
+    """
+    plan = _Plan.of(notifications, subscriptions, payload=payload, memory=MEMORY, ship=None)
+    if len(plan.targets) == 1:
+        return plan.matched(every=True)
+    return with_receivers(plan.rows.select(*KEY, *plan.carried), plan.deliveries())
+
+
+def deliveries_of(matched: DataFrame, *, payload: bool) -> DataFrame:
+    """A row for each subscriber of each notification; with `payload` the content as it was published."""
+    content = [name for name in (RECORD, ATTRIBUTES) if payload and name in matched.columns]
+    if PUBLISHED in matched.columns:
+        matched = matched.withColumn(RECORD, F.coalesce(PUBLISHED, RECORD))
+    exploded = matched.select(*KEY, *content, F.explode(RECEIVERS).alias("receiver"))
+    return exploded.select("receiver.subscriber", *KEY, "receiver.subscriptions", *content)
+
+
+def with_receivers(notifications: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """Notifications with identities, each with the receivers that deliveries tell of."""
+    receivers = F.collect_list(F.struct("subscriber", "subscriptions")).alias(RECEIVERS)
+    told = deliveries.groupBy("producer", "id").agg(receivers)
+    nobody = F.array().cast(told.schema[RECEIVERS].dataType)
+    joined = notifications.join(told, ["producer", "id"], "left")
+    return joined.withColumn(RECEIVERS, F.coalesce(RECEIVERS, nobody))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which rows are matched, by what, and what they carry along."""
+
+    rows: DataFrame
+    names: tuple[str, ...]
+    carried: tuple[str, ...]
+    targets: tuple[Subscriptions, ...]
+    placement: Placement
+    memory: int
+
+    @classmethod
+    def of(
+        cls,
+        notifications: DataFrame,
+        subscriptions: Subscriptions,
+        *,
+        payload: bool,
+        memory: int,
+        ship: bool | None,
+    ) -> _Plan:
+        _ship(notifications.sparkSession, subscriptions, ship)
+        named, is_whole = _attributes(subscriptions)
+        rows, names = keyed(notifications, None if is_whole else named, payload)
+        content = ("event_time", RECORD, PUBLISHED, ATTRIBUTES)
+        carried = tuple(name for name in content if payload and name in rows.columns)
+        targets = _targets(subscriptions, memory)
+        return cls(rows, names, carried, targets, subscriptions.placement or Placement((), 1), memory)
+
+    def deliveries(self) -> DataFrame:
+        """A row for each subscriber of each notification that matches."""
+        if len(self.targets) == 1:
+            return deliveries_of(self.matched(), payload=True)
+        partitions = int(self.rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+        ways = max(1, partitions // len(self.targets))
+        buckets = tuple(frozenset(_buckets(target)) for target in self.targets)
+        routed = T.StructType([*self.rows.schema.fields, _integer(TARGET), _integer(PARTITION)])
+        sent = self.rows.mapInArrow(Router(self.placement, buckets, self.names, ways), routed)
+        together = sent.repartitionById(len(self.targets) * ways, F.col(PARTITION))
+        found = deliveries_of(replace(self, rows=together).matched(), payload=True)
+        # A subscriber may have subscriptions in several parts; a notification is delivered to it once.
+        ids = F.sort_array(F.array_distinct(F.flatten(F.collect_list("subscriptions"))))
+        content = [name for name in found.columns if name not in DELIVERY]
+        merged = found.groupBy(*DELIVERY[:-1]).agg(
+            ids.alias("subscriptions"), *(F.first(name).alias(name) for name in content)
+        )
+        return merged.select(*DELIVERY, *content)
+
+    def matched(self, *, every: bool = False) -> DataFrame:
+        """The rows that match, or every one, with their receivers."""
+        whole = ("time", "sequence")
+        key = [T.StructField(name, T.LongType() if name in whole else T.StringType()) for name in KEY]
+        ids = T.StructField("subscriptions", T.ArrayType(T.StringType()))
+        receiver = T.StructType([T.StructField("subscriber", T.StringType()), ids])
+        receivers = T.StructField(RECEIVERS, T.ArrayType(receiver))
+        declared = T.StructType([*key, *(self.rows.schema[name] for name in self.carried), receivers])
+        matcher = Matcher(self.targets, self.names, self.carried, self.memory, every)
+        return self.rows.mapInArrow(matcher, declared)
 
 
 def pairs(deliveries: DataFrame) -> DataFrame:
@@ -120,14 +184,10 @@ def spread(frame: DataFrame, over: int) -> DataFrame:
 def evened(frame: DataFrame, sizes: Sequence[int], over: int) -> DataFrame:
     """The same as `spread`, where it is known already how many rows each partition has."""
     lopsided = bool(sizes) and 2 * max(sizes) * over > 3 * sum(sizes)
-    return frame.repartition(over) if lopsided else frame
-
-
-def _declared(rows: DataFrame, carried: Sequence[str]) -> T.StructType:
-    text, whole = T.StringType(), T.LongType()
-    types: dict[str, T.DataType] = {"time": whole, "sequence": whole, "subscriptions": T.ArrayType(text)}
-    fields = [T.StructField(name, types.get(name, text)) for name in DELIVERY]
-    return T.StructType([*fields, *(rows.schema[name] for name in carried)])
+    if not lopsided:
+        return frame
+    # By identity: Spark sorts all rows before it deals them out in turns.
+    return frame.repartition(over, *(name for name in ("producer", "id") if name in frame.columns))
 
 
 def _integer(name: str) -> T.StructField:
@@ -137,12 +197,11 @@ def _integer(name: str) -> T.StructField:
 # -- any table as notifications ----------------------------------------------------------------------------
 
 
-def _attributes(subscriptions: Subscriptions) -> frozenset[str] | None:
-    """The attributes that any filter looks at; None where one looks at everything."""
-    named = [table_of(part).attributes for part in subscriptions.parts]
-    if any(each is None for each in named):
-        return None
-    return frozenset(name for each in named if each is not None for name in each)
+def _attributes(subscriptions: Subscriptions) -> tuple[frozenset[str], bool]:
+    """The attributes that filters name, and whether some filter looks at more than those."""
+    tables = [table_of(part) for part in subscriptions.parts]
+    names = frozenset(name for table in tables for name in table.attributes)
+    return names, any(table.is_whole for table in tables)
 
 
 def keyed(
@@ -158,7 +217,8 @@ def keyed(
         time = F.col("time") if "time" in columns else F.coalesce(F.col("event_time"), F.lit(0))
         key = [time.cast("bigint").alias("time"), F.col("producer"), F.col("sequence"), F.col("id")]
         if RECORD in columns:
-            return frame.select(*key, F.col("event_time"), F.col(RECORD)), ()
+            published = [F.col(PUBLISHED)] if payload and PUBLISHED in columns else []
+            return frame.select(*key, F.col("event_time"), F.col(RECORD), *published), ()
         content = F.col(ATTRIBUTES)
         fields = {
             name: content.getField(name)
@@ -169,7 +229,8 @@ def keyed(
         fields = {name: _quoted(name) for name in frame.columns}
         content = F.struct(*fields.values()).alias(ATTRIBUTES)
     if payload:
-        return frame.select(*key, content), ()
+        happened = [F.col("event_time")] if "event_time" in columns and ATTRIBUTES in columns else []
+        return frame.select(*key, *happened, content), ()
     names = _kept(list(fields), asked)
     numbered = (fields[name].alias(f"attribute{number}") for number, name in enumerate(names))
     return frame.select(*key, *numbered), tuple(names)
@@ -287,232 +348,3 @@ def _targets(subscriptions: Subscriptions, memory: int) -> tuple[Subscriptions, 
 
 def _buckets(target: Subscriptions) -> Iterator[int]:
     return (part.bucket for part in target.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Router:
-    """Sends each notification to the targets that may match it: a row for each, with its number.
-
-    `ways`: over how many partitions the rows for one target go, so that a popular one does not starve.
-    """
-
-    placement: Placement
-    targets: tuple[frozenset[int], ...]
-    names: tuple[str, ...] = ()
-    ways: int = 1
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            visits = self._visits(batch)
-            rows, targets = np.nonzero(visits)
-            sent = batch.take(pa.array(rows))
-            partitions = targets * self.ways + rows % self.ways
-            arrays = [*sent.columns, pa.array(targets, pa.int32()), pa.array(partitions, pa.int32())]
-            yield pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, _TARGET, _PARTITION])
-
-    def _visits(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        if RECORD in batch.schema.names:
-            buckets = self.placement.visits_of(notifications_in(batch))
-        else:
-            buckets = self.placement.visits(_content(batch, self.names))
-        every = np.ones(batch.num_rows, np.bool_)
-        columns = [
-            every if ANYWHERE in target else buckets[:, sorted(target)].any(axis=1) for target in self.targets
-        ]
-        return np.stack(columns, axis=1)
-
-
-# -- in the worker -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Matcher:
-    """Record batches of keyed notifications in, record batches of deliveries out.
-
-    Of several targets a row says which one it is for. `names` are those of the attributes that are columns.
-    """
-
-    targets: tuple[Subscriptions, ...]
-    names: tuple[str, ...] = ()
-    carried: tuple[str, ...] = ()
-    memory: int = MEMORY
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for target, rows in self._by_target(batch):
-                yield from _opened(target, self.memory).deliveries(rows, self.names, self.carried)
-
-    def _by_target(self, batch: pa.RecordBatch) -> Iterator[tuple[Subscriptions, pa.RecordBatch]]:
-        if len(self.targets) == 1:
-            yield self.targets[0], batch
-            return
-        numbers = batch.column(_TARGET).to_numpy()
-        for number in np.unique(numbers).tolist():
-            yield self.targets[number], batch.take(pa.array(np.flatnonzero(numbers == number)))
-
-
-# Parts and sets of them that this process has open. They outlive tasks: Spark keeps its Python workers.
-_PARTS: Final[dict[str, Columnar[int]]] = {}
-_SETS: Final[OrderedDict[tuple[Any, ...], _Opened]] = OrderedDict()
-
-
-def _opened(subscriptions: Subscriptions, memory: int) -> _Opened:
-    schema = subscriptions.schema
-    fingerprint = None if schema is None else schema.fingerprint
-    key = (fingerprint, subscriptions.endings, *((part.name, part.number) for part in subscriptions.parts))
-    found = _SETS.get(key)
-    if found is None:
-        for name in subscriptions.extensions:
-            load_extension(name)
-        _make_room(subscriptions, memory)
-        found = _SETS[key] = _Opened(subscriptions)
-    _SETS.move_to_end(key)
-    return found
-
-
-def _make_room(wanted: Subscriptions, memory: int) -> None:
-    """Close what was not used for longest, until what is wanted fits beside the rest."""
-
-    def size() -> int:
-        parts = chain(wanted.parts, *(each.parts for each in _SETS.values()))
-        return sum({part.name: part.size for part in parts}.values())
-
-    while _SETS and (size() > memory or len(_SETS) >= 8):
-        _SETS.popitem(last=False)
-    kept = {part.name for each in _SETS.values() for part in each.parts}
-    for name in _PARTS.keys() - kept - {part.name for part in wanted.parts}:
-        del _PARTS[name]
-
-
-def _engine(part: Part, table: Table, schema: Schema | None) -> Columnar[int]:
-    engine = _PARTS.get(part.name)
-    if engine is None:
-        engine = _PARTS[part.name] = Columnar.open(located(part.directory, table.filters), schema)
-        OPENED[part.name] += 1
-    return engine
-
-
-class _Opened:
-    """Some parts as one: the ordinals of a part come behind those of the parts before it."""
-
-    def __init__(self, subscriptions: Subscriptions) -> None:
-        self.parts = subscriptions.parts
-        tables = [table_of(part) for part in self.parts]
-        self._engines = [
-            _engine(part, table, subscriptions.schema) for part, table in zip(self.parts, tables, strict=True)
-        ]
-        self._offsets = np.cumsum([0, *map(len, tables)])
-        self._ids = _joined([table.ids for table in tables])
-        self._subscribers = _joined([table.subscribers for table in tables])
-        self._codes = _unified(tables)
-        self._since = np.concatenate([np.empty(0, np.int64), *(table.since for table in tables)])
-        self._until = np.concatenate([np.empty(0, np.int64), *map(subscriptions.until, self.parts)])
-        self._dated = bool((self._since != BEGINNING).any() or (self._until != END).any())
-        self._ranks = tables[0].ranks if len(tables) == 1 else None
-        self._step = 256
-
-    def deliveries(
-        self, batch: pa.RecordBatch, names: Sequence[str], carried: Sequence[str]
-    ) -> Iterator[pa.RecordBatch]:
-        """The deliveries of the rows of a batch, in pieces."""
-        notifications = notifications_in(batch) if RECORD in batch.schema.names else None
-        start = 0
-        while start < batch.num_rows:
-            step = self._step
-            piece = batch.slice(start, step)
-            if notifications is None:
-                rows, ordinals = self._matched(_content(piece, names))
-            else:
-                rows, ordinals = self._matched_one_by_one(notifications[start : start + step])
-            # A single notification may match everything, and the next batch another number than this one.
-            self._step = max(16, min(1 << 16, _AT_ONCE * piece.num_rows // max(1, len(ordinals))))
-            start += step
-            if self._dated:
-                time = piece.column("time").to_numpy()[rows]
-                valid = (self._since[ordinals] <= time) & (time < self._until[ordinals])
-                rows, ordinals = rows[valid], ordinals[valid]
-            if len(rows):
-                yield self._grouped(piece, rows, ordinals, carried)
-
-    def _matched(self, attributes: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rows that match, each as often as it does, and the ordinals of what they match."""
-        numbers = np.arange(attributes.num_rows)
-        rows, ordinals = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for engine, offset in zip(self._engines, self._offsets.tolist(), strict=False):
-            found = engine.match_arrow(attributes)
-            rows.append(np.repeat(numbers, np.diff(found.starts)))
-            ordinals.append(found.ordinals.astype(np.int64) + offset)
-        return np.concatenate(rows), np.concatenate(ordinals)
-
-    def _matched_one_by_one(self, notifications: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        numbers = np.arange(len(notifications))
-        rows, ordinals = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for engine, offset in zip(self._engines, self._offsets.tolist(), strict=False):
-            found = engine.match_batch(notifications)
-            counts = np.fromiter(map(len, found), np.int64, len(found))
-            rows.append(np.repeat(numbers, counts))
-            ordinals.append(np.fromiter(chain.from_iterable(found), np.int64, int(counts.sum())) + offset)
-        return np.concatenate(rows), np.concatenate(ordinals)
-
-    def _grouped(
-        self, piece: pa.RecordBatch, rows: Any, ordinals: Any, carried: Sequence[str]
-    ) -> pa.RecordBatch:
-        """One row for each notification and subscriber, with the ids in order."""
-        owner = rows * len(self._subscribers) + self._codes[ordinals]
-        if self._ranks is not None:
-            order = np.lexsort((self._ranks[ordinals], owner))
-        else:
-            order = np.argsort(owner, kind="stable")
-        rows, ordinals, owner = rows[order], ordinals[order], owner[order]
-        first = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1])))
-        if self._ranks is None and len(first) < len(owner):
-            ordinals = self._in_order_of_ids(owner, ordinals)
-        ends = np.append(first, len(owner)).astype(np.int32)
-        ids = pa.ListArray.from_arrays(pa.array(ends), self._ids.take(pa.array(ordinals)))
-        whom = self._subscribers.take(pa.array(ordinals[first]))
-        given = piece.select([*KEY, *carried]).take(pa.array(rows[first]))
-        columns = dict(zip(given.schema.names, given.columns, strict=True))
-        arrays = {"subscriber": whom, **columns, "subscriptions": ids}
-        names = [*DELIVERY, *carried]
-        return pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
-
-    def _in_order_of_ids(self, owner: Any, ordinals: Any) -> Any:
-        """The ordinals with those of each owner in the order of their ids, where parts were joined."""
-        again = owner[1:] == owner[:-1]
-        several = np.flatnonzero(np.concatenate((again, [False])) | np.concatenate(([False], again)))
-        ids = self._ids.take(pa.array(ordinals[several]))
-        named = pa.table({"owner": owner[several], "id": ids})
-        order = pc.sort_indices(named, [("owner", "ascending"), ("id", "ascending")]).to_numpy()
-        ordinals = np.array(ordinals)
-        ordinals[several] = ordinals[several][order]
-        return ordinals
-
-
-def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays or [pa.array([], pa.string())])
-
-
-def _unified(tables: Sequence[Table]) -> NDArray[np.int64]:
-    """The codes of the subscribers of all tables, the same for the same subscriber."""
-    if len(tables) == 1:
-        return tables[0].codes.astype(np.int64)
-    found = [np.empty(0, np.int64)]
-    known = pa.array([], pa.string())
-    for table in tables:
-        _, sample = np.unique(table.codes, return_index=True)
-        names = table.subscribers.take(pa.array(sample))
-        there = pc.index_in(names, value_set=known)
-        new = names.filter(there.is_null())
-        codes = there.fill_null(-1).to_numpy().astype(np.int64)
-        codes[codes < 0] = len(known) + np.arange(len(new))
-        known = pa.concat_arrays([known, new])
-        found.append(codes[table.codes])
-    return np.concatenate(found)
-
-
-def _content(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """The attributes under their names; where there is a struct and it is null, so are they."""
-    if not names:
-        struct = batch.column(ATTRIBUTES)
-        return pa.RecordBatch.from_arrays(struct.flatten(), [field.name for field in struct.type])
-    return pa.RecordBatch.from_arrays(batch.columns[len(KEY) : len(KEY) + len(names)], list(names))

@@ -7,7 +7,7 @@ for a release after each.
     identity    a shuffle by (producer, id): equal records without an id are numbered there, duplicates found
     order time  no numbers, no causes    the event's time: nothing is moved
                 sequence numbers         a running maximum along each producer's numbers: a window
-                causes                   `model.order.Ordering` itself, in one task, over rows without content
+                causes                   as `model.order.Ordering` has it, in one task, over rows without content
 
 Only those producers go to the one task that name causes, or are named, in what is held or has arrived: no other
 producer's keys depend on theirs. And where `Facts` say that there are no numbers, or no causes, their part of
@@ -16,20 +16,29 @@ the plan is not there at all.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from fairlead.delivery import Watermark
-from fairlead.model import Instant, Notification, Record
-from fairlead.model.order import BEGINNING, END, Identity, Ordering, OrderKey, identity_of
-from fairlead.spark.frames import ENVELOPE, KEY, payload_of, to_records
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark.frames import ENVELOPE, payload_of, to_records
+from fairlead.spark.orderer import (
+    CONTENT,
+    DUPLICATE,
+    HELD,
+    KNOWN,
+    LATE,
+    LIGHT,
+    PLACED,
+    RELEASED,
+    OrderAtOnce,
+    OrderTogether,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,15 +48,6 @@ __all__ = ["LAST", "Facts", "OrderState", "Ordered", "Progress", "order", "water
 LAST: Final = ("producer", "sequence", "id", "time")
 """The columns of a table with the key of the largest number that is fixed, per producer."""
 
-RELEASED: Final = "released"
-HELD: Final = "held"
-LATE: Final = "late"
-DUPLICATE: Final = "duplicate"
-KNOWN: Final = "known"
-"""The outcome of what came late in an earlier batch and is remembered: its copies are duplicates."""
-
-CONTENT: Final = "_content"
-"""What typed contents are compared by, where one task sees all rows."""
 EXACT: Final = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 """How JSON tells all instants apart: Spark's own format ends with the milliseconds."""
 SPREAD: Final = 64
@@ -373,151 +373,6 @@ def _comparable(rows: DataFrame, payload: str) -> Column:
 
 def _is_text(rows: DataFrame, payload: str) -> bool:
     return isinstance(rows.schema[payload].dataType, T.StringType)
-
-
-# -- producers with causes ---------------------------------------------------------------------------------
-
-LIGHT: Final = ("producer", "id", "event_time", "sequence", "causes", "time", "arrived")
-"""What the order needs to know of a notification."""
-PLACED: Final = "producer string, id string, time bigint, _refused boolean"
-PLACED_ARROW: Final = pa.schema(
-    [("producer", pa.string()), ("id", pa.string()), ("time", pa.int64()), ("_refused", pa.bool_())]
-)
-
-
-@dataclass(frozen=True, slots=True)
-class OrderTogether:
-    """What `Ordering` makes of rows: those held, those that arrived, and the last keys, which are neither."""
-
-    bound_before: int
-    bound: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = [row for batch in batches for row in batch.to_pylist()]
-        placed = [
-            {"producer": producer, "id": id, "time": time, "_refused": outcome == LATE}
-            for (producer, id), (time, outcome) in _became(rows, self.bound_before, self.bound).items()
-        ]
-        yield pa.RecordBatch.from_pylist(placed, PLACED_ARROW)
-
-
-Became: TypeAlias = tuple[int | None, str]
-"""The order time, where it is fixed, and the outcome."""
-
-
-def _became(rows: Iterable[Mapping[str, Any]], bound_before: int, bound: int) -> dict[Identity, Became]:
-    """What becomes of notifications that have identities, with the last keys among them."""
-    held, arrived, last = [], [], []
-    for row in rows:
-        if row["arrived"] is None:
-            last.append(OrderKey(*(row[name] for name in KEY)))
-        elif row["arrived"]:
-            arrived.append(_light(row))
-        else:
-            held.append((_light(row), row["time"]))
-    ordering = Ordering.restore(bound_before, held, last)
-    arrived.sort(key=lambda one: OrderKey.of(one, 0).rank)
-    became: dict[Identity, Became] = {
-        identity_of(one): (None, LATE) for one in arrived if not ordering.add(one)
-    }
-    released = ordering.close() if bound == END else ordering.advance(bound)
-    became |= {key.identity: (key.time, RELEASED) for key, _ in released}
-    became |= {identity_of(one): (time, HELD) for one, time in ordering.held}
-    return became
-
-
-def _light(row: Mapping[str, Any]) -> Notification:
-    """A notification that has of its content the causes only."""
-    time = None if row["event_time"] is None else Instant(row["event_time"])
-    attributes = Record({"cause": row["causes"]} if row["causes"] else {})
-    return Notification(attributes, row["id"], row["producer"], time, row["sequence"])
-
-
-# -- few rows ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OrderAtOnce:
-    """All stages in one task, identities, copies and order; it answers what they do."""
-
-    payload: str
-    content: str
-    """The column that contents are compared by: the payload itself where that is text."""
-    bound_before: int
-    bound: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        given = list(batches)
-        if given:
-            table = pa.Table.from_batches(given)
-            # Typed content stays in Arrow: what it is compared by is beside it.
-            light = table if self.content == self.payload else table.drop_columns([self.payload])
-            rows = light.to_pylist()
-            # The last keys are no notifications: they come along, and stay.
-            own = [at for at, row in enumerate(rows) if row["arrived"] is not None]
-            self._identify(rows, own)
-            copies = self._copies(rows, own)
-            concerned = [row for at, row in enumerate(rows) if at not in copies and not row["late"]]
-            became = _became(concerned, self.bound_before, self.bound)
-            known = {True: (None, DUPLICATE), False: (None, KNOWN)}
-            found = [
-                known[at in copies] if at in copies or row["late"] else became[_identity(row)]
-                for at, row in ((at, rows[at]) for at in own)
-            ]
-            yield from _told(table.take(own), [rows[at]["id"] for at in own], found)
-
-    def _identify(self, rows: Sequence[dict[str, Any]], own: Sequence[int]) -> None:
-        """Give an id to each record that has none: the digest, with its number among remembered equals."""
-        numbers: Counter[tuple[str, str]] = Counter(
-            (rows[at]["producer"], rows[at]["digest"])
-            for at in own
-            if not rows[at]["arrived"]
-            and rows[at]["digest"] is not None
-            and _when(rows[at]) >= self.bound_before
-        )
-        # By content: records may be equal and yet be spelled differently.
-        nameless = [at for at in own if rows[at]["id"] is None]
-        for at in sorted(nameless, key=lambda at: (rows[at][self.content], rows[at]["source"])):
-            equals = rows[at]["producer"], rows[at]["digest"]
-            numbers[equals] += 1
-            rows[at]["id"] = f"{rows[at]['digest']}-{numbers[equals]}"
-
-    def _copies(self, rows: Sequence[Mapping[str, Any]], own: Sequence[int]) -> set[int]:
-        """Of those with one identity the first to come stands; what comes together comes by its content."""
-
-        def coming(at: int) -> tuple[Any, ...]:
-            row, number = rows[at], rows[at]["sequence"]
-            # Nulls come first, as in Spark.
-            numbered, timed = number is not None, row["event_time"] is not None
-            return row["arrived"], numbered, number or 0, row[self.content], timed, _when(row), row["source"]
-
-        same: dict[Identity, list[int]] = {}
-        for at in own:
-            same.setdefault(_identity(rows[at]), []).append(at)
-        return {at for places in same.values() if len(places) > 1 for at in sorted(places, key=coming)[1:]}
-
-
-def _told(rows: pa.Table, ids: list[str], became: Sequence[Became]) -> list[pa.RecordBatch]:
-    """Rows with their ids, order times and outcomes."""
-    columns = {
-        "id": pa.array(ids, pa.string()),
-        "time": pa.array([time for time, _ in became], pa.int64()),
-        "outcome": pa.array([outcome for _, outcome in became], pa.string()),
-    }
-    inner = [name for name in ("arrived", "late", CONTENT) if name in rows.column_names]
-    made = rows.drop_columns(inner).append_column("outcome", columns["outcome"])
-    for name in ("id", "time"):
-        made = made.set_column(made.schema.get_field_index(name), name, columns[name])
-    batches: list[pa.RecordBatch] = made.combine_chunks().to_batches()
-    return batches
-
-
-def _identity(row: Mapping[str, Any]) -> Identity:
-    return Identity(row["producer"], row["id"])
-
-
-def _when(row: Mapping[str, Any]) -> int:
-    return row["event_time"] or 0
 
 
 # -- the watermark -----------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHANNELS", "VERSION", "Attempt", "Counts", "Manifest", "Output"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 CHANNELS: Final = ("deliveries", "late", "rejected", "trace")
 KEPT_STATES: Final = 2
 """The state that the next batch starts from, and the one before: a reader may be looking at it."""

@@ -68,7 +68,7 @@ __all__ = [
     "with_about",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the files of a part and of the description of subscriptions."""
 TABLE: Final = ".subscriptions"
 _TEXTS: Final = ".texts"
@@ -227,8 +227,10 @@ class Table:
     filters: str
     """The engine's file."""
     texts: str
-    attributes: tuple[str, ...] | None
-    """All that filters look at; None where one looks at everything."""
+    attributes: tuple[str, ...]
+    """All attributes that filters name."""
+    is_whole: bool
+    """Whether some filter looks at more than that."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -244,7 +246,6 @@ def table_of(part: Part) -> Table:
     table = mapped(part.directory, part.name + TABLE)
     about = _about(table)
     columns = {name: single(table.column(name)) for name in table.column_names}
-    names = about["attributes"]
     return Table(
         columns["id"],
         columns["subscriber"],
@@ -255,7 +256,8 @@ def table_of(part: Part) -> Table:
         columns["code"].to_numpy(),
         about["filters"],
         about["texts"],
-        None if names is None else tuple(names),
+        tuple(about["attributes"]),
+        about["whole"],
     )
 
 
@@ -334,33 +336,31 @@ def _ranks(names: pa.Array) -> NDArray[np.int32]:
 
 
 class Attributes:
-    """The attributes that filters look at, or all, where one looks at the whole."""
+    """The attributes that filters name, and whether some filter looks at more than those: at the whole."""
 
-    def __init__(self, names: Iterable[str] | None = ()) -> None:
-        self.names: set[str] | None = None if names is None else set(names)
+    def __init__(self, names: Iterable[str] = (), is_whole: bool = False) -> None:
+        self.names, self.is_whole = set(names), is_whole
 
     def add(self, filter: Filter) -> None:
-        if self.names is None:
-            return
         match filter:
             case And(parts) | Or(parts):
                 for part in parts:
                     self.add(part)
             case Not(part):
                 self.add(part)
-            case Constraint(Attribute(name) | Inspector(name), op, operand) if not (
-                op is Op.EXTENDED or isinstance(operand, Extended)
-            ):
+            case Constraint(Attribute(name) | Inspector(name), op, operand):
                 self.names.add(name)
+                self.is_whole |= op is Op.EXTENDED or isinstance(operand, Extended)
             case Constraint(Polynomial() as term):
                 self.names |= term.names
             case Constraint(Position() | Length()):
                 self.names.add("tuple")
             case _:
-                self.names = None
+                self.is_whole = True
 
-    def described(self) -> list[str] | None:
-        return None if self.names is None else sorted(self.names)
+    def described(self) -> dict[str, Any]:
+        """What a part's table says of them."""
+        return {"attributes": sorted(self.names), "whole": self.is_whole}
 
 
 def parsed(
@@ -398,7 +398,7 @@ def compiled(
     engine: Columnar[int] = Columnar(schema=schema)
     if onto is not None:
         table = table_of(onto)
-        first, attributes = len(table), Attributes(table.attributes)
+        first, attributes = len(table), Attributes(table.attributes, table.is_whole)
         engine = Columnar.open(located(onto.directory, table.filters), schema)
 
     def filters() -> Iterator[tuple[int, Filter]]:
@@ -427,7 +427,7 @@ def compiled(
     about = {
         "filters": saved.name,
         "texts": texts,
-        "attributes": attributes.described(),
+        **attributes.described(),
         "schema": None if schema is None else schema.fingerprint,
     }
     kept = keep(directory, TABLE, with_about(table, **about))

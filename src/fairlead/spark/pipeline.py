@@ -13,26 +13,31 @@ that hold for their place in the order, whenever these came. What patterns find 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from fairlead.spark import sources
+from fairlead.spark import sources, writing
+from fairlead.spark.asking import demand, schema_of
+from fairlead.spark.batch import Batch, Outcomes, Progress, Written
 from fairlead.spark.config import Config, Events
 from fairlead.spark.delivery import deliver
 from fairlead.spark.detection import detected
 from fairlead.spark.frames import to_records
 from fairlead.spark.ingestion import notifications
-from fairlead.spark.matching import match
+from fairlead.spark.matching import deliveries_of, matched
 from fairlead.spark.ordering import order
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.publishing import without_own
-from fairlead.spark.work import Work, schema_of
+from fairlead.spark.subscriptions import Changed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Step", "ingested"]
+
+FEW_DELIVERED: Final = 1_000
+"""The deliveries of so few are sorted and written by one task."""
 
 
 def ingested(spark: SparkSession, config: Config, *, stream: bool = False) -> DataFrame:
@@ -54,6 +59,9 @@ class Step:
     """What a pipeline does with each batch."""
 
     config: Config
+    progress: Progress = field(default_factory=Progress, compare=False)
+    ahead: Changed | None = None
+    """Subscriptions that were read before a stream began, for its first batch."""
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Take a batch, unless it is committed: a stream repeats the one that was interrupted."""
@@ -62,35 +70,77 @@ class Step:
 
     def take(self, rows: DataFrame, number: int, *, final: bool = False) -> Manifest:
         """Take a batch through all stages; with the `final` one nothing is held back any more."""
-        sink = self.config.deliveries
-        with Work(self.config, rows.sparkSession, number, final=final) as work:
-            subscriptions, patterns = work.asked()
-            rows = work.kept(rows)
-            seen = work.look(rows)
+        sink, traced = self.config.deliveries, self.config.audit.trace
+        with Batch(self.config, rows.sparkSession, number, final=final, progress=self.progress) as batch:
+            batch.at("subscribe")
+            asked = demand(self.config, batch.spark, number, batch.last, self.ahead)
 
-            ordered = work.kept(
-                order(notifications(rows), work.state(), work.watermark, seen.facts, few=work.has_few(seen))
-            )
-            work.count(ordered)
-            released = work.spread(ordered.released)
-            found = work.kept(
-                detected(released, patterns, work.in_progress(), work.watermark, few=work.has_few(seen))
-            )
-            found = work.count_found(found)
-            matches = match(released, subscriptions, payload=sink.payload)
-            if work.has("composites"):
-                matches = found.joining(matches, subscriptions, payload=sink.payload)
-            told = deliver(matches, sink.buckets)
-            deliveries = work.deliver(told)
-            work.publish(told, found)
+            batch.at("ingest")
+            rows = batch.kept(rows)
+            seen = batch.look(rows)
+            bounds = batch.bounds(seen)
 
-            work.write(
-                lambda: work.write_rejected(rows, seen),
-                lambda: work.write_late(ordered.late),
-                lambda: work.write_trace(ordered.released, found, deliveries, ordered.late),
-                lambda: work.write_state(ordered.state, found),
+            batch.at("order")
+            at_once = batch.orders_at_once(seen)
+            ordered = batch.kept(
+                order(notifications(rows), batch.state(), bounds.watermark, seen.facts, few=at_once)
             )
-            return work.commit(seen)
+            outcomes = Outcomes.of(ordered)
+            released = outcomes.spread(ordered.released)
+
+            batch.at("detect" if asked.patterns else "match")
+            few = batch.has_few(seen)
+            found = batch.kept(
+                detected(released, asked.patterns, batch.in_progress(), bounds.watermark, few=few)
+            )
+            found, composites = batch.count_composites(found)
+
+            batch.at("match")
+            received = matched(released, asked.subscriptions, payload=sink.payload or traced)
+            if traced:
+                received = batch.kept(received)
+            deliveries = deliveries_of(received, payload=sink.payload)
+            if composites.found:
+                deliveries = found.joining(deliveries, asked.subscriptions, payload=sink.payload)
+            tasks = 1 if outcomes["released"] + composites.found < FEW_DELIVERED else None
+            delivered = deliver(deliveries, sink.buckets, tasks)
+            if self.config.publish is not None:
+                delivered = batch.kept(delivered)
+            count = writing.write_deliveries(
+                batch, delivered, some=bool(outcomes["released"] or composites.found)
+            )
+
+            batch.at("publish")
+            published = writing.publish_all(batch, delivered, found, composites)
+
+            batch.at("trace")
+            late = ordered.late if outcomes["late"] else None
+            public = writing.public_composites(found, asked.subscriptions) if composites.found else None
+            events = outcomes["released"] + composites.found + count
+            unread, delayed, told, held = writing.at_once(
+                lambda: writing.write_rejected(batch, rows, seen, asked),
+                lambda: writing.write_late(batch, ordered.late, outcomes["late"]),
+                lambda: writing.write_trace(
+                    batch, asked, received, composites=public, late=late, events=events
+                ),
+                lambda: writing.write_state(batch, ordered.state, found, outcomes, composites),
+            )
+            written = Written(
+                {"deliveries": count, "late": delayed, "rejected": unread.number, "trace": told},
+                unread.reasons,
+                published,
+                held,
+            )
+
+            batch.at("commit")
+            return batch.commit(
+                demand=asked,
+                seen=seen,
+                bounds=bounds,
+                outcomes=outcomes,
+                composites=composites,
+                written=written,
+            )
 
 
 def input_of(events: Events, config: Config) -> sources.Input:

@@ -29,7 +29,9 @@ from pyspark.sql import functions as F
 from fairlead.errors import PipelineError
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark import sources, trace
+from fairlead.spark.asking import check_ids, read_patterns, read_subscriptions, schema_of, table_of
 from fairlead.spark.auditing import audit
+from fairlead.spark.batch import Progress
 from fairlead.spark.config import Config, format_duration
 from fairlead.spark.delivery import FILES, attributes_in, callback_named, check_format, check_table
 from fairlead.spark.failures import reason
@@ -41,18 +43,9 @@ from fairlead.spark.pipeline import Step, ingested, input_of
 from fairlead.spark.publishing import check_broker
 from fairlead.spark.report import Facts, Judged, ReportData, gather, render
 from fairlead.spark.sessions import is_remote, session
-from fairlead.spark.subscriptions import Subscriptions
+from fairlead.spark.subscriptions import Changed, Subscriptions
 from fairlead.spark.summary import Batch, Summary
-from fairlead.spark.work import (
-    READ_AHEAD,
-    STANDING,
-    check_ids,
-    check_owner,
-    read_patterns,
-    read_subscriptions,
-    schema_of,
-    table_of,
-)
+from fairlead.spark.writing import check_owner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +70,7 @@ class Pipeline:
         self.config: Final = config
         self._spark = spark
         self._stopping = threading.Event()
+        self._progress = Progress()
         self._doing = ""
 
     @classmethod
@@ -104,7 +98,7 @@ class Pipeline:
     @property
     def at(self) -> str:
         """What it is doing at the moment: a batch and its stage, as far as this process can tell."""
-        standing = STANDING.get(self.config.output)
+        standing = self._progress.standing
         return self._doing if standing is None else standing.told(time.monotonic())
 
     def stop(self) -> None:
@@ -166,7 +160,7 @@ class Pipeline:
         if (to := self.config.publish) is not None and self.config.spark.remote is None:
             check_broker(to.url, to.tls)
 
-    def _check_asked(self) -> None:
+    def _read_ahead(self) -> Changed | None:
         """Read what is asked for before a stream begins: its first batch may be long in coming.
 
         The batch takes over the subscriptions that were read here, unless they are watched: then it has a plan.
@@ -174,8 +168,7 @@ class Pipeline:
         config, schema = self.config, schema_of(self.config)
         read = read_subscriptions(config, self.output.index.uri, self.spark, schema)
         check_ids(read.subscriptions, read_patterns(config, self.spark, schema).patterns)
-        if not config.subscriptions.watch:
-            READ_AHEAD[config.output] = read
+        return None if config.subscriptions.watch else read
 
     def _check_table(self, table: str) -> None:
         rows = ingested(self.spark, self.config)
@@ -225,14 +218,13 @@ class Pipeline:
                     finished = True
                 elif config.mode == "batch":
                     rows = ingested(self._started(), config)
-                    Step(config).take(rows, 0, final=config.order.final)
+                    Step(config, self._progress).take(rows, 0, final=config.order.final)
                     finished = True
                 else:
                     finished = self._stream(told)
                 told.tell()
                 return self._conclude(told, started, resumed=before is not None, finished=finished)
         finally:
-            READ_AHEAD.pop(config.output, None)
             self._stopping.clear()  # not before: who asks before it begins means this run
             self._doing = ""
 
@@ -247,9 +239,10 @@ class Pipeline:
         gate = _Gate.of(config.output)
         gate.open()
         rows = ingested(self._started(), config, stream=True)
+        ahead = None
         if self.output.last() is None and self.output.plan(0) is None:  # what is planned was read before
-            self._check_asked()
-        writer = rows.writeStream.foreachBatch(_Gated(Step(config)))
+            ahead = self._read_ahead()
+        writer = rows.writeStream.foreachBatch(_Gated(Step(config, self._progress, ahead)))
         writer = writer.option("checkpointLocation", self.output.checkpoint)
         pause = config.stream.trigger_us
         trigger = {"availableNow": True} if pause is None else {"processingTime": f"{pause} microseconds"}
@@ -268,7 +261,8 @@ class Pipeline:
             return False
         if config.order.final:
             last = self.output.last()
-            Step(config).take(_nothing_like(rows), 0 if last is None else last.batch + 1, final=True)
+            step = Step(config, self._progress)
+            step.take(_nothing_like(rows), 0 if last is None else last.batch + 1, final=True)
         return True
 
     def _raise(self, query: StreamingQuery) -> None:
@@ -345,6 +339,7 @@ class Pipeline:
             *specifications,
             schema=schema_of(self.config),
             extensions=self.config.extensions,
+            compiled=self._subscriptions(manifests[-1]),
         )
         return [
             Judged.of(finding, violations=told.counts[finding.specification, finding.rule])

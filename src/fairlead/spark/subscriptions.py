@@ -12,31 +12,36 @@ that came later. A change builds a small part only; parts of like size are merge
 
 from __future__ import annotations
 
-import csv
-import datetime as dt
-import io
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
-from pyarrow import fs
 
 from fairlead.delivery import Validity
-from fairlead.errors import DamagedIndex, FairleadError, PipelineError, SchemaError, ValueRefused
+from fairlead.errors import DamagedIndex, FairleadError, SchemaError, ValueRefused
 from fairlead.filters import Schema, parse
 from fairlead.ingest import Rejection
-from fairlead.model import Instant
-from fairlead.model.encoding import parse_json
 from fairlead.model.order import BEGINNING, END, OrderKey
+from fairlead.spark.collecting import Problems, distinct, rows_of
+from fairlead.spark.entries import (
+    SUBSCRIPTION,
+    Ending,
+    Entry,
+    Noun,
+    Place,
+    SubscriptionsInput,
+    behind_place,
+    entries,
+    entry_of,
+    read_entry,
+    rejection_of,
+)
 from fairlead.spark.parts import (
     CHUNK,
     TABLE,
@@ -53,12 +58,12 @@ from fairlead.spark.parts import (
     with_about,
 )
 from fairlead.spark.placement import ANYWHERE, Placement, placed
-from fairlead.spark.storage import reached
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "SUBSCRIPTION",
     "Changed",
     "Ending",
     "Entry",
@@ -79,267 +84,6 @@ __all__ = [
 PART_MAX: Final = 2_000_000
 """Beyond so many filters they are placed (see `placement`), so that no worker has to hold them all."""
 _ENDINGS: Final = ".endings"
-
-
-# -- what is read ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionsInput:
-    """Where subscriptions are read from: a path that pyarrow or Spark can open, and a format that Spark knows.
-
-    `watch`: files that appear there later are changes.
-    """
-
-    path: str
-    format: str = "json"
-    options: Mapping[str, str] = field(default_factory=dict)
-    watch: bool = False
-
-
-class Place(NamedTuple):
-    """Where something was read."""
-
-    file: str
-    line: int | None = None
-
-    def __str__(self) -> str:
-        return self.file if self.line is None else f"{self.file}:{self.line}"
-
-
-class Entry(NamedTuple):
-    """One row as it was given, with its place: fields by name, a line of JSON, or why there is neither."""
-
-    place: Place
-    content: Mapping[str, Any] | str | bytes | FairleadError
-
-    @property
-    def raw(self) -> str | bytes:
-        """What was given, as it is kept where it is rejected."""
-        match self.content:
-            case str() | bytes() as line:
-                return line
-            case FairleadError():
-                return ""
-            case fields:
-                return json.dumps(fields, default=str)
-
-
-class Ending(NamedTuple):
-    """That what stands under an id ends, then or as soon as it can."""
-
-    id: str
-    until: int | None
-
-
-class Noun(NamedTuple):
-    """What the rows of a table are, and which column has their text: patterns are read as subscriptions are."""
-
-    one: str
-    text: str
-    others: tuple[str, ...] = ()
-    """Columns that its rows may have beside those that all have."""
-
-    @property
-    def many(self) -> str:
-        return f"{self.one}s"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("id", "subscriber", self.text, *self.others, "from", "until")
-
-    @property
-    def known(self) -> frozenset[str]:
-        return frozenset(self.columns)
-
-
-SUBSCRIPTION: Final = Noun("subscription", "filter")
-
-
-def entries(
-    given: SubscriptionsInput | DataFrame | Iterable[Mapping[str, Any]],
-    spark: SparkSession | None = None,
-    columns: Sequence[str] = ("id",),
-    noun: Noun = SUBSCRIPTION,
-) -> Iterator[Entry]:
-    """The rows of an input, in order where it has one; these columns it must have.
-
-    Lines of JSON and CSV are read here, wherever pyarrow can open them, for only so does each have a number;
-    everything else is read by Spark.
-    """
-    if isinstance(given, SubscriptionsInput):
-        reader = _LINES.get(given.format)
-        if reader is not None and set(given.options) <= _OPTIONS[given.format]:
-            files = _files(given.path)
-            if files is not None:
-                return chain.from_iterable(
-                    reader(file, shown, given.options, columns, noun) for file, shown in files
-                )
-        if spark is None:
-            raise PipelineError(f"{noun.many}: {given.path} cannot be read without Spark")
-        frame = spark.read.format(given.format).options(**given.options).load(given.path)
-        return _frame_entries(frame, given.path, columns, noun)
-    if not isinstance(given, Iterable):
-        return _frame_entries(given, noun.many, columns, noun)
-    return (Entry(Place(noun.many, number), row) for number, row in enumerate(given, start=1))
-
-
-def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str], noun: Noun) -> Iterator[Entry]:
-    missing = [each for each in columns if each not in frame.columns]
-    if missing:
-        raise PipelineError(f"{name}: {_missing(missing, frame.columns, noun)}")
-    if (misspelt := _misspelt(frame.columns, noun)) is not None:
-        raise PipelineError(f"{name}: {misspelt}")
-    place = Place(name)
-    table = frame.select(*(each for each in noun.columns if each in frame.columns)).toArrow()
-    for batch in table.to_batches(CHUNK):
-        yield from (Entry(place, row) for row in batch.to_pylist())
-
-
-def _missing(missing: Sequence[str], present: Sequence[str], noun: Noun) -> ValueRefused:
-    return ValueRefused(
-        f"{noun.many} without a column {' and without '.join(map(repr, missing))}; there is "
-        + ", ".join(present),
-        hint=f"{noun.many} have the columns id, {noun.text} and, if wanted, subscriber, from and until",
-    )
-
-
-def _misspelt(present: Iterable[str], noun: Noun) -> ValueRefused | None:
-    """What is wrong where a name is nearly one that is not there: what it says would have no effect.
-
-    Other names are nobody's business: a table may have notes.
-    """
-    names = set(present)
-    absent = sorted(set(noun.columns) - names)
-    for name in sorted(names - set(noun.columns)):
-        if close := get_close_matches(name.lower(), absent, n=1, cutoff=0.75):
-            return ValueRefused(f"a {noun.one} has no {name!r}; did you mean {close[0]!r}?")
-    return None
-
-
-class _File(NamedTuple):
-    system: Any
-    path: str
-
-    def opened(self) -> Any:
-        return self.system.open_input_stream(self.path)
-
-
-def _files(path: str) -> list[tuple[_File, str]] | None:
-    """The plain files under a path, with the names that the user knows them by; None where we cannot look."""
-    try:
-        system, inner = reached(path)
-        info = system.get_file_info(inner)
-        if info.type == fs.FileType.File:
-            return [(_File(system, inner), path)]
-        if info.type != fs.FileType.Directory:
-            return None
-        found = sorted(
-            each.path
-            for each in system.get_file_info(fs.FileSelector(inner))
-            if each.type == fs.FileType.File and not each.base_name.startswith((".", "_"))
-        )
-    except (OSError, pa.ArrowException):
-        return None
-    return [(_File(system, each), f"{path.rstrip('/')}/{each.rpartition('/')[2]}") for each in found]
-
-
-def _json_lines(
-    file: _File, shown: str, options: Mapping[str, str], columns: Sequence[str], noun: Noun
-) -> Iterator[Entry]:
-    with file.opened() as stream:
-        for number, line in enumerate(io.BufferedReader(stream), start=1):
-            if line.strip():
-                yield Entry(Place(shown, number), line)
-
-
-def _csv_lines(
-    file: _File, shown: str, options: Mapping[str, str], columns: Sequence[str], noun: Noun
-) -> Iterator[Entry]:
-    with file.opened() as stream:
-        text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", newline="")
-        reader = csv.reader(text, delimiter=options.get("sep", options.get("delimiter", ",")), strict=True)
-        line = 1
-        try:
-            names = next(reader, [])
-            missing = [each for each in columns if each not in names]
-            wrong = _missing(missing, names, noun) if missing else _misspelt(names, noun)
-            if wrong is not None:
-                yield Entry(Place(shown, line), wrong)
-                return
-            line = reader.line_num + 1
-            for row in reader:
-                if row:
-                    fields = {name: value or None for name, value in zip(names, row, strict=False)}
-                    yield Entry(Place(shown, line), fields)
-                line = reader.line_num + 1
-        except (csv.Error, UnicodeDecodeError) as error:
-            yield Entry(Place(shown, line), ValueRefused(f"not CSV in UTF-8: {error}"))
-
-
-_LINES: Final[dict[str, Callable[..., Iterator[Entry]]]] = {"json": _json_lines, "csv": _csv_lines}
-_OPTIONS: Final = {"json": frozenset[str](), "csv": frozenset({"delimiter", "header", "sep"})}
-
-
-# -- one row -----------------------------------------------------------------------------------------------
-
-
-def read_entry(entry: Entry, noun: Noun = SUBSCRIPTION) -> Subscription | Ending:
-    """What a row says, or a FairleadError."""
-    content = entry.content
-    if isinstance(content, FairleadError):
-        raise content
-    fields = parse_json(content) if isinstance(content, str | bytes) else content
-    if not isinstance(fields, Mapping):
-        raise ValueRefused(f"a {noun.one} is a JSON object")
-    if not fields.keys() <= noun.known and (misspelt := _misspelt(fields, noun)) is not None:
-        raise misspelt
-    if fields.get("id") is None:
-        raise ValueRefused(f"a {noun.one} without an id")
-    id = _name("id", fields["id"])
-    until = _time("until", fields.get("until"))
-    text = fields.get(noun.text)
-    if text is None:
-        return Ending(id, until)
-    if not isinstance(text, str):
-        raise ValueRefused(f"a {noun.text} is a text, not {text!r}")
-    given = fields.get("subscriber")
-    subscriber = id if given is None else _name("subscriber", given)
-    since = _time("from", fields.get("from"))
-    if since is not None and until is not None and until <= since:
-        raise ValueRefused(f"a {noun.one} that ends ({Instant(until)}) before it begins ({Instant(since)})")
-    return Subscription(id, subscriber, text, since, until)
-
-
-def _name(what: str, given: Any) -> str:
-    if isinstance(given, bool) or not isinstance(given, str | int):
-        raise ValueRefused(f"the {what} is a string or a whole number, not {given!r}")
-    name = str(given)
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ValueRefused(f"the {what} {name!r} has half a character") from None
-    return name
-
-
-def _time(what: str, given: Any) -> int | None:
-    """Microseconds, from what may stand for an instant; CSV has digits in place of a number."""
-    if given is None:
-        return None
-    if isinstance(given, str):
-        digits = given.strip()
-        given = int(digits) if digits.lstrip("-").isdecimal() else Instant.parse(digits).microseconds
-    elif isinstance(given, dt.datetime):
-        given = Instant.of(given).microseconds
-    if isinstance(given, bool) or not isinstance(given, int) or not BEGINNING < given < END:
-        raise ValueRefused(
-            f"not a time: {what} = {given!r}",
-            hint="write it as 2024-05-01T10:00:00Z, or in whole microseconds",
-        )
-    return given
-
-
-# -- all of them -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,9 +151,9 @@ class Subscriptions:
         """Read and compile subscriptions into a directory; what is wrong with them is a PipelineError."""
         for name in extensions:
             load_extension(name)
-        content, places = _distinct(_rows(entries(given, spark, ("id", "filter"))))
+        content, places = distinct(rows_of(entries(given, spark, ("id", "filter"))))
         home = str(directory)
-        problems = _Problems(content, places)
+        problems = Problems(content, places)
         if len(content.ids) <= part_max:
             part = compiled(content, home, schema, check=problems.add)
             problems.report()
@@ -687,23 +431,6 @@ def _beginning(row: Subscription) -> tuple[str, int]:
     return row.id, BEGINNING if row.since is None else row.since
 
 
-def entry_of(number: int, change: Entry | Mapping[str, Any]) -> Entry:
-    """A change as an entry: one that is given without a place stands at its number."""
-    return change if isinstance(change, Entry) else Entry(Place("changes", number), change)
-
-
-def rejection_of(entry: Entry, error: FairleadError) -> Rejection:
-    """What is kept of a row that cannot be taken in: the reason on one line, without the picture of the place."""
-    said, _, hint = behind_place(error).partition("\n  hint: ")
-    reason = said.partition("\n")[0] + (f"; {hint}" if hint else "")
-    return Rejection(entry.place.file, entry.place.line, reason, entry.raw)
-
-
-def behind_place(error: FairleadError) -> str:
-    """An error as it is said behind a file and a line: the first line of a text need not be numbered, too."""
-    return str(error).removeprefix("line 1, ")
-
-
 def admitted(given: Subscription, watermark: int) -> Subscription:
     """As it takes effect when the watermark stands there; where it was moved, `asked` says what was asked for."""
     since = None if given.since is None else OrderKey.first_at(given.since)
@@ -721,106 +448,3 @@ def load_extension(name: str) -> None:
     from fairlead.filters.extensions import load
 
     load(name)
-
-
-# -- reading many ------------------------------------------------------------------------------------------
-
-
-class _Places(NamedTuple):
-    """Where the rows of a content were read, in two arrays: a million objects would be in the way."""
-
-    files: list[str]
-    file: NDArray[np.int32]
-    line: NDArray[np.int64]
-
-    def at(self, row: int, id: str) -> str:
-        """How an error names a row."""
-        file, line = self.files[int(self.file[row])], int(self.line[row])
-        return f"{file}:{line}" if line else f"{file}, subscription {id!r}"
-
-
-def _rows(found: Iterable[Entry]) -> Iterator[tuple[Place, Subscription]]:
-    for entry in found:
-        try:
-            row = read_entry(entry)
-            if not isinstance(row, Subscription):
-                raise ValueRefused(f"the subscription {row.id!r} has no filter")
-        except FairleadError as error:
-            raise PipelineError(f"{entry.place}: {behind_place(error)}") from error
-        yield entry.place, row
-
-
-def _distinct(rows: Iterator[tuple[Place, Subscription]]) -> tuple[Content, _Places]:
-    """The columns of rows, sorted by id; identical rows count once, different ones under one id are refused."""
-    files: dict[str, int] = {}
-    file: list[NDArray[np.int32]] = []
-    line: list[NDArray[np.int64]] = []
-    contents: list[Content] = []
-    chunk: list[tuple[Place, Subscription]] = []
-
-    def close() -> None:
-        if chunk or not contents:
-            contents.append(Content.of([row for _, row in chunk]))
-            numbers = [files.setdefault(place.file, len(files)) for place, _ in chunk]
-            file.append(np.array(numbers, np.int32))
-            line.append(np.array([place.line or 0 for place, _ in chunk], np.int64))
-            chunk.clear()
-
-    for each in rows:
-        chunk.append(each)
-        if len(chunk) == CHUNK:
-            close()
-    close()
-    content = Content.joined(contents)
-    places = _Places(list(files), np.concatenate(file), np.concatenate(line))
-    order = pc.sort_indices(content.ids).to_numpy()
-    content = content.picked(order)
-    places = places._replace(file=places.file[order], line=places.line[order])
-    if len(content.ids) < 2:
-        return content, places
-
-    again = _same(content.ids)
-    same = again & _same(content.subscribers) & _same(content.texts)
-    same &= (content.since[1:] == content.since[:-1]) & (content.until[1:] == content.until[:-1])
-    clashes = np.flatnonzero(again & ~same) + 1
-    if len(clashes):
-        row = int(clashes[np.lexsort((places.line[clashes], places.file[clashes]))[0]])
-        id = content.ids[row].as_py()
-        raise PipelineError(
-            f"{places.at(row, id)}: the id {id!r} is taken by another subscription, {places.at(row - 1, id)}",
-            hint="ids are unique; a subscription that changes is a change, read while the stream runs",
-        )
-    if again.any():
-        first = np.flatnonzero(np.concatenate(([True], ~again)))
-        content = content.picked(first)
-        places = places._replace(file=places.file[first], line=places.line[first])
-    return content, places
-
-
-def _same(names: pa.Array) -> NDArray[np.bool_]:
-    """Which names are the same as the one before."""
-    found: NDArray[np.bool_] = pc.equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
-    return found
-
-
-class _Problems:
-    """The filters that cannot be read: the first one in the order of the input is reported, and how many."""
-
-    def __init__(self, content: Content, places: _Places) -> None:
-        self._content, self._places = content, places
-        self._count = 0
-        self._first: tuple[tuple[int, int], int, FairleadError] | None = None
-
-    def add(self, row: int, error: FairleadError) -> None:
-        self._count += 1
-        place = int(self._places.file[row]), int(self._places.line[row])
-        if self._first is None or place < self._first[0]:
-            self._first = place, row, error
-
-    def report(self) -> None:
-        if self._first is None:
-            return
-        _, row, error = self._first
-        id = self._content.ids[row].as_py()
-        more = f"\n  and {self._count - 1} more that cannot be read" if self._count > 1 else ""
-        raise PipelineError(f"{self._places.at(row, id)}: {behind_place(error)}{more}") from error

@@ -1,12 +1,13 @@
 """The trace of a pipeline: what happened, as a table whose rows become files in the order of events.
 
-    read(spark, path)                  a trace in Parquet, each event with its place
-    trace_of(released, deliveries)     the events of a micro-batch, each with its sort key
-    write(trace, path)                 sorted files
+    read(spark, path)        a trace in Parquet, each event with its place
+    trace_of(notifications)  what happened in a micro-batch, each with its sort key
+    write(trace, path)       sorted files of events
 
 `fairlead.audit.parquet` has the columns. Nobody numbers the events of a trace from front to back, for that takes
 one machine. They are sorted, and an event's place is the number of rows in the files before its own, by name,
-and of those before it in its own file.
+and of those before it in its own file. What is sorted are notifications with their receivers: each becomes its
+events, the publication and the notifications about it, once it stands in its place.
 
 Within a micro-batch come the subscriptions that end, those that begin, then in the total order each publication
 with its notifications, then what was late, then the end. Across micro-batches the directories' names decide.
@@ -36,6 +37,7 @@ from fairlead.errors import TraceRefused
 from fairlead.model.encoding import format_json
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, encode, few_rows, notifications_in, payload_of
+from fairlead.spark.matcher import RECEIVERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -68,6 +70,7 @@ COLUMNS: Final = {
 
 STARTS: Final = pa.schema([("file", pa.string()), ("start", pa.int64())])
 SORT_KEY: Final = "sort_key"
+RECEIVER: Final = "struct<subscriber:string,subscriptions:array<string>>"
 # The phases of a micro-batch, in their order.
 SPEAKING, UNSUBSCRIBING, SUBSCRIBING, DELIVERING, LATE, ENDING = range(6)
 
@@ -107,15 +110,36 @@ def write(trace: DataFrame, path: str, files: int | None = None) -> None:
         spread = trace.coalesce(1)  # no range, and so no sample; nor a shuffle
     else:
         spread = trace.repartitionByRange(files, SORT_KEY) if files else trace.repartitionByRange(SORT_KEY)
-    spread.sortWithinPartitions(SORT_KEY).drop(SORT_KEY).write.parquet(path)
+    _events_of(spread.sortWithinPartitions(SORT_KEY)).write.parquet(path)
+
+
+def _events_of(sorted_rows: DataFrame) -> DataFrame:
+    """The events of rows, in the order in which the rows stand: what each says, then who was notified about it."""
+    nobody = F.lit(None).cast(RECEIVER)
+    receivers = F.coalesce(F.array_sort(RECEIVERS), F.array().cast(f"array<{RECEIVER}>"))
+    told = sorted_rows.withColumn("receiver", F.explode(F.concat(F.array(nobody), receivers)))
+    about, whom = F.col("receiver").isNotNull(), F.col("receiver.subscriber")
+    of_notify = {
+        "v": F.col("v"),
+        "event": F.lit("notify"),
+        "component": whom,
+        "producer": F.col("producer"),
+        "id": F.col("id"),
+        "subscriptions": F.col("receiver.subscriptions"),
+    }
+    nothing = F.lit(None)
+    columns = [
+        F.when(about, of_notify.get(name, nothing)).otherwise(F.col(name)).cast(type).alias(name)
+        for name, type in COLUMNS.items()
+    ]
+    return told.select(*columns)
 
 
 # -- the events of a micro-batch ---------------------------------------------------------------------------
 
 
 def trace_of(
-    released: DataFrame,
-    deliveries: DataFrame,
+    notifications: DataFrame,
     *,
     subscribed: DataFrame | None = None,
     detecting: DataFrame | None = None,
@@ -124,22 +148,21 @@ def trace_of(
     final: bool = False,
     language: Language | None = None,
 ) -> DataFrame:
-    """The events of a micro-batch, each with its sort key.
+    """What happened in a micro-batch, each row with its sort key.
 
-    `released` is in the form `ordered`, `deliveries` in that of `match`; `subscribed` and `unsubscribed` are
+    `notifications` are those that were released, with their receivers; `subscribed` and `unsubscribed` are
     subscriptions that begin and end with this micro-batch, `detecting` those to what patterns find; `late` are
     notifications that came too late, and `final` says that nothing is left to deliver and nothing more comes.
     `language` is that of the filters; the first micro-batch says it.
     """
     parts = [
-        None if language is None else _spoken(released.sparkSession, language),
+        None if language is None else _spoken(notifications.sparkSession, language),
         None if unsubscribed is None else _unsubscribed(unsubscribed),
         None if subscribed is None else _subscribed(subscribed, ready=True),
         None if detecting is None else _subscribed(detecting, ready=False),
-        _published(released),
-        _notified(deliveries),
+        _published(notifications),
         None if late is None else _late(late),
-        _ended(released.sparkSession) if final else None,
+        _ended(notifications.sparkSession) if final else None,
     ]
     return reduce(DataFrame.unionByName, (part for part in parts if part is not None))
 
@@ -174,22 +197,9 @@ def _period() -> Column:
     return F.when(F.col("from").isNull(), F.col("id")).otherwise(F.concat_ws("@", "id", "from"))
 
 
-def _published(released: DataFrame) -> DataFrame:
+def _published(notifications: DataFrame) -> DataFrame:
     columns = {name: F.col(name) for name in (*KEY, "event_time", RECORD)}
-    return _events(_recorded(released), "pub", DELIVERING, 0, **columns)
-
-
-def _notified(deliveries: DataFrame) -> DataFrame:
-    return _events(
-        deliveries,
-        "notify",
-        DELIVERING,
-        1,
-        component=F.col("subscriber"),
-        producer=F.col("producer"),
-        id=F.col("id"),
-        subscriptions=F.col("subscriptions"),
-    )
+    return _events(_recorded(notifications), "pub", DELIVERING, True, **columns)
 
 
 def _late(notifications: DataFrame) -> DataFrame:
@@ -211,26 +221,23 @@ def _ended(spark: SparkSession) -> DataFrame:
     return _events(spark.range(1), "end", ENDING)
 
 
-def _events(
-    frame: DataFrame, kind: str, phase: int, step: int | None = None, /, **given: Column
-) -> DataFrame:
+def _events(frame: DataFrame, kind: str, phase: int, in_order: bool = False, /, **given: Column) -> DataFrame:
     """One event per row: what is given, null in the other columns, and where it is to stand.
 
-    What has a step stands in the total order: the publication first, then the notifications about it.
+    What is `in_order` stands in the total order, and has receivers.
     """
     nothing = F.lit(None)
-    time, *others = (
-        (nothing if step is None else F.col(name)).cast(COLUMNS[name]).alias(name) for name in KEY
-    )
+    time, *others = ((F.col(name) if in_order else nothing).cast(COLUMNS[name]).alias(name) for name in KEY)
     behind = (others[0] == PRODUCER).alias("behind")
     whose = [
         given.get(name, nothing).cast("string").alias(name) for name in ("component", "subscription", "about")
     ]
-    place = (F.lit(phase).alias("phase"), time, behind, *others, F.lit(step).cast("int").alias("step"))
+    place = (F.lit(phase).alias("phase"), time, behind, *others)
     sort_key = F.struct(*place, *whose)
     given = {"v": F.lit(VERSION), **given, "event": F.lit(kind)}
     columns = [given.get(name, nothing).cast(type).alias(name) for name, type in COLUMNS.items()]
-    return frame.select(sort_key.alias(SORT_KEY), *columns)
+    receivers = (F.col(RECEIVERS) if in_order else nothing).cast(f"array<{RECEIVER}>").alias(RECEIVERS)
+    return frame.select(sort_key.alias(SORT_KEY), *columns, receivers)
 
 
 def _first_at(time: Column) -> Column:
@@ -244,13 +251,14 @@ def _first_at(time: Column) -> Column:
     return F.when(time.isNotNull(), key)
 
 
-def _recorded(released: DataFrame) -> DataFrame:
+def _recorded(notifications: DataFrame) -> DataFrame:
     """Publications with their content as a record."""
-    columns = (*KEY, "event_time")
-    if payload_of(released) == RECORD:
-        return released.select(*columns, RECORD)
-    types = ", ".join(f"{name} {COLUMNS[name]}" for name in (*columns, RECORD))
-    return released.select(*columns, ATTRIBUTES).mapInArrow(_encoded, types)
+    columns = (*KEY, "event_time", RECEIVERS)
+    if payload_of(notifications) == RECORD:
+        return notifications.select(*columns, RECORD)
+    types = {**COLUMNS, RECEIVERS: f"array<{RECEIVER}>"}
+    declared = ", ".join(f"{name} {types[name]}" for name in (*columns, RECORD))
+    return notifications.select(*columns, ATTRIBUTES).mapInArrow(_encoded, declared)
 
 
 def _encoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

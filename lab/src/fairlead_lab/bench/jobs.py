@@ -59,6 +59,7 @@ __all__ = [
     "notifications",
     "oracle_rows",
     "startup",
+    "timed",
 ]
 
 FAIRLEAD, LOOP = "fairlead", "nested loop"
@@ -73,7 +74,7 @@ Tell = Callable[[str], None]
 Pair = tuple[str, str]
 
 
-PARTS: Final = ("match", "batch", "stream")
+PARTS: Final = ("match", "batch", "floor", "stream")
 LOOP_N: Final = 10_000
 NEXT_N: Final = 100_000
 LARGE_N: Final = 1_000_000
@@ -350,8 +351,13 @@ def _timed(contender: _Contender, load: Workload, few: str, number: int) -> Roun
     if contender.written is not None:
         shutil.rmtree(contender.written)
     contender.written = load.place / f"pairs-{contender.name}-{contender.n}-{number}"
+    return timed(lambda: contender.frame(rows).write.parquet(str(contender.written)))
+
+
+def timed(work: Callable[[], object]) -> Round:
+    """A run, with the clock running."""
     before, started = _cpu_s(), time.perf_counter()
-    contender.frame(rows).write.parquet(str(contender.written))
+    work()
     seconds, after = time.perf_counter() - started, _cpu_s()
     return Round(seconds, None if before is None or after is None else after - before)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from fairlead.errors import FairleadError
+from fairlead_lab.bench.floor import FLOOR, GOALS, Floor, measure_floor
 from fairlead_lab.bench.goals import Goal, at_least, at_most, goals_grid
 from fairlead_lab.bench.jobs import (
     FAIRLEAD,
@@ -86,6 +87,9 @@ def _measure(plan: Plan, spark: Any, place: Path, report: Report, tell: Callable
     if "batch" in plan.parts:
         report.sampled, problems = measure_sample(spark, plan, place, tell)
         report.problems += problems
+    if "floor" in plan.parts:
+        report.floors, problems = measure_floor(spark, plan, place, tell)
+        report.problems += problems
     if "stream" in plan.parts:
         report.paces, problems = measure_stream(spark, plan, load, tell)
         report.problems += problems
@@ -113,6 +117,7 @@ class Report:
     jobs: list[Job] = field(default_factory=list)
     indexes: list[Index] = field(default_factory=list)
     sampled: Sampled | None = None
+    floors: list[Floor] = field(default_factory=list)
     paces: list[Pace] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -158,6 +163,12 @@ class Report:
             growth = cost / ((large.pairs / large.rows) / (smaller.pairs / smaller.rows))
         what = f"growth of cost against growth of matches, {sized(NEXT_N)} to {sized(LARGE_N)}"
         yield at_most("M1", what, 1, growth, "")
+        for measured in self.floors:
+            for contender, most in GOALS.items():
+                if contender in measured.rounds:
+                    times = measured.times(contender)
+                    what = f"{measured.workload}: {contender}, against the floor, warm"
+                    yield at_most("pipeline", what, most, times.median if times else None, "×")
 
     # -- as tables -----------------------------------------------------------------------------------------
 
@@ -165,8 +176,9 @@ class Report:
         """What differs, the goals, then a table for each part that was measured."""
         if self.problems:
             yield Grid("Wrong", ("what",), tuple((each,) for each in self.problems))
-        if self.jobs:
+        if self.jobs or self.floors:
             yield goals_grid(list(self.goals()))
+        if self.jobs:
             yield self._jobs_grid()
             yield self._indexes_grid()
         if self.startup:
@@ -174,6 +186,8 @@ class Report:
             yield Grid("Start-up, paid once", ("what", "s"), rows)
         if self.sampled is not None:
             yield self._sample_grid(self.sampled)
+        for each in self.floors:
+            yield self._floor_grid(each)
         if self.paces:
             yield self._paces_grid()
 
@@ -220,6 +234,21 @@ class Report:
             f"{sampled.deliveries:,} deliveries"
         )
         return Grid(title, ("stage", "s", "share", "rows /s"), tuple(rows))
+
+    def _floor_grid(self, measured: Floor) -> Grid:
+        rows = []
+        for contender in sorted(measured.rounds, key=lambda each: each != FLOOR):
+            warm = measured.rounds[contender][1:] or measured.rounds[contender]
+            seconds = spread_of([each.seconds for each in warm])
+            times, cpu = (measured.times(contender, cpu) for cpu in (False, True))
+            figures = [None if each is None else each.median for each in (times, cpu)]
+            rows.append((contender, shown(seconds), *map(brief, (*figures, measured.cold(contender)))))
+        title = (
+            f"Against the floor, {measured.workload}: {measured.rows:,} JSON lines, "
+            f"{measured.subscriptions:,} subscriptions, {measured.deliveries:,} deliveries"
+        )
+        heads = ("who", "s, warm", f"× {FLOOR}", "× in time of cores", "× cold")
+        return Grid(title, heads, tuple(rows))
 
     def _paces_grid(self) -> Grid:
         rows = tuple(
@@ -288,6 +317,7 @@ class Report:
             "jobs": [asdict(each) for each in self.jobs],
             "indexes": [asdict(each) for each in self.indexes],
             "sampled": None if self.sampled is None else asdict(self.sampled),
+            "floors": [asdict(each) for each in self.floors],
             "paces": [asdict(each) for each in self.paces],
             "problems": self.problems,
             "goals": [asdict(goal) for goal in self.goals()],
@@ -305,6 +335,7 @@ class Report:
             [Job.of_json(each) for each in given["jobs"]],
             [Index(**each) for each in given["indexes"]],
             None if sampled is None else Sampled.of_json(sampled),
+            [Floor.of_json(each) for each in given.get("floors", ())],
             [Pace.of_json(each) for each in given["paces"]],
             given["problems"],
         )

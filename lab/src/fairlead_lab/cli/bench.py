@@ -97,13 +97,16 @@ def _configure_matching(parser: argparse.ArgumentParser) -> None:
 def _configure_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Measure Fairlead on Spark, in one session on all cores: M1 from Parquet to pairs against a broadcast "
-        "nested-loop join, the demo's pipeline in batch, and a stream at rising rates with its latency."
+        "nested-loop join, the demo's pipeline in batch, the pipeline against the floor, and a stream at rising "
+        "rates with its latency."
     )
     parser.epilog = (
         "Example: fairlead bench pipeline --large --out results. Exit code: 1 when results differ from "
         "the join's, the oracle's, or what the sample is known to hold."
     )
-    parser.add_argument("--part", nargs="+", choices=("match", "batch", "stream"), help="only these parts")
+    parser.add_argument(
+        "--part", nargs="+", choices=("match", "batch", "floor", "stream"), help="only these parts"
+    )
     parser.add_argument(
         "--n", metavar="N", nargs="+", type=_count, help="numbers of subscriptions (default: 10k 100k)"
     )

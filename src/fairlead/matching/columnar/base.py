@@ -189,8 +189,13 @@ class Base:
                     found += [listed[begin:end] for begin, end in pairwise(at)]
         return found
 
-    def match_arrow(self, batch: Any, stamp: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The starts and the ordinals of the matches of each row of a record batch."""
+    def match_arrow(
+        self, batch: Any, stamp: int, notification_of: Callable[[int], Notification] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The starts and the ordinals of the matches of each row of a record batch.
+
+        `notification_of` gives the notification of a row whose batch has fewer columns than it has attributes.
+        """
         from fairlead.matching.columnar.arrow import notification_at, read_batch
 
         rows = read_batch(self.reader, batch)
@@ -198,7 +203,7 @@ class Base:
         if doubtful:
             listed = ordinals.tolist()
             lists = [listed[begin:end] for begin, end in pairwise(starts.tolist())]
-            self.settle_rows(lists, rows, stamp, lambda row: notification_at(batch, row))
+            self.settle_rows(lists, rows, stamp, notification_of or (lambda row: notification_at(batch, row)))
             starts = np.zeros(len(lists) + 1, np.int32)
             np.cumsum([len(matching) for matching in lists], out=starts[1:])
             ordinals = np.array([each for matching in lists for each in matching], np.int32)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -358,8 +358,13 @@ class Columnar(Generic[Id]):
             self._promote()
         return found
 
-    def match_arrow(self, batch: pa.RecordBatch) -> Matches[Id]:
+    def match_arrow(
+        self, batch: pa.RecordBatch, notification_of: Callable[[int], Notification] | None = None
+    ) -> Matches[Id]:
         """`match` of each row of a record batch of Arrow; null means absent.
+
+        A batch may have the columns only that filters name, if `notification_of` gives the whole notification of a
+        row: a filter that looks at more asks for it.
 
         What has not been merged yet is merged first, so that no row is looked at in Python.
         """
@@ -369,7 +374,7 @@ class Columnar(Generic[Id]):
                 self._build([number for number in range(count) if delta.died[number] == FOREVER])
         version = self._version
         assert version.base is not None
-        starts, ordinals = version.base.match_arrow(batch, version.stamp)
+        starts, ordinals = version.base.match_arrow(batch, version.stamp, notification_of)
         self._notifications += batch.num_rows
         self._matches += len(ordinals)
         return Matches(starts, ordinals, version.base.ids)

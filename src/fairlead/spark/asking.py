@@ -1,0 +1,297 @@
+"""What is asked for, as a batch finds it: subscriptions and patterns, with the changes that have come since.
+
+Where subscriptions or patterns are watched, each file is a set of changes. A batch notes which files it takes
+before it takes them (its plan), so that it takes the same ones should it be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from fairlead.correlation.standing import Question
+from fairlead.errors import PipelineError
+from fairlead.filters.schema import Schema
+from fairlead.ingest import Rejection
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark.config import Config, SubscriptionsSource
+from fairlead.spark.frames import few_rows
+from fairlead.spark.output import Manifest, Output
+from fairlead.spark.patterns import PATTERN, Asked, ChangedPatterns, Patterns
+from fairlead.spark.storage import Directory
+from fairlead.spark.subscriptions import (
+    SUBSCRIPTION,
+    Changed,
+    Noun,
+    Place,
+    Subscriptions,
+    SubscriptionsInput,
+    entries,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "Demand",
+    "check_ids",
+    "demand",
+    "read_patterns",
+    "read_subscriptions",
+    "schema_of",
+    "table_of",
+]
+
+SUBSCRIBED: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "subscriber", "filter")),
+        *((name, pa.int64()) for name in ("from", "until")),
+    ]
+)
+ENDED: Final = pa.schema([field for field in SUBSCRIBED if field.name != "filter"])
+
+
+def schema_of(config: Config) -> Schema | None:
+    """The schema that a pipeline's filters and notifications keep to."""
+    return None if config.schema is None else Schema.read(config.schema)
+
+
+# -- of a batch ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The subscriptions and patterns of a batch, and how they differ from those of the batch before."""
+
+    changed: Changed
+    detecting: ChangedPatterns = field(default_factory=lambda: ChangedPatterns(Patterns()))
+    files: Sequence[str] = ()
+    """The files of changes that the batch takes."""
+    is_first: bool = False
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        return self.changed.subscriptions
+
+    @property
+    def patterns(self) -> Patterns:
+        return self.detecting.patterns
+
+    @property
+    def rejections(self) -> list[tuple[str, Rejection]]:
+        """The changes that could not be taken, with what they were to change."""
+        both = (("subscriptions", self.changed), ("patterns", self.detecting))
+        return [(source, each) for source, changed in both for each in changed.rejections]
+
+    @property
+    def has_private_patterns(self) -> bool:
+        """Whether composites of some pattern are for those only who asked for it."""
+        return not all(self._question(row).is_public for row in self.patterns.rows)
+
+    def begun(self, spark: SparkSession) -> DataFrame | None:
+        """The subscriptions that begin with this batch."""
+        if self.is_first:
+            return spark.createDataFrame(table_of(self.subscriptions))
+        rows = [
+            (each.id, each.subscriber, each.filter, each.since, each.until) for each in self.changed.begun
+        ]
+        return few_rows(spark, rows, SUBSCRIBED) if rows else None
+
+    def detecting_from_now(self, spark: SparkSession) -> DataFrame | None:
+        """The patterns that begin with this batch and whose composites are public, with what these match."""
+        given = self.patterns.rows if self.is_first else self.detecting.begun
+        public = [(row, question) for row in given if (question := self._question(row)).is_public]
+        rows = [(row.id, row.subscriber, str(question.filter), *_validity(row)) for row, question in public]
+        return few_rows(spark, rows, SUBSCRIBED) if rows else None
+
+    def over(self, spark: SparkSession) -> DataFrame | None:
+        """Those that were there before and end earlier than was said."""
+        if self.is_first or not (self.changed.cut or self.detecting.cut):
+            return None
+        rows = [(each.id, each.subscriber, each.since, each.until) for each in self.changed.cut]
+        rows += [
+            (row.id, row.subscriber, *_validity(row))
+            for row in self.detecting.cut
+            if self._question(row).is_public
+        ]
+        return few_rows(spark, rows, ENDED)
+
+    def _question(self, row: Asked) -> Question:
+        return self.patterns.question(row)
+
+
+def demand(
+    config: Config, spark: SparkSession, number: int, last: Manifest | None, ahead: Changed | None = None
+) -> Demand:
+    """What is asked for in a batch: all that there is in the first one; later, with the changes since the last.
+
+    `ahead` are subscriptions that were read before a stream began: its first batch need not read them again.
+    """
+    output, schema = Output(config.output), schema_of(config)
+    with _planned(config, number, last) as files:
+        own = _files_of(config.subscriptions, files)
+        theirs = [] if config.patterns is None else _files_of(config.patterns, files)
+        if last is None:
+            index = output.index.uri
+            changed = ahead or read_subscriptions(config, index, spark, schema, own)
+            detecting = read_patterns(config, spark, schema, theirs)
+        else:
+            changed = _subscriptions_since(config, spark, last, own)
+            detecting = _patterns_since(config, spark, last, theirs)
+        if last is None or files:
+            check_ids(changed.subscriptions, detecting.patterns)
+        return Demand(changed, detecting, files, last is None)
+
+
+def _subscriptions_since(
+    config: Config, spark: SparkSession, last: Manifest, files: Sequence[str]
+) -> Changed:
+    index = Output(config.output).index.uri
+    known = Subscriptions.from_json(last.subscriptions, index, schema=schema_of(config))
+    if not files:
+        return Changed(known)
+    return known.changed(_entries(config.subscriptions, files, spark), last.watermark)
+
+
+def _patterns_since(
+    config: Config, spark: SparkSession, last: Manifest, files: Sequence[str]
+) -> ChangedPatterns:
+    if config.patterns is None:
+        return ChangedPatterns(Patterns())
+    text = Output(config.output).patterns(last.patterns)
+    known = Patterns.restored(text, schema=schema_of(config), extensions=config.extensions)
+    if not files:
+        return ChangedPatterns(known)
+    return known.changed(_entries(config.patterns, files, spark, PATTERN), last.watermark)
+
+
+@contextmanager
+def _planned(config: Config, number: int, last: Manifest | None) -> Iterator[Sequence[str]]:
+    """The files of changes that a batch takes: those that an earlier attempt at it meant to take.
+
+    A plan that cannot be carried out is dropped by the attempt that made it, so that a file can be put right
+    under another name: nobody has seen anything of the batch yet. One that was there before is carried out as it
+    is: a table or a callback may have seen the batch.
+    """
+    if not (watched := config.watched):
+        yield ()
+        return
+    output = Output(config.output)
+    files = output.plan(number)
+    if made := files is None:
+        taken = set() if last is None else set(output.taken(last))
+        files = [file for source in watched for file in _files(source) if file not in taken]
+        output.keep_plan(number, files)
+    elif gone := next((file for file in files if not _is_there(file)), None):
+        plan = output.plan_path(number)
+        raise PipelineError(
+            f"{gone} is gone, and {plan} says that batch {number} takes it",
+            hint="put the file back, or delete the plan: then the batch takes the files that are there",
+        )
+    try:
+        yield files
+    except Exception:
+        if made:
+            output.drop_plan(number)
+        raise
+
+
+def table_of(subscriptions: Subscriptions) -> pa.Table:
+    """All subscriptions as a table: id, subscriber, filter, from and until."""
+    batches = list(subscriptions.tables())
+    return (pa.Table.from_batches(batches) if batches else SUBSCRIBED.empty_table()).select(SUBSCRIBED.names)
+
+
+def read_subscriptions(
+    config: Config,
+    directory: str,
+    spark: SparkSession,
+    schema: Schema | None,
+    files: Sequence[str] | None = None,
+) -> Changed:
+    """All subscriptions that there are at the beginning; where they are watched, in these files."""
+    source = config.subscriptions
+    if not source.watch:
+        given = SubscriptionsInput(source.path, source.format, source.options)
+        return Changed(
+            Subscriptions.read(given, directory, schema=schema, spark=spark, extensions=config.extensions)
+        )
+    # Where files are changes, the first ones are too: replayed from the beginning, the same order gives the same.
+    files = _files(source) if files is None else files
+    empty = Subscriptions.read((), directory, schema=schema, extensions=config.extensions)
+    changed = empty.changed(_entries(source, files, spark), BEGINNING)
+    _check(changed.rejections)
+    return changed
+
+
+def read_patterns(
+    config: Config, spark: SparkSession, schema: Schema | None, files: Sequence[str] | None = None
+) -> ChangedPatterns:
+    """All patterns that there are at the beginning; where they are watched, in these files."""
+    source = config.patterns
+    if source is None:
+        return ChangedPatterns(Patterns())
+    if not source.watch:
+        given = SubscriptionsInput(source.path, source.format, source.options)
+        return ChangedPatterns(Patterns.read(given, schema=schema, spark=spark, extensions=config.extensions))
+    files = _files(source) if files is None else files
+    empty = Patterns.read((), schema=schema, extensions=config.extensions)
+    changed = empty.changed(_entries(source, files, spark, PATTERN), BEGINNING)
+    _check(changed.rejections)
+    return changed
+
+
+def check_ids(subscriptions: Subscriptions, patterns: Patterns) -> None:
+    """PipelineError where a subscription and a pattern have one id: a delivery would not tell which it was."""
+    if shared := subscriptions.among({row.id for row in patterns.rows}):
+        more = f" and {len(shared) - 1:,} more" if len(shared) > 1 else ""
+        raise PipelineError(
+            f"the id {shared[0]!r}{more} is that of a subscription and of a pattern",
+            hint="deliveries tell by its id what was asked for: give one of the two another",
+        )
+
+
+def _check(rejections: Sequence[Rejection]) -> None:
+    if rejections:
+        first = rejections[0]
+        raise PipelineError(f"{Place(first.source, first.line)}: {first.reason}")
+
+
+def _files(source: SubscriptionsSource) -> list[str]:
+    directory = Directory(source.path)
+    if not directory.is_directory():
+        raise PipelineError(
+            f"{source.path} is no directory, and what is watched are files in one",
+            hint="make it, or name the file without watch = true",
+        )
+    return [directory.path(name) for name, _ in directory.files()]
+
+
+def _files_of(source: SubscriptionsSource, files: Iterable[str]) -> list[str]:
+    """Of the files of changes those of a source."""
+    if not source.watch:
+        return []
+    directory = f"{Directory(source.path).uri}/"
+    return [file for file in files if file.startswith(directory)]
+
+
+def _is_there(file: str) -> bool:
+    directory, _, name = file.rpartition("/")
+    return Directory(directory).exists(name)
+
+
+def _entries(
+    source: SubscriptionsSource, files: Iterable[str], spark: SparkSession, noun: Noun = SUBSCRIPTION
+) -> Iterable[Any]:
+    inputs = (SubscriptionsInput(file, source.format, source.options) for file in files)
+    return chain.from_iterable(entries(each, spark, noun=noun) for each in inputs)
+
+
+def _validity(row: Asked) -> tuple[int | None, int | None]:
+    """From when and until when a pattern is asked for; None where that is from the beginning, or for ever."""
+    return (None if row.since == BEGINNING else row.since, None if row.until == END else row.until)

@@ -1,0 +1,402 @@
+"""One batch: what it begins with, what a look at its rows tells, and its commit.
+
+All that a batch has to know of those before it is in the output: in a stream this runs wherever Spark runs it,
+which over Connect is not where the pipeline was started. What comes of a batch are values, each made from those
+before it:
+
+    Seen       counts, facts and newest times: one job, which reads the input
+    Bounds     how far the watermark moves
+    Outcomes   what became of the notifications: one job, which puts them in order
+    Composites what patterns have found: one job, which detects them
+    Written    what `writing` has put aside
+
+`Batch.commit` makes the manifest of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from pyspark.sql import functions as F
+
+from fairlead.errors import PipelineError
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark.asking import Demand
+from fairlead.spark.config import Config
+from fairlead.spark.delivery import FILES
+from fairlead.spark.detection import Detected
+from fairlead.spark.frames import ATTRIBUTES
+from fairlead.spark.ingestion import rejected
+from fairlead.spark.matching import evened
+from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
+from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
+from fairlead.spark.storage import as_path
+from fairlead.spark.subscriptions import Place, Subscriptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["PROGRESS", "Batch", "Bounds", "Composites", "Outcomes", "Progress", "Seen", "Standing", "Written"]
+
+NOTHING_YET: Final = Manifest(-1)
+"""What stands for the commit before the first batch."""
+PROGRESS: Final = "progress"
+"""The table of the state with what of patterns is in progress."""
+FEW_ROWS: Final = 20_000
+"""So few are dealt with by one task sooner than by many."""
+ORDERED_AT_ONCE: Final = 250_000
+"""So many one task puts in order: it looks at columns, and a shuffle of all rows costs more."""
+SPREAD_ROWS: Final = 5_000
+"""A task that matches gets so many rows at least: a smaller one costs more than it saves."""
+
+
+# -- how far a run is ----------------------------------------------------------------------------------------
+
+
+class Standing(NamedTuple):
+    """How far a run is."""
+
+    batch: int
+    stage: str
+    since: float = 0.0
+    """When the batch began, by the monotonic clock."""
+    rows: int = 0
+    """How many rows it has, once they have been looked at."""
+
+    def told(self, now: float) -> str:
+        """The batch and its stage; its rows, and how many that is in a second so far."""
+        at = f"batch {self.batch}, {self.stage}"
+        if not self.rows or now <= self.since:
+            return at
+        return f"{at}: {self.rows:,} rows, {self.rows / (now - self.since):,.0f}/s"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a run is at, for those who watch it in this process: over Connect, batches are taken in another."""
+
+    standing: Standing | None = None
+
+    def __reduce__(self) -> tuple[type[Progress], tuple[()]]:
+        return Progress, ()
+
+
+class _Clock:
+    """Which stage a batch is at, and how long each took."""
+
+    def __init__(self, batch: int, progress: Progress) -> None:
+        self._started = self._since = time.monotonic()
+        self.laps: dict[str, float] = {}
+        self._progress = progress
+        self._at = progress.standing = Standing(batch, "ingest", self._started)
+
+    def turn(self, stage: str) -> None:
+        """A stage is over and another begins."""
+        now = time.monotonic()
+        if lap := round(now - self._since, 3):
+            self.laps[self._at.stage] = round(self.laps.get(self._at.stage, 0.0) + lap, 3)
+        self._since = now
+        self._at = self._progress.standing = self._at._replace(stage=stage)
+
+    def count(self, rows: int) -> None:
+        """It is known how many rows there are."""
+        self._at = self._progress.standing = self._at._replace(rows=rows)
+
+    @property
+    def elapsed(self) -> float:
+        return round(time.monotonic() - self._started, 3)
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look at the rows of a batch tells."""
+
+    read: int
+    rejected: int
+    newest: Mapping[str, int]
+    """Per input the newest event time."""
+    facts: Facts
+    own: int = 0
+    """How many a pipeline has published itself: blank, though they have a producer."""
+
+    @classmethod
+    def of(cls, rows: DataFrame) -> Seen:
+        """Look at rows; this is what reads the input."""
+        accepted = F.col("reason").isNull()
+        looked = rows.groupBy("source").agg(
+            F.count(F.when(accepted, 1)).alias("read"),
+            F.count(F.when(~accepted & (F.col("reason") != ""), 1)).alias("rejected"),
+            F.count(F.when((F.col("reason") == "") & F.col("producer").isNotNull(), 1)).alias("own"),
+            F.max(F.when(accepted, F.coalesce("event_time", F.lit(0)))).alias("newest"),
+            *Facts.columns(),
+        )
+        found = looked.collect()
+        facts = Facts(False, False, False)
+        for row in found:
+            facts |= Facts(row.has_digests, row.has_sequences, row.has_causes)
+        newest = {row.source: row.newest for row in found if row.newest is not None}
+        read, rejected, own = (sum(row[name] for row in found) for name in ("read", "rejected", "own"))
+        return cls(read, rejected, newest, facts, own)
+
+
+class Bounds(NamedTuple):
+    """How far a batch moves the watermark."""
+
+    newest: Mapping[str, int]
+    watermark: int
+    """Up to where notifications are released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What became of the notifications of a batch: how many were released, held, late, …"""
+
+    rows: Counter[str]
+    released_by_task: Sequence[int]
+    columns: str
+    """A digest of the typed columns that notifications have, if any."""
+
+    @classmethod
+    def of(cls, ordered: Ordered) -> Outcomes:
+        """Count what became of them; this is what puts them in order."""
+        columns = ""
+        if ATTRIBUTES in ordered.rows.columns:
+            spelled = ordered.rows.schema[ATTRIBUTES].dataType.json()
+            columns = blake2b(spelled.encode(), digest_size=8).hexdigest()
+        task = F.spark_partition_id().alias("task")
+        counted = ordered.rows.groupBy("outcome", task).count().collect()
+        rows: Counter[str] = Counter()
+        for row in counted:
+            rows[row["outcome"]] += row["count"]
+        return cls(rows, [row["count"] for row in counted if row["outcome"] == "released"], columns)
+
+    def spread(self, released: DataFrame) -> DataFrame:
+        """What is released, over several tasks: the order has left the numbers of a producer in one.
+
+        They may be matched in any order, for the key restores it when they are delivered.
+        """
+        partitions = int(released.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+        over = min(partitions, self.rows["released"] // SPREAD_ROWS)
+        return evened(released, self.released_by_task, over) if over > 1 else released
+
+    def __getitem__(self, outcome: str) -> int:
+        return self.rows[outcome]
+
+
+class Composites(NamedTuple):
+    """How many composites were found, and for how many automata and keys something is in progress."""
+
+    found: int = 0
+    in_progress: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written aside: how many rows of each channel, and what else the manifest tells of it."""
+
+    rows: Mapping[str, int]
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why rows were rejected."""
+    published: int = 0
+    held: Facts | None = None
+    """What there is among what is held back, where anything is."""
+
+
+# -- the batch -----------------------------------------------------------------------------------------------
+
+
+class Batch:
+    """The work on one batch; left without a commit, it leaves nothing behind that anybody would read."""
+
+    def __init__(
+        self,
+        config: Config,
+        spark: SparkSession,
+        number: int,
+        *,
+        final: bool,
+        progress: Progress | None = None,
+    ) -> None:
+        self.config, self.spark, self.number, self.final = config, spark, number, final
+        self.output: Final = Output(config.output)
+        self.last: Final = self.output.last()
+        """The commit before this one; None where this is the first."""
+        self.attempt: Final = Attempt(self.output, number)
+        self._progress = progress or Progress()
+        self._clock = _Clock(number, self._progress)
+        self._kept: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.standing = None
+        for frame in self._kept:
+            frame.unpersist()
+
+    def at(self, stage: str) -> None:
+        """A stage begins, for the clock and for those who watch."""
+        self._clock.turn(stage)
+
+    def kept(self, frame: Any) -> Any:
+        """The same, computed once, until the work is done."""
+        persisted = frame.persist()
+        self._kept.append(persisted)
+        return persisted
+
+    @property
+    def before(self) -> Manifest:
+        """The commit before this one, or what stands for it."""
+        return self.last or NOTHING_YET
+
+    # -- what it begins with -------------------------------------------------------------------------------
+
+    def look(self, rows: DataFrame) -> Seen:
+        """Read the rows; PipelineError where one was rejected and the pipeline says to fail then."""
+        seen = Seen.of(rows)
+        self._clock.count(seen.read + seen.rejected)
+        if seen.rejected and self.config.rejected == "fail":
+            first = rejected(rows).orderBy("file", "line").first()
+            assert first is not None
+            rows_of = "1 row" if seen.rejected == 1 else f"{seen.rejected:,} rows"
+            raise PipelineError(
+                f"{Place(as_path(first.file or first.source), first.line)}: rejected: {first.reason}",
+                hint=f'{rows_of} of this batch cannot be read; rejected = "keep" sets such rows aside',
+            )
+        return seen
+
+    def bounds(self, seen: Seen) -> Bounds:
+        """How far the watermark moves; the final batch passes everything."""
+        known = {**dict.fromkeys((each.name for each in self.config.events), BEGINNING), **self.before.newest}
+        newest, bound = watermark_of(known, seen.newest, self.config.order.lateness_us)
+        return Bounds(newest, END if self.final else max(bound, self.before.watermark))
+
+    def state(self) -> OrderState | None:
+        """What the batch before has left of the order."""
+        if self.last is None:
+            return None
+        held, last = (self._table(name) for name in ("held", "last"))
+        return OrderState(held, last, self.last.watermark, Facts(**self.last.held))
+
+    def in_progress(self) -> DataFrame | None:
+        """What the batch before has left of matches in progress."""
+        return None if self.last is None else self._table(PROGRESS)
+
+    def _table(self, name: str) -> DataFrame | None:
+        number = self.before.batch
+        if not self.output.has_state(number, name):
+            return None
+        return self.spark.read.parquet(self.output.state(number, name))
+
+    def has_few(self, seen: Seen) -> bool:
+        """Whether one task finds what patterns mean sooner than many would."""
+        counts = self.before.counts
+        return seen.read + counts.held + counts.in_progress <= FEW_ROWS
+
+    def orders_at_once(self, seen: Seen) -> bool:
+        """Whether one task puts the rows in order sooner than many would.
+
+        Where there are neither numbers nor causes nor equal records, nothing but copies has to be found, and all
+        cores look for these.
+        """
+        facts = seen.facts | Facts(**self.before.held) if self.before.held else seen.facts
+        plain = not (facts.has_sequences or facts.has_causes or facts.has_digests)
+        return seen.read + self.before.counts.held <= (FEW_ROWS if plain else ORDERED_AT_ONCE)
+
+    @staticmethod
+    def count_composites(found: Detected) -> tuple[Detected, Composites]:
+        """How many composites there are, and whether anything is in progress; this detects them.
+
+        What was found comes back as it came, except that of few rows many composites can be made.
+        """
+        if not found.levels:
+            return found, Composites()
+        is_composite = F.col("automaton").isNull().alias("is_composite")
+        counted = dict(map(tuple, found.rows.groupBy(is_composite).count().collect()))
+        composites = Composites(counted.get(True, 0), counted.get(False, 0))
+        return replace(found, few=found.few and composites.found <= FEW_ROWS), composites
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        *,
+        demand: Demand,
+        seen: Seen,
+        bounds: Bounds,
+        outcomes: Outcomes,
+        composites: Composites,
+        written: Written,
+    ) -> Manifest:
+        """The batch is there."""
+        patterns = ""
+        if self.config.patterns is not None:
+            patterns = self.output.keep_patterns(demand.patterns.dump())
+        channels = [
+            name
+            for name in CHANNELS
+            if written.rows.get(name) and (name != "deliveries" or self.config.deliveries.format in FILES)
+        ]
+        manifest = Manifest(
+            batch=self.number,
+            counts=Counts(
+                read=seen.read + seen.rejected,
+                rejected=seen.rejected,
+                refused=len(demand.rejections),
+                duplicates=outcomes["duplicate"],
+                late=outcomes["late"],
+                released=outcomes["released"],
+                held=outcomes["held"],
+                deliveries=written.rows.get("deliveries", 0),
+                composites=composites.found,
+                in_progress=composites.in_progress,
+                published=written.published,
+                own=seen.own,
+            ),
+            watermark=bounds.watermark,
+            newest=bounds.newest,
+            final=self.final,
+            subscriptions=demand.subscriptions.to_json(),
+            patterns=patterns,
+            **self.output.taking(self.before, demand.files),
+            held=asdict(written.held or Facts(False, False, False)),
+            channels=tuple(channels),
+            columns=outcomes.columns,
+            reasons=written.reasons,
+            seconds=self._clock.elapsed,
+            stages=self._clock.laps,
+            finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self.attempt.commit(manifest)
+        if self.config.watched:
+            self.sweep(demand, patterns)
+        return manifest
+
+    def sweep(self, demand: Demand, patterns: str = "") -> None:
+        """Remove what is asked for neither in this batch nor in the one before it: somebody may read that.
+
+        Only as the last one: another run may have gone on where this one was believed dead, to the next batch or
+        into the midst of it.
+        """
+        following = self.number + 1
+        if self.output.is_committed(following) or self.output.plan(following) is not None:
+            return
+        kept = demand.subscriptions.kept_files
+        if self.last is not None:
+            schema, index = demand.subscriptions.schema, self.output.index.uri
+            kept |= Subscriptions.from_json(self.last.subscriptions, index, schema=schema).kept_files
+        for name in set(self.output.index.names()) - kept:
+            self.output.index.delete_file(name)
+        self.output.sweep_patterns({self.before.patterns, patterns})

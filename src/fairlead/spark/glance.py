@@ -1,0 +1,147 @@
+"""What a trace shows at a glance: which specifications certainly hold, and which publications need a closer look.
+
+The rules of `auditing` prove violations, and pay for it with a join or a window each. A trace of a pipeline that
+works has none. So it is first asked two questions, which one shuffle of the notifications answers each:
+
+    for every publication    were those notified whose subscriptions match it, each once and after it?
+    for every component      do the publications that it was notified about stand in one order?
+
+**Suspects.** Where subscriptions hold throughout the trace, `simple` is a matter of each publication by itself: it
+is violated iff it is violated by the events about the suspects, those for which the first answer is no.
+
+**Orders.** Number publications by their places. If order keys, and each producer's sequence numbers, go up along
+these numbers, and so do the numbers that each component is notified about, then each component's notifications are
+in the order of publication, of keys and of sequence numbers, in one order for all, and no effect comes before its
+cause.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.spark.frames import KEY, RECORD
+from fairlead.spark.matcher import RECEIVERS
+from fairlead.spark.matching import matched
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from fairlead.spark.history import History
+    from fairlead.spark.subscriptions import Subscriptions
+
+__all__ = ["ORDERS", "Glance", "glance", "rank"]
+
+ORDERS: Final = frozenset({"fifo", "causal", "total", "ordered"})
+PUBLICATIONS_MAX: Final = 5_000_000
+"""So many are numbered by one task."""
+
+
+class Glance(NamedTuple):
+    """What is clear: whether all orders hold, and which publications, by producer and id, are suspect."""
+
+    is_ordered: bool = False
+    suspects: DataFrame | None = None
+    """None where every publication is."""
+    has_suspects: bool = True
+
+
+def glance(history: History, compiled: Subscriptions | None, *, orders: bool) -> Glance:
+    """Look at a trace; `compiled` are its subscriptions, as far as somebody has compiled them.
+
+    Without them, or where subscriptions of the trace begin or end within it, every publication is suspect.
+    """
+    if history.publications_count > PUBLICATIONS_MAX:
+        return Glance()
+    about = history.keep(_told_about(history, compiled if _holds_throughout(history, compiled) else None))
+    is_ordered = orders and _goes_up(history) and not _turns(about)
+    if "is_suspect" not in about.columns:
+        return Glance(is_ordered)
+    suspects = about.where("is_suspect").select("producer", "id")
+    return Glance(is_ordered, suspects, not suspects.isEmpty())
+
+
+def _told_about(history: History, compiled: Subscriptions | None) -> DataFrame:
+    """Each publication with the places at which components were notified about it; it may be missing."""
+    told = (
+        history.of("notify")
+        .groupBy("producer", "id")
+        .agg(F.collect_list(F.struct("component", "place")).alias("told"))
+    )
+    published = history.published.withColumnRenamed("place", "publication")
+    if compiled is None:
+        return published.select("producer", "id", "publication").join(told, ["producer", "id"], "full")
+    wanted = matched(published.select(*KEY, "event_time", RECORD), compiled, payload=False)
+    places = published.select("producer", "id", "publication")
+    about = wanted.select("producer", "id", RECEIVERS).join(places, ["producer", "id"])
+    about = about.join(told, ["producer", "id"], "full")
+    due = F.array_sort(F.transform(RECEIVERS, lambda each: each.subscriber))
+    notified = F.array_sort(F.transform("told", lambda each: each.component))
+    nobody = F.array().cast("array<string>")
+    is_right = F.coalesce(notified, nobody) == F.coalesce(due, nobody)
+    after = F.coalesce(F.forall("told", lambda each: each.place > F.col("publication")), F.lit(True))
+    is_suspect = F.col("publication").isNull() | ~is_right | ~after
+    return about.select("producer", "id", "publication", "told", is_suspect.alias("is_suspect"))
+
+
+def _holds_throughout(history: History, compiled: Subscriptions | None) -> bool:
+    """Whether the trace's subscriptions are those that are compiled, and hold for all publications.
+
+    Subscriptions that are never ready bind nobody: what their owners get makes a publication suspect.
+    """
+    if compiled is None or history.advertises:
+        return False
+    first = history.published.agg(F.min("place")).collect()[0][0]
+    declared = history.of("sub").where("ready")
+    dated = F.col("from").isNotNull() | F.col("until").isNotNull() | (F.col("place") > F.lit(first))
+    changes = history.of("unsub").unionByName(declared.where(dated)).unionByName(history.of("ready"))
+    if first is None or not changes.isEmpty():
+        return False
+    told = declared.select(
+        F.col("component").alias("subscriber"), F.col("subscription").alias("id"), "filter"
+    )
+    columns = ("id", "subscriber", "filter")
+    own, theirs = pa.Table.from_batches(list(compiled.tables())), told.toArrow()
+    undated = all(own.column(name).null_count == own.num_rows for name in ("from", "until"))
+    if not undated or own.num_rows != theirs.num_rows:
+        return False
+    own, theirs = (table.select(columns).sort_by("id") for table in (own, theirs))
+    return all(own.column(name).combine_chunks() == theirs.column(name).combine_chunks() for name in columns)
+
+
+def _goes_up(history: History) -> bool:
+    """Whether order keys, and each producer's sequence numbers, go up along the places of publication."""
+    everywhere = Window.partitionBy(F.lit("all")).orderBy("place")
+    own = Window.partitionBy("producer").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
+    numbered = F.when(F.col("sequence").isNotNull(), F.struct("sequence", "id"))
+    told = history.published.select("place", "producer", rank().alias("rank"), numbered.alias("number"))
+    behind = told.withColumns(
+        {
+            "rank_before": F.lag("rank").over(everywhere),
+            "number_before": F.last("number", ignorenulls=True).over(own),
+        }
+    )
+    goes_back = (F.col("rank_before") > F.col("rank")) | (F.col("number_before") > F.col("number"))
+    return behind.where(goes_back).isEmpty()
+
+
+def rank(key: str = "") -> Column:
+    """What order keys are compared by, as `orders.key_rank` has it: composites stand behind what else is there."""
+    composite = F.col("producer") == PRODUCER
+    others = (F.when(~composite, F.col(f"{key}{name}")).alias(name) for name in KEY[1:])
+    return F.struct(F.col(f"{key}time").alias("time"), composite.alias("behind"), *others)
+
+
+def _turns(about: DataFrame) -> bool:
+    """Whether some component was notified about a publication behind a later one, or twice, or about none."""
+    own = Window.partitionBy("component").orderBy("place")
+    told = about.select("publication", F.explode("told").alias("told")).select(
+        "publication", "told.component", "told.place"
+    )
+    turned = told.withColumn("before", F.lag("publication").over(own))
+    goes_back = F.col("publication").isNull() | (F.col("before") >= F.col("publication"))
+    return not turned.where(goes_back).isEmpty()

@@ -1,0 +1,332 @@
+"""Matching in a worker: record batches of notifications in; those that match out, each with who gets it.
+
+A worker process maps the compiled subscriptions into memory once, however many tasks and micro-batches it gets.
+The kernels see whole record batches: typed columns as they are, and JSON texts by a scan for what filters name
+(`scanning`). A text that the scan is not sure of becomes a notification, as every text does in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from fairlead.matching.columnar import Columnar
+from fairlead.model.order import BEGINNING, END
+from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, notifications_in
+from fairlead.spark.parts import Part, Table, located, table_of
+from fairlead.spark.placement import ANYWHERE, Placement
+from fairlead.spark.scanning import columns_in
+from fairlead.spark.subscriptions import Subscriptions, load_extension
+
+if TYPE_CHECKING:
+    from fairlead.filters import Schema
+    from fairlead.model import Notification
+
+__all__ = ["MEMORY", "OPENED", "PARTITION", "RECEIVERS", "TARGET", "Matcher", "Router"]
+
+MEMORY: Final = 4 << 30
+"""How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
+OPENED: Final[Counter[str]] = Counter()
+"""How often this process has opened each part: once, unless it had to make room."""
+TARGET: Final = "target"
+PARTITION: Final = "partition"
+RECEIVERS: Final = "receivers"
+"""The column with the subscribers of a notification, each with the ids of its subscriptions that match."""
+_AT_ONCE: Final = 1 << 20
+"""About so many matches are held at a time; a batch with more is worked through in pieces."""
+
+
+# -- the content of notifications ----------------------------------------------------------------------------
+
+
+class _Content(NamedTuple):
+    """Some rows of keyed notifications: as columns, or as notifications where no columns can speak for them."""
+
+    rows: pa.RecordBatch
+    columns: pa.RecordBatch | None
+    notifications: Sequence[Notification] = ()
+
+    def slice(self, start: int, size: int) -> _Content:
+        columns = None if self.columns is None else self.columns.slice(start, size)
+        return _Content(self.rows.slice(start, size), columns, self.notifications[start : start + size])
+
+    @property
+    def notification_of(self) -> Callable[[int], Notification] | None:
+        """How the whole notification of a row is made, where columns do not say all of it."""
+        if RECORD not in self.rows.schema.names:
+            return None
+        return lambda row: notifications_in(self.rows.slice(row, 1))[0]
+
+
+def _contents(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[_Content]:
+    if RECORD not in batch.schema.names:
+        yield _Content(batch, _columns(batch, names))
+        return
+    columns, sure = columns_in(batch.column(RECORD), names)
+    if sure.all():
+        yield _Content(batch, columns)
+        return
+    for those, by_column in ((sure, True), (~sure, False)):
+        if those.any():
+            rows = batch.filter(pa.array(those))
+            if by_column:
+                yield _Content(rows, columns.filter(pa.array(those)))
+            else:
+                yield _Content(rows, None, notifications_in(rows))
+
+
+def _columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The attributes under their names; where there is a struct and it is null, so are they."""
+    if not names:
+        struct = batch.column(ATTRIBUTES)
+        return pa.RecordBatch.from_arrays(struct.flatten(), [field.name for field in struct.type])
+    return pa.RecordBatch.from_arrays(batch.columns[len(KEY) : len(KEY) + len(names)], list(names))
+
+
+# -- where notifications go ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Sends each notification to the targets that may match it: a row for each, with its number.
+
+    `ways`: over how many partitions the rows for one target go, so that a popular one does not starve.
+    """
+
+    placement: Placement
+    targets: tuple[frozenset[int], ...]
+    names: tuple[str, ...] = ()
+    ways: int = 1
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            visits = self._visits(batch)
+            rows, targets = np.nonzero(visits)
+            sent = batch.take(pa.array(rows))
+            partitions = targets * self.ways + rows % self.ways
+            arrays = [*sent.columns, pa.array(targets, pa.int32()), pa.array(partitions, pa.int32())]
+            yield pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, TARGET, PARTITION])
+
+    def _visits(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        if RECORD in batch.schema.names:
+            columns, sure = columns_in(batch.column(RECORD), self.placement.attributes)
+            buckets = self.placement.visits(columns)
+            if not sure.all():
+                unsure = batch.filter(pa.array(~sure))
+                buckets[~sure] = self.placement.visits_of(notifications_in(unsure))
+        else:
+            buckets = self.placement.visits(_columns(batch, self.names))
+        every = np.ones(batch.num_rows, np.bool_)
+        columns = [
+            every if ANYWHERE in target else buckets[:, sorted(target)].any(axis=1) for target in self.targets
+        ]
+        return np.stack(columns, axis=1)
+
+
+# -- who gets them -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """Record batches of keyed notifications in; out go those that match, with their receivers.
+
+    Of several targets a row says which one it is for. `names` are those of the attributes that are
+    columns. `carried` columns come along; with `every`, so do rows that nobody receives.
+    """
+
+    targets: tuple[Subscriptions, ...]
+    names: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
+    memory: int = MEMORY
+    every: bool = False
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for target, rows in self._by_target(batch):
+                yield from _opened(target, self.memory).matched(rows, self)
+
+    def _by_target(self, batch: pa.RecordBatch) -> Iterator[tuple[Subscriptions, pa.RecordBatch]]:
+        if len(self.targets) == 1:
+            yield self.targets[0], batch
+            return
+        numbers = batch.column(TARGET).to_numpy()
+        for number in np.unique(numbers).tolist():
+            yield self.targets[number], batch.take(pa.array(np.flatnonzero(numbers == number)))
+
+
+# Parts and sets of them that this process has open. They outlive tasks: Spark keeps its Python workers.
+_PARTS: Final[dict[str, Columnar[int]]] = {}
+_SETS: Final[OrderedDict[tuple[Any, ...], _Opened]] = OrderedDict()
+
+
+def _opened(subscriptions: Subscriptions, memory: int) -> _Opened:
+    schema = subscriptions.schema
+    fingerprint = None if schema is None else schema.fingerprint
+    key = (fingerprint, subscriptions.endings, *((part.name, part.number) for part in subscriptions.parts))
+    found = _SETS.get(key)
+    if found is None:
+        for name in subscriptions.extensions:
+            load_extension(name)
+        _make_room(subscriptions, memory)
+        found = _SETS[key] = _Opened(subscriptions)
+    _SETS.move_to_end(key)
+    return found
+
+
+def _make_room(wanted: Subscriptions, memory: int) -> None:
+    """Close what was not used for longest, until what is wanted fits beside the rest."""
+
+    def size() -> int:
+        parts = chain(wanted.parts, *(each.parts for each in _SETS.values()))
+        return sum({part.name: part.size for part in parts}.values())
+
+    while _SETS and (size() > memory or len(_SETS) >= 8):
+        _SETS.popitem(last=False)
+    kept = {part.name for each in _SETS.values() for part in each.parts}
+    for name in _PARTS.keys() - kept - {part.name for part in wanted.parts}:
+        del _PARTS[name]
+
+
+def _engine(part: Part, table: Table, schema: Schema | None) -> Columnar[int]:
+    engine = _PARTS.get(part.name)
+    if engine is None:
+        engine = _PARTS[part.name] = Columnar.open(located(part.directory, table.filters), schema)
+        OPENED[part.name] += 1
+    return engine
+
+
+class _Opened:
+    """Some parts as one: the ordinals of a part come behind those of the parts before it."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self.parts = subscriptions.parts
+        tables = [table_of(part) for part in self.parts]
+        self._engines = [
+            _engine(part, table, subscriptions.schema) for part, table in zip(self.parts, tables, strict=True)
+        ]
+        self._offsets = np.cumsum([0, *map(len, tables)])
+        self._ids = _joined([table.ids for table in tables])
+        self._subscribers = _joined([table.subscribers for table in tables])
+        self._codes = _unified(tables)
+        self._since = np.concatenate([np.empty(0, np.int64), *(table.since for table in tables)])
+        self._until = np.concatenate([np.empty(0, np.int64), *map(subscriptions.until, self.parts)])
+        self._dated = bool((self._since != BEGINNING).any() or (self._until != END).any())
+        self._ranks = tables[0].ranks if len(tables) == 1 else None
+        self._names = tuple(sorted({name for table in tables for name in table.attributes}))
+        self._step = 256
+
+    def matched(self, batch: pa.RecordBatch, wanted: Matcher) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch that match, with their receivers, in pieces."""
+        for content in _contents(batch, self._names if RECORD in batch.schema.names else wanted.names):
+            start = 0
+            while start < content.rows.num_rows:
+                step = self._step
+                piece = content.slice(start, step)
+                if piece.columns is not None:
+                    rows, ordinals = self._matched(piece.columns, piece.notification_of)
+                else:
+                    rows, ordinals = self._matched_one_by_one(piece.notifications)
+                # A single notification may match everything, and the next batch another number than this one.
+                self._step = max(16, min(1 << 16, _AT_ONCE * piece.rows.num_rows // max(1, len(ordinals))))
+                start += step
+                if self._dated:
+                    time = piece.rows.column("time").to_numpy()[rows]
+                    valid = (self._since[ordinals] <= time) & (time < self._until[ordinals])
+                    rows, ordinals = rows[valid], ordinals[valid]
+                if len(rows) or wanted.every:
+                    yield self._grouped(piece.rows, rows, ordinals, wanted)
+
+    def _matched(
+        self, attributes: pa.RecordBatch, notification_of: Callable[[int], Notification] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows that match, each as often as it does, and the ordinals of what they match."""
+        numbers = np.arange(attributes.num_rows)
+        rows, ordinals = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for engine, offset in zip(self._engines, self._offsets.tolist(), strict=False):
+            found = engine.match_arrow(attributes, notification_of)
+            rows.append(np.repeat(numbers, np.diff(found.starts)))
+            ordinals.append(found.ordinals.astype(np.int64) + offset)
+        return np.concatenate(rows), np.concatenate(ordinals)
+
+    def _matched_one_by_one(self, notifications: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        numbers = np.arange(len(notifications))
+        rows, ordinals = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for engine, offset in zip(self._engines, self._offsets.tolist(), strict=False):
+            found = engine.match_batch(notifications)
+            counts = np.fromiter(map(len, found), np.int64, len(found))
+            rows.append(np.repeat(numbers, counts))
+            ordinals.append(np.fromiter(chain.from_iterable(found), np.int64, int(counts.sum())) + offset)
+        return np.concatenate(rows), np.concatenate(ordinals)
+
+    def _grouped(self, piece: pa.RecordBatch, rows: Any, ordinals: Any, wanted: Matcher) -> pa.RecordBatch:
+        """One row for each notification, with its subscribers and, for each of these, the ids in order."""
+        owner = rows * len(self._subscribers) + self._codes[ordinals]
+        if self._ranks is not None:
+            order = np.lexsort((self._ranks[ordinals], owner))
+        else:
+            order = np.argsort(owner, kind="stable")
+        rows, ordinals, owner = rows[order], ordinals[order], owner[order]
+        first = _firsts(owner)
+        if self._ranks is None and len(first) < len(owner):
+            ordinals = self._in_order_of_ids(owner, ordinals)
+        ids = _lists(first, self._ids.take(pa.array(ordinals)))
+        whom = self._subscribers.take(pa.array(ordinals[first]))
+        receivers = pa.StructArray.from_arrays([whom, ids], ["subscriber", "subscriptions"])
+        counts = np.bincount(rows[first], minlength=piece.num_rows)
+        given = piece.select([*KEY, *wanted.carried])
+        if not wanted.every:
+            given, counts = given.take(pa.array(np.flatnonzero(counts))), counts[counts > 0]
+        return given.append_column(RECEIVERS, _lists(np.cumsum(counts) - counts, receivers))
+
+    def _in_order_of_ids(self, owner: Any, ordinals: Any) -> Any:
+        """The ordinals with those of each owner in the order of their ids, where parts were joined."""
+        again = owner[1:] == owner[:-1]
+        several = np.flatnonzero(np.concatenate((again, [False])) | np.concatenate(([False], again)))
+        ids = self._ids.take(pa.array(ordinals[several]))
+        named = pa.table({"owner": owner[several], "id": ids})
+        order = pc.sort_indices(named, [("owner", "ascending"), ("id", "ascending")]).to_numpy()
+        ordinals = np.array(ordinals)
+        ordinals[several] = ordinals[several][order]
+        return ordinals
+
+
+def _firsts(sorted_codes: Any) -> NDArray[np.int64]:
+    """Where each code comes first."""
+    if not len(sorted_codes):
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.concatenate(([True], sorted_codes[1:] != sorted_codes[:-1])))
+
+
+def _lists(starts: NDArray[np.int64], items: pa.Array) -> pa.Array:
+    """Items as lists, which begin at some places."""
+    return pa.ListArray.from_arrays(pa.array(np.append(starts, len(items)).astype(np.int32)), items)
+
+
+def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays or [pa.array([], pa.string())])
+
+
+def _unified(tables: Sequence[Table]) -> NDArray[np.int64]:
+    """The codes of the subscribers of all tables, the same for the same subscriber."""
+    if len(tables) == 1:
+        return tables[0].codes.astype(np.int64)
+    found = [np.empty(0, np.int64)]
+    known = pa.array([], pa.string())
+    for table in tables:
+        _, sample = np.unique(table.codes, return_index=True)
+        names = table.subscribers.take(pa.array(sample))
+        there = pc.index_in(names, value_set=known)
+        new = names.filter(there.is_null())
+        codes = there.fill_null(-1).to_numpy().astype(np.int64)
+        codes[codes < 0] = len(known) + np.arange(len(new))
+        known = pa.concat_arrays([known, new])
+        found.append(codes[table.codes])
+    return np.concatenate(found)

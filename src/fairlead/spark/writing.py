@@ -1,0 +1,253 @@
+"""What a batch writes aside: deliveries, what was rejected or came late, the trace, and the state for the next.
+
+Nobody sees any of it before the batch is committed, but for what is handed over to others: a table of Spark's
+replaces the partition of the batch, so that it may be repeated; a callback and other sinks hear of it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import functions as F
+
+from fairlead.audit.trace import Language
+from fairlead.errors import PipelineError
+from fairlead.ingest import Rejection
+from fairlead.spark import trace
+from fairlead.spark.asking import Demand
+from fairlead.spark.batch import PROGRESS, Batch, Composites, Outcomes, Seen
+from fairlead.spark.delivery import FILES, send, write_files
+from fairlead.spark.detection import Detected
+from fairlead.spark.frames import KEY, PLACE, RECORD, few_rows
+from fairlead.spark.ingestion import rejected
+from fairlead.spark.matcher import RECEIVERS
+from fairlead.spark.matching import with_receivers
+from fairlead.spark.ordering import Facts, OrderState
+from fairlead.spark.output import Output
+from fairlead.spark.publishing import publish
+from fairlead.spark.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "at_once",
+    "check_owner",
+    "public_composites",
+    "publish_all",
+    "write_deliveries",
+    "write_late",
+    "write_rejected",
+    "write_state",
+    "write_trace",
+]
+
+TABLE: Final = "table"
+REASONS_KEPT: Final = 20
+FEW: Final = 100_000
+"""So many rows go into one file: sorting them over several takes a sample first."""
+REJECTED: Final = pa.schema(
+    [
+        ("source", pa.string()),
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.binary()),
+    ]
+)
+
+
+def at_once(*tables: Callable[[], Any]) -> list[Any]:
+    """Write tables of which none needs another, together: one job alone seldom keeps all cores busy."""
+    with ThreadPoolExecutor(len(tables), "fairlead-write") as threads:
+        return [written.result() for written in [threads.submit(table) for table in tables]]
+
+
+# -- deliveries ----------------------------------------------------------------------------------------------
+
+
+def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
+    """Write deliveries to where the pipeline says, if there are `some`; how many there are."""
+    sink = batch.config.deliveries
+    if sink.table is not None:
+        _claim(batch, sink.table)
+    elif not some:
+        return 0
+    if sink.format == "parquet":
+        write_files(deliveries, sink.format, batch.attempt.channel("deliveries"))
+        return batch.attempt.rows("deliveries")
+    written = batch.kept(deliveries)
+    count = int(written.count())
+    if sink.format not in FILES:
+        send(
+            written.drop(PLACE),
+            batch.number,
+            sink.format,
+            table=sink.table,
+            callback=sink.callback,
+            options=sink.options,
+        )
+    elif count:
+        write_files(written, sink.format, batch.attempt.channel("deliveries"))
+    return count
+
+
+def publish_all(batch: Batch, deliveries: DataFrame, found: Detected, composites: Composites) -> int:
+    """Publish into the network what the pipeline says; it comes before the commit, and again if that fails."""
+    to = batch.config.publish
+    if to is None:
+        return 0
+    frames = []
+    if "composites" in to.what and composites.found:
+        frames.append(found.composites.where("is_public"))
+    if "deliveries" in to.what:
+        frames.append(deliveries)
+    return sum(publish(each, to.url, to.tls) for each in frames)
+
+
+def _claim(batch: Batch, table: str) -> None:
+    """A table with rows before the first batch is somebody else's; one that has had ours is still there."""
+    if not _is_claimed(table, batch.output):
+        check_owner(batch.spark, table, batch.output)
+        batch.output.keep_note(TABLE, {"table": table})
+    elif batch.last is not None and not batch.spark.catalog.tableExists(table):
+        raise PipelineError(
+            f"the table {table} is gone, and with it the batches before this one",
+            hint="go on where Spark's catalog has it, and outlives a session; or begin a new output",
+        )
+
+
+def check_owner(spark: SparkSession, table: str, output: Output) -> None:
+    """PipelineError where a table has rows that this output knows nothing of."""
+    known = _is_claimed(table, output)
+    if not known and spark.catalog.tableExists(table) and not spark.table(table).isEmpty():
+        raise PipelineError(
+            f"the table {table} has rows already, and not from this pipeline",
+            hint="name another table, or empty that one",
+        )
+
+
+def _is_claimed(table: str, output: Output) -> bool:
+    """Whether a batch of this output has begun to write to a table.
+
+    To this one: the note of a run that committed nothing stays when another configuration takes over.
+    """
+    note = output.note(TABLE)
+    return note is not None and note.get("table") == table
+
+
+# -- what is not delivered -----------------------------------------------------------------------------------
+
+
+class Rejected(NamedTuple):
+    """What could not be read, rows and changes: how many, and the commonest reasons."""
+
+    number: int = 0
+    reasons: Mapping[str, int] = {}
+
+
+def write_rejected(batch: Batch, rows: DataFrame, seen: Seen, demand: Demand) -> Rejected:
+    """Set aside what could not be read, rows and changes of subscriptions."""
+    changes = demand.rejections
+    count = seen.rejected + len(changes)
+    if not count:
+        return Rejected()
+    found = rejected(rows) if seen.rejected else _rejected_changes(batch.spark, changes)
+    if seen.rejected and changes:
+        found = found.unionByName(_rejected_changes(batch.spark, changes))
+    _write(batch, "rejected", found, count, "source", "file", "line", "raw")
+    return Rejected(count, _reasons(batch, count))
+
+
+def _rejected_changes(spark: SparkSession, changes: Iterable[tuple[str, Rejection]]) -> DataFrame:
+    rows = [(source, each.source, each.line, each.reason, each.text.encode()) for source, each in changes]
+    return few_rows(spark, rows, REJECTED)
+
+
+def _reasons(batch: Batch, count: int) -> Mapping[str, int]:
+    """The commonest reasons for which rows were rejected."""
+    if count < FEW:
+        told = Counter(batch.attempt.column("rejected", "reason"))
+        return dict(sorted(told.items(), key=lambda each: (-each[1], each[0]))[:REASONS_KEPT])
+    written = batch.spark.read.parquet(batch.attempt.channel("rejected"))
+    counted = written.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
+    return {row["reason"]: row["count"] for row in counted.collect()}
+
+
+def write_late(batch: Batch, late: DataFrame, count: int) -> int:
+    """Write what came too late where it can be seen."""
+    if count:
+        _write(batch, "late", late, count, "event_time", "producer", "sequence", "id")
+    return count
+
+
+def _write(batch: Batch, channel: str, frame: DataFrame, count: int, *order: str) -> None:
+    """Write rows in an order; few of them into one file, for which no sample has to be taken."""
+    ranked = frame.coalesce(1).sortWithinPartitions(*order) if count < FEW else frame.sort(*order)
+    ranked.write.parquet(batch.attempt.channel(channel))
+
+
+# -- the trace -----------------------------------------------------------------------------------------------
+
+
+def write_trace(
+    batch: Batch,
+    demand: Demand,
+    notifications: DataFrame,
+    *,
+    composites: DataFrame | None,
+    late: DataFrame | None,
+    events: int,
+) -> int:
+    """Write down what happened, in the order in which it happened; how many events there are.
+
+    `notifications` and public `composites` have their receivers; there are about so many `events`.
+    """
+    if not batch.config.audit.trace:
+        return 0
+    spark = batch.spark
+    if composites is not None:
+        columns = (*KEY, "event_time", RECORD, RECEIVERS)
+        notifications = notifications.select(*columns).unionByName(composites.select(*columns))
+    told = trace.trace_of(
+        notifications,
+        subscribed=demand.begun(spark),
+        detecting=demand.detecting_from_now(spark),
+        unsubscribed=demand.over(spark),
+        late=late,
+        final=batch.final,
+        language=Language.spoken(demand.subscriptions.schema) if demand.is_first else None,
+    )
+    subscribed = demand.subscriptions.count if demand.is_first else 0
+    trace.write(told, batch.attempt.channel("trace"), files=1 if events + subscribed < FEW else None)
+    return batch.attempt.rows("trace")
+
+
+def public_composites(found: Detected, subscriptions: Subscriptions) -> DataFrame:
+    """The composites that everybody may see, with their receivers."""
+    public = found.composites.where("is_public").select(*KEY, "event_time", RECORD)
+    return with_receivers(public, found.answers(subscriptions))
+
+
+# -- the state -----------------------------------------------------------------------------------------------
+
+
+def write_state(
+    batch: Batch, state: OrderState, found: Detected, outcomes: Outcomes, composites: Composites
+) -> Facts | None:
+    """Leave to the next batch what it has to know; the facts of what is held."""
+    if batch.final:
+        return None
+    facts = None
+    if state.held is not None and (outcomes["held"] or outcomes["late"] or outcomes["known"]):
+        state.held.write.parquet(batch.attempt.state("held"))
+        facts = state.facts
+    if state.last is not None:
+        state.last.write.parquet(batch.attempt.state("last"))
+    if composites.in_progress:
+        found.state.write.parquet(batch.attempt.state(PROGRESS))
+    return facts
