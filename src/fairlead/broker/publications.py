@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 __all__ = [
     "NO_OFFSET",
@@ -85,30 +85,26 @@ class Pending(Generic[Origin, Routed, Content]):
     """How many changes of the log's cursors have to be synced as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendOn(Generic[Routed, Content]):
+class SendOn(NamedTuple, Generic[Routed, Content]):
     """Forward and deliver these along their routes."""
 
     entries: list[Logged[Routed, Content]]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerDuplicates(Generic[Origin, Routed, Content]):
+class AnswerDuplicates(NamedTuple, Generic[Origin, Routed, Content]):
     """These were published before, and are as safe as they were then."""
 
     origin: Origin
     entries: list[Entry[Routed, Content]]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Something else has waited for the log."""
 
     then: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgeAll(Generic[Origin]):
+class AcknowledgeAll(NamedTuple, Generic[Origin]):
     """All of this origin's publications up to this number are synced, and sent on."""
 
     origin: Origin

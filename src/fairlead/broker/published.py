@@ -36,7 +36,14 @@ class Sent(LatestIdentities):
         self._published = published
 
     def take_identity(self, identity: tuple[str, str]) -> bool:
-        return not (self._published and identity in self._published) and super().take_identity(identity)
+        # As the base does it, without calling it: this is asked of every notification that is sent.
+        seen = self._seen
+        if identity in seen or (self._published._size and identity in self._published):
+            return False
+        seen[identity] = None
+        if len(seen) > self._remembered:
+            seen.popitem(last=False)
+        return True
 
     def __contains__(self, identity: Any) -> bool:
         return identity in self._published or super().__contains__(identity)
