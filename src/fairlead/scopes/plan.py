@@ -40,6 +40,26 @@ class Parent(NamedTuple):
     edge: Edge
     outward: Crossing
     inward: Crossing
+    out_filters: tuple[Filter, ...] | None
+    """The filters of an outward crossing without mapping; None where it is closed."""
+    in_filters: tuple[Filter, ...] | None
+
+    @classmethod
+    def of(cls, graph: ScopeGraph, edge: Edge) -> Parent:
+        """The upper end of an edge."""
+        out, inward = effective(graph, edge)
+        return cls(edge.scope, edge, out, inward, _filters(out), _filters(inward))
+
+
+def _filters(crossing: Crossing) -> tuple[Filter, ...] | None:
+    return None if crossing.closed else tuple(gate.filter for gate in (*crossing.before, *crossing.after))
+
+
+class _Place(NamedTuple):
+    """Where a component stands: all scopes above it, superscopes first, and its own superscopes."""
+
+    above: tuple[str, ...]
+    parents: tuple[Parent, ...]
 
 
 class ScopePlan:
@@ -48,13 +68,14 @@ class ScopePlan:
     A plan is never changed after it was made but for what it remembers, so threads may share it.
     """
 
-    __slots__ = ("_above", "_inside", "_parents", "_relevant", "graph", "paths_max")
+    __slots__ = ("_above", "_inside", "_parents", "_places", "_relevant", "graph", "paths_max")
 
     def __init__(self, graph: ScopeGraph, paths_max: int = PATHS_MAX) -> None:
         self.graph = graph
         self.paths_max = paths_max
         self._above: dict[tuple[str, ...], list[str]] = {}
         self._parents: dict[str, tuple[Parent, ...]] = {}
+        self._places: dict[str, _Place] = {}
         self._relevant: dict[str, tuple[str, ...]] = {}
         self._inside: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -63,7 +84,7 @@ class ScopePlan:
         found = self._parents.get(name)
         if found is None:
             graph = self.graph
-            found = tuple(Parent(e.scope, e, *effective(graph, e)) for e in graph.carrying(name))
+            found = tuple(Parent.of(graph, edge) for edge in graph.carrying(name))
             if name in graph:
                 self._parents[name] = found
         return found
@@ -132,16 +153,33 @@ class ScopePlan:
         self, notification: Notification, publisher: str, advertised: Filter | None
     ) -> set[str]:
         """The scopes that a notification is internal to, in a graph of filters alone."""
-        graph, passes = self.graph, _Passing(notification)
+        return self._internal(notification, publisher, advertised, _Passing(notification))
+
+    def _internal(
+        self, notification: Notification, publisher: str, advertised: Filter | None, passes: _Passing
+    ) -> set[str]:
+        graph = self.graph
         inside = {publisher} if graph.is_scope(publisher) and graph.carries(publisher) else set()
         if advertised is not None and not advertised.matches(notification):
             return inside
-        for name in (publisher, *self.above(publisher)):
-            if name == publisher or name in inside:
+        place = self._place(publisher)
+        for parent in place.parents:
+            if passes(parent.out_filters):
+                inside.add(parent.scope)
+        for name in reversed(place.above):
+            if name in inside:
                 for parent in self.parents(name):
-                    if parent.scope not in inside and passes(parent.outward):
+                    if parent.scope not in inside and passes(parent.out_filters):
                         inside.add(parent.scope)
         return inside
+
+    def _place(self, name: str) -> _Place:
+        found = self._places.get(name)
+        if found is None:
+            found = _Place(tuple(reversed(self.above(name))), self.parents(name))
+            if name in self.graph:
+                self._places[name] = found
+        return found
 
     def _reach_by_filters(
         self,
@@ -154,16 +192,15 @@ class ScopePlan:
         """Filters only: a scope is visible iff the notification is internal to it or comes in over an edge."""
         time = event_time(notification) if key is None else key.time
         passes, parents = _Passing(notification), self.parents
-        visible = dict.fromkeys(self.visible_scopes(notification, publisher, advertised), True)
+        visible = dict.fromkeys(self._internal(notification, publisher, advertised, passes), True)
         sights = []
         for name in sorted(matched(notification)):
             if name != publisher:
-                for scope in reversed(
-                    self.above(name)
-                ):  # superscopes first: each is known when it is asked for
+                place = self._place(name)
+                for scope in place.above:  # superscopes first, so that each is known when it is asked for
                     if scope not in visible:
-                        visible[scope] = any(visible[p.scope] and passes(p.inward) for p in parents(scope))
-                if not any(visible[p.scope] and passes(p.inward) for p in parents(name)):
+                        visible[scope] = _enters(parents(scope), visible, passes)
+                if not _enters(place.parents, visible, passes):
                     continue
             sights.append(Sight(name, notification, "", time))
         return Reached(tuple(sights), {})
@@ -178,14 +215,22 @@ class _Passing:
         self.notification = notification
         self.known: dict[int, bool] = {}
 
-    def __call__(self, crossing: Crossing) -> bool:
-        if crossing.closed:
+    def __call__(self, filters: tuple[Filter, ...] | None) -> bool:
+        if filters is None:
             return False
-        for gate in (*crossing.before, *crossing.after):
-            place = id(gate.filter)  # the graph keeps its filters alive; comparing them would cost more
+        for filter in filters:
+            place = id(filter)  # the graph keeps its filters alive; comparing them would cost more
             verdict = self.known.get(place)
             if verdict is None:
-                verdict = self.known[place] = gate.filter.matches(self.notification)
+                verdict = self.known[place] = filter.matches(self.notification)
             if not verdict:
                 return False
         return True
+
+
+def _enters(parents: tuple[Parent, ...], visible: dict[str, bool], passes: _Passing) -> bool:
+    """Whether a notification comes in over one of the edges."""
+    for parent in parents:  # a loop: `any` with a generator costs more than what it asks
+        if visible[parent.scope] and (parent.in_filters == () or passes(parent.in_filters)):
+            return True
+    return False
