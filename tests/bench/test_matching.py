@@ -14,6 +14,7 @@ from fairlead.matching import EngineUnknown
 from fairlead_lab.bench.cell import MEASURED, NOT_RUN, WRONG, Cell, Task
 from fairlead_lab.bench.matching import GOAL_SHAPES, Goal, Plan, Report, UnknownShape, run, shapes_named
 from fairlead_lab.bench.runner import spread_of
+from fairlead_lab.matching.operators import OPERATORS
 from fairlead_lab.matching.shapes import SHAPES
 
 MACHINE = {
@@ -67,7 +68,7 @@ def test_a_name_stands_for_its_shape_and_its_variants(given: list[str], found: l
 
 def test_a_shape_that_is_not_there_is_an_error_that_names_those_that_are() -> None:
     with pytest.raises(UnknownShape, match="M4-prefix"):
-        shapes_named(["M9"])
+        shapes_named(["M99"])
 
 
 def test_without_sizes_every_shape_has_its_own_and_churn_one() -> None:
@@ -137,6 +138,22 @@ def goal(found: Report, shape: str, what: str) -> Goal:
     return wanted
 
 
+def test_operators_are_measured_for_the_production_engine_and_compared_with_an_equality() -> None:
+    plan = Plan(shapes=tuple(shapes_named(["operators-equal", "operators-regex"])), kernels=False)
+    rates = {"operators-equal": 1_000.0, "operators-regex": 80.0}
+
+    def answer(task: Task) -> Cell:
+        arrow = {"arrow": spread_of([rates.get(task.shape, 500.0)])}
+        return replace(cell(task.shape, task.n, task.engine), rates=arrow)
+
+    found, asked = measured_as(answer, plan)
+    assert {(task.engine, task.n) for task in asked} == {("columnar", 10_000)}
+    assert set(shapes_named(["operators"])) == set(OPERATORS)
+    assert found.operator_costs()["operators-regex"] == pytest.approx(12.5)
+    assert goal(found, "operators-regex", "the dearest").met is False
+    assert any("× equality" in grid.heads for grid in found.grids())
+
+
 def test_a_goal_is_met_or_missed_by_a_factor_that_is_told() -> None:
     rates = {"one": spread_of([60_000.0]), "batch": spread_of([100_000.0]), "arrow": spread_of([125_000.0])}
     found = report(replace(cell("M1", 100_000, "columnar"), rates=rates))
@@ -198,7 +215,7 @@ def test_a_report_is_the_same_after_it_was_written_and_read(tmp_path: Path) -> N
 
 
 def test_the_goals_are_those_of_the_shapes_with_one() -> None:
-    assert {each.shape for each in report().goals()} == {*GOAL_SHAPES, "M2", "M6", "M8"}
+    assert {each.shape for each in report().goals()} == {*GOAL_SHAPES, "M2", "M6", "M8", "M9"}
 
 
 # -- the command -------------------------------------------------------------------------------------------
@@ -260,7 +277,7 @@ def test_a_page_without_a_place_for_tables_is_bad_input(
 
 
 @pytest.mark.parametrize(
-    "argv", [["--n", "many"], ["--n", "0"], ["--shape", "M9"], ["--from", "nothing.json"]]
+    "argv", [["--n", "many"], ["--n", "0"], ["--shape", "M99"], ["--from", "nothing.json"]]
 )
 def test_bad_options_are_bad_input(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "matching", *argv]) == 2

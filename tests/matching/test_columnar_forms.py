@@ -58,8 +58,11 @@ def test_every_shape_is_matched_as_its_filters_say(name: str) -> None:
     engine = engine_of(filters)
     assert engine.match_batch(notifications) == expected
     assert [engine.match(each) for each in notifications] == expected
-    batch = pa.RecordBatch.from_pylist([fields_to_json(each.attributes) for each in notifications])
-    found = engine.match_arrow(batch)
+    records = [fields_to_json(each.attributes) for each in notifications]
+    names = {name for record in records for name in record}
+    found = engine.match_arrow(
+        pa.RecordBatch.from_pydict({name: [record.get(name) for record in records] for name in names})
+    )
     assert [found[row] for row in range(len(found))] == expected
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import islice
 from math import inf, isfinite, nan, nextafter
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,8 @@ from fairlead.matching.columnar.compile import OPAQUE, program_of
 from fairlead.matching.columnar.patterns import automaton_in, certain_of, pattern_bytes, regex_of, subject_of
 from fairlead.model import Instant, Interval, Notification, Point, Rectangle
 from fairlead.model.encoding import fields_to_json
+from fairlead_lab.bench.mixture import MIXTURE
+from fairlead_lab.matching.operators import OPERATORS
 
 X, Y = Attribute("x"), Attribute("y")
 
@@ -345,6 +349,15 @@ def test_path_filters_under_a_schema_are_saved_with_what_its_types_mean(tmp_path
     for given_type, matches in (("stock", [1, 2]), ("quote", [1]), ("bond", [])):
         notification = Notification.of({"item": [{"type": given_type}]})
         assert engine.match(notification) == opened.match(notification) == matches
+
+
+@pytest.mark.parametrize("name", OPERATORS | MIXTURE)
+def test_every_operator_is_matched_as_its_filters_say(name: str) -> None:
+    shape = (OPERATORS | MIXTURE)[name]
+    filters = list(shape.filters(300, Random(1)))
+    notifications = list(islice(shape.notifications(300, Random(2)), 6))
+    assert any(filter.matches(each) for filter in filters for each in notifications)
+    agree(filters, notifications, columns_of(notifications))
 
 
 # -- nothing is left to Python -----------------------------------------------------------------------------

@@ -33,8 +33,10 @@ from fairlead.matching.brute import Brute
 from fairlead.matching.engine import EngineBase, EngineUnknown
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_to_json, format_json
+from fairlead_lab.bench.mixture import MIXTURE
 from fairlead_lab.bench.runner import Patience, Rounds, Spread, TooSlow, rates, spread_of
 from fairlead_lab.matching import ENGINES
+from fairlead_lab.matching.operators import OPERATORS
 from fairlead_lab.matching.shapes import SHAPES, Shape
 
 __all__ = [
@@ -215,7 +217,7 @@ class _Measuring:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._shape: Shape = SHAPES[task.shape]
+        self._shape: Shape = (SHAPES | MIXTURE | OPERATORS)[task.shape]
         self._rounds = Rounds(task.rounds, task.slice_s)
         self._patience = Patience(task.patience_s)
         stream = self._shape.notifications(task.n, Random(task.seed + 1))
@@ -309,7 +311,10 @@ class _Measuring:
     def _record_batch(self) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        return pa.RecordBatch.from_pylist([fields_to_json(each.attributes) for each in self._pool])
+        records = [fields_to_json(each.attributes) for each in self._pool]
+        names = list(dict.fromkeys(name for record in records for name in record))
+        arrays = [pa.array([record.get(name) for record in records]) for name in names]
+        return pa.RecordBatch.from_arrays(arrays, names)
 
     def _measured(self, engine: Any, expected: list[list[int]]) -> tuple[dict[str, list[float]], float]:
         """The rates of each way of asking that gives the oracle's answers; how many tests a notification takes."""

@@ -1,4 +1,6 @@
-"""The matching benchmark: engines side by side on the shapes M1 to M8, and what that says about the goals.
+"""The matching benchmark: engines side by side on the shapes M1 to M9, and what that says about the goals.
+
+The part `operators` has a shape for each operator of the language: what it costs, against an equality.
 
 A plan is a list of tasks; each runs in a fresh process and becomes a cell. An engine that was too slow with few
 subscriptions is not asked with more, and the table says so: a hole has a reason.
@@ -27,8 +29,10 @@ from fairlead_lab.bench.cell import (
     oracle_sample,
 )
 from fairlead_lab.bench.goals import Goal, at_least, at_most, goals_grid
+from fairlead_lab.bench.mixture import MIXTURE
 from fairlead_lab.bench.runner import Stopped, described, exponent, fresh, machine
 from fairlead_lab.bench.tables import Grid, brief, page, shown, sized
+from fairlead_lab.matching.operators import EQUALITY, OPERATORS
 from fairlead_lab.matching.shapes import SHAPES
 
 __all__ = ["Goal", "Plan", "Report", "run", "shapes_named"]
@@ -37,6 +41,10 @@ ENGINES: Final = ("columnar", "counting", "tree", "diagram", "poset", "brute")
 """Those measured unless others are named; `automaton` is for paths, which no shape has."""
 PRODUCTION: Final = "columnar"
 CHURN_N: Final = 100_000
+OPERATORS_N: Final = 10_000
+OPERATORS_COST: Final = 10
+"""An operator may cost so many times what an equality costs."""
+M9_PER_S: Final = 250_000
 MILLION: Final = frozenset({"M1", "M4-prefix", "M5", "M6"})
 """The shapes that a full run takes to a million; making the filters of the others takes minutes."""
 FILLED_LIKE: Final = {"M3-near": "M3", "M8": "M1"}
@@ -50,22 +58,23 @@ class UnknownShape(FairleadError, LookupError):
 
 
 def shapes_named(names: Iterable[str]) -> list[str]:
-    """The shapes of these names in their order; M4 stands for all that begin with M4."""
+    """The shapes of these names in their order; M4 stands for all that begin with M4, and so does `operators`."""
     wanted: set[str] = set()
+    known = SHAPES | MIXTURE | OPERATORS
     for name in names:
         key = name.lower()
-        found = {shape for shape in SHAPES if shape.lower() == key or shape.lower().startswith(f"{key}-")}
+        found = {shape for shape in known if shape.lower() == key or shape.lower().startswith(f"{key}-")}
         if not found:
             raise UnknownShape(f"no shape is named {name!r}", hint=f"there is {', '.join(SHAPES)}")
         wanted |= found
-    return [shape for shape in SHAPES if shape in wanted]
+    return [shape for shape in known if shape in wanted]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to measure, and how patiently; without sizes, those that fit the shape and the engine."""
 
-    shapes: tuple[str, ...] = tuple(SHAPES)
+    shapes: tuple[str, ...] = (*SHAPES, *MIXTURE)
     sizes: tuple[int, ...] = ()
     engines: tuple[str, ...] = ENGINES
     rounds: int = 5
@@ -88,6 +97,8 @@ class Plan:
     def sizes_for(self, shape: str) -> tuple[int, ...]:
         if self.sizes:
             return self.sizes
+        if shape in OPERATORS:
+            return (OPERATORS_N,)
         if shape == "M8":
             return (CHURN_N // 10,) if self.quick else (CHURN_N,)
         if self.quick:
@@ -98,7 +109,7 @@ class Plan:
         """Shape by shape, size by size, engine by engine: what is compared runs close together."""
         for shape in self.shapes:
             for n in self.sizes_for(shape):
-                for engine in self.engines:
+                for engine in (PRODUCTION,) if shape in OPERATORS else self.engines:
                     yield Task(
                         shape,
                         n,
@@ -241,6 +252,11 @@ class Report:
             ):
                 rate = self.rate(shape, GOAL_N, PRODUCTION, *modes)
                 yield at_least(shape, f"{what}, n = {sized(GOAL_N)}", asked, rate, "/s")
+        mixture = self.rate("M9", OPERATORS_N, PRODUCTION, "arrow")
+        yield at_least("M9", f"in Arrow batches, n = {sized(OPERATORS_N)}", M9_PER_S, mixture, "/s")
+        if costs := self.operator_costs():
+            worst = max(costs, key=costs.__getitem__)
+            yield at_most(worst, "the dearest operator, in equalities", OPERATORS_COST, costs[worst], "")
         large = self.cell("M1", LARGE_N, PRODUCTION)
         where = f"n = {sized(LARGE_N)}"
         yield at_most("M1", f"memory, {where}", BYTES_EACH, large.bytes_each if large else None, " B each")
@@ -260,6 +276,12 @@ class Report:
             tolerance=SUSTAINED,
         )
 
+    def operator_costs(self) -> dict[str, float]:
+        """What a row of an Arrow batch costs with filters of each operator, in that of equalities."""
+        equality = self.rate(EQUALITY, OPERATORS_N, PRODUCTION, "arrow")
+        rates = {name: self.rate(name, OPERATORS_N, PRODUCTION, "arrow") for name in OPERATORS}
+        return {name: equality / rate for name, rate in rates.items() if rate and equality}
+
     # -- as tables -----------------------------------------------------------------------------------------
 
     def grids(self) -> Iterator[Grid]:
@@ -269,7 +291,9 @@ class Report:
         if goals:
             yield goals_grid(goals)
         for shape in dict.fromkeys(cell.shape for cell in self.cells):
-            yield self._shape_grid(shape)
+            if shape not in OPERATORS:
+                yield self._shape_grid(shape)
+        yield from self._operators_grid()
         yield from self._growth_grid()
         yield from self._churn_grid()
 
@@ -291,6 +315,24 @@ class Report:
         each = None if cell.fill_s is None else cell.fill_s / cell.n * 1e6
         figures = (cell.tests_each, cell.matches_each, each, cell.bytes_each)
         return (*first, shown(cell.rates.get("one")), ratio, *others, *map(brief, figures), "")
+
+    def _operators_grid(self) -> Iterator[Grid]:
+        costs = self.operator_costs()
+        rows = []
+        for cell in self.cells:
+            if cell.shape in OPERATORS and cell.status == MEASURED:
+                rates = [shown(cell.rates.get(mode)) for mode in ("one", "batch", "arrow")]
+                figures = (costs.get(cell.shape), cell.matches_each)
+                rows.append((OPERATORS[cell.shape].summary, *rates, *map(brief, figures)))
+        if rows:
+            heads = (
+                "such as",
+                *(f"{MODES[mode]} /s" for mode in ("one", "batch", "arrow")),
+                "× equality",
+                "matches",
+            )
+            title = f"Operators: {sized(OPERATORS_N)} filters of one operator each, in Arrow batches"
+            yield Grid(title, heads, tuple(rows), left=frozenset({0}))
 
     def _growth_grid(self) -> Iterator[Grid]:
         slopes = {(shape, engine, mode): slope for shape, engine, mode, slope in self.growth()}
@@ -386,4 +428,5 @@ def _slope(slope: float | None) -> str:
 
 
 def _summary(shape: str) -> str:
-    return SHAPES[shape].summary if shape in SHAPES else ""
+    found = (SHAPES | MIXTURE).get(shape)
+    return "" if found is None else found.summary

@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Measure Fairlead, side by side with what one would use instead."
     parser.epilog = "Example: fairlead bench matching --quick --shape M1 M4"
     benchmarks = parser.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
-    _configure_matching(benchmarks.add_parser(MATCHING, help="matching engines on the shapes M1 to M8"))
+    _configure_matching(benchmarks.add_parser(MATCHING, help="matching engines on the shapes M1 to M9"))
     _configure_pipeline(
         benchmarks.add_parser(PIPELINE, help="on Spark: against a join, in batch, as a stream")
     )
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _configure_matching(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Measure the matching engines on the shapes M1 to M8. Each engine first answers like the oracle; what is "
+        "Measure the matching engines on the shapes M1 to M9. Each engine first answers like the oracle; what is "
         "too slow is reported as such."
     )
     parser.epilog = (
@@ -76,7 +76,10 @@ def _configure_matching(parser: argparse.ArgumentParser) -> None:
         "Exit code: 1 when an engine answered otherwise than the oracle."
     )
     parser.add_argument(
-        "--shape", metavar="M", nargs="+", help="the shapes (default: all); M4 is all of M4-…"
+        "--shape",
+        metavar="M",
+        nargs="+",
+        help="the shapes (default: M1 to M9); M4 is all of M4-…, operators a shape for each operator",
     )
     parser.add_argument(
         "--n", metavar="N", nargs="+", type=_count, help="numbers of subscriptions, such as 10k or 1M"

@@ -279,7 +279,7 @@ def _write_events(directory: Path, market: Market, count: int, rng: Random) -> t
     repeated = set(
         rng.sample([each for each in range(count) if each not in delayed], min(twice, count - late))
     )
-    for number, (time, event) in enumerate(_Day(market, rng).events(count)):
+    for number, (time, event) in enumerate(Day(market, rng).events(count)):
         line = _line(event)
         arrival = time + min(DISORDER_MAX, int(rng.expovariate(5) * SECOND))
         if number in delayed:
@@ -310,7 +310,7 @@ def _line(event: dict[str, Any]) -> bytes:
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-class _Day:
+class Day:
     """The day as it happens: prices that walk, numbers that count up, orders that wait for their trades."""
 
     def __init__(self, market: Market, rng: Random) -> None:
@@ -337,6 +337,10 @@ class _Day:
         kinds = self._rng.choices(list(KINDS), list(KINDS.values()), k=count)
         for time, kind in zip(sorted(self._instants(count)), kinds, strict=True):
             yield time, makers[kind](time)
+
+    def lines(self, count: int) -> Iterator[bytes]:
+        """The events as lines of JSON, in the order of their times."""
+        return (_line(event) for _, event in self.events(count))
 
     def _instants(self, count: int) -> Iterator[int]:
         """Two fifths crowd at the opening and the close, as on every exchange."""
@@ -579,6 +583,7 @@ LAST_NAMES: Final = (
         "wu",
     ),
 )
+HOPELESS_SHARE: Final = 0.03
 SUBSCRIPTIONS_MAX: Final = 20
 """That one person has."""
 
@@ -586,11 +591,11 @@ SUBSCRIPTIONS_MAX: Final = 20
 def _write_subscriptions(path: Path, market: Market, count: int, rng: Random) -> tuple[int, int]:
     """How many people there are, and how many of the subscriptions nothing can match."""
     owners = _owners(count, rng)
-    wishes = _Wishes(market, rng)
+    wishes = Wishes(market, rng)
     never = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for number, owner in enumerate(owners, start=1):
-            hopeless = rng.random() < 0.03
+            hopeless = rng.random() < HOPELESS_SHARE
             never += hopeless
             subscription: dict[str, Any] = {
                 "id": f"s-{number:05}",
@@ -632,7 +637,7 @@ def _write_patterns(path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8", newline="\n")
 
 
-class _Wishes:
+class Wishes:
     """Filters as people write them, of every sort that the language has."""
 
     def __init__(self, market: Market, rng: Random) -> None:
@@ -657,6 +662,11 @@ class _Wishes:
             self._weather: 2,
             self._basket: 1,
         }
+
+    def texts(self, count: int) -> Iterator[str]:
+        """Wishes of all sorts, a few of them hopeless."""
+        for _ in range(count):
+            yield self.hopeless() if self._rng.random() < HOPELESS_SHARE else self.any()
 
     def any(self) -> str:
         """A wish that may come true."""

@@ -290,7 +290,7 @@ class _Reading:
         selections = self._reader.selections
         if selections is None:
             return
-        held: list[tuple[int, int]] = []
+        held: list[Any] = []
         nested = [
             number
             for number, field in enumerate(self._batch.schema)
@@ -302,13 +302,14 @@ class _Reading:
                 for number in nested:
                     if group.path.selects((ROOT, self._batch.schema.names[number])):
                         elements, owner = _elements_in(self._batch.column(number))
-                        held.extend(group.held_in_rows(elements, owner))
-        else:
-            there = np.zeros(self._size, np.bool_) if selections.names else np.ones(self._size, np.bool_)
-            for number in nested:
-                there |= _valid(self._batch.column(number))
-            for row in np.flatnonzero(there).tolist():
-                held += [(row, symbol) for symbol in selections.held(notification_at(self._batch, row))]
+                        held.append(group.held_in_rows(elements, owner, self._size))
+            self._elements += map(self._reader.held, held)
+            return
+        there = np.zeros(self._size, np.bool_) if selections.names else np.ones(self._size, np.bool_)
+        for number in nested:
+            there |= _valid(self._batch.column(number))
+        for row in np.flatnonzero(there).tolist():
+            held += [(row, symbol) for symbol in selections.held(notification_at(self._batch, row))]
         self._elements.append(self._reader.held(held))
 
     def _read_others(self, column: Column, name: str, array: Any) -> None:

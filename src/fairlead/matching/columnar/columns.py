@@ -226,7 +226,7 @@ class Reader:
         self._put_texts(rows, [pieces[slot] for slot in range(self.texts)])
         return rows
 
-    def held(self, symbols: list[tuple[int, int]]) -> NDArray[np.int32]:
+    def held(self, symbols: Any) -> NDArray[np.int32]:
         """Rows and the symbols of path filters that they hold, as elements."""
         pairs = np.array(symbols, np.int32).reshape(-1, 2)
         return np.insert(pairs, 1, self._tree, axis=1)

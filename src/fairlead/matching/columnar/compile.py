@@ -387,18 +387,21 @@ def _patterned(constraint: Constraint, term: Term, operand: Any) -> _Node:
 
 
 def _subject(term: Term, pattern: SubjectPattern) -> _Node:
-    """A subject pattern implies the levels before its first wildcard, as a prefix."""
-    fixed: list[str] = []
-    for level in pattern.levels:
-        if level in ("*", "**"):
-            break
-        fixed.append(level)
-    prefix = pattern.separator.join(fixed)
-    if len(fixed) == len(pattern.levels):
-        return Predicate(EQ, term, (STRING, prefix)), False
-    if fixed and pattern.levels[len(fixed)] == "*":
-        prefix += pattern.separator
-    implied = (Predicate(SYMBOL, term, (Sort.PREFIX, prefix)), False) if prefix else _kinds(term, Kind.STRING)
+    """A subject pattern implies its levels between wildcards: the first as a prefix, others as a substring."""
+    levels, separator = pattern.levels, pattern.separator
+    runs: list[tuple[int, str]] = []
+    start = 0
+    for end in [at for at, level in enumerate(levels) if level in ("*", "**")] + [len(levels)]:
+        if start < end:
+            text = separator.join(levels[start:end])
+            before = separator if start and levels[start - 1] == "*" else ""
+            after = separator if end < len(levels) and levels[end] == "*" else ""
+            runs.append((Sort.SUBSTRING if start else Sort.PREFIX, before + text + after))
+        start = end + 1
+    if runs and not any(level in ("*", "**") for level in levels):
+        return Predicate(EQ, term, (STRING, pattern.text)), False
+    sort, text = max(runs, key=lambda each: len(each[1]), default=(Sort.PREFIX, ""))
+    implied = (Predicate(SYMBOL, term, (sort, text)), False) if text else _kinds(term, Kind.STRING)
     return "and", (implied, (Predicate(SYMBOL, term, (Sort.SUBJECT, pattern)), False))
 
 

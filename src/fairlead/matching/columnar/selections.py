@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairlead.filters.constraint import Constraint, Op, TypeName
 from fairlead.filters.filter import EVERYTHING, And, Filter, Not, Or
@@ -20,6 +20,10 @@ from fairlead.filters.language import parse
 from fairlead.filters.paths import ANY, Path, Selection, seen_by_filters
 from fairlead.model import Array, Multi, Notification, Record
 from fairlead.model.tree import ROOT
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Group", "Selections", "path_filter", "text_of"]
 
@@ -82,6 +86,7 @@ class Group:
         self.path = path
         self._conditions: dict[Filter, int] = {}
         self._engine: Columnar[int] = Columnar()
+        self._ids: list[int] = []
         self._uses: list[list[Use]] = []
         self._always: list[Use] = []
         """The uses that are asked for every selected element, whether the condition accepts it or not."""
@@ -93,6 +98,7 @@ class Group:
             self._uses.append([])
             if selection.condition != EVERYTHING:
                 self._engine.add(number, selection.condition)
+                self._ids.append(number)
         use = Use(constraint, selection.misses, symbol)
         self._uses[number].append(use)
         if selection.condition == EVERYTHING or selection.misses:
@@ -103,25 +109,58 @@ class Group:
         matched = Counter(number for element in elements for number in self._engine.match(element))
         return self._settled(matched, len(elements))
 
-    def held_in_rows(self, elements: Any, owner: Any) -> Iterator[tuple[int, int]]:
-        """The rows and the symbols that they hold, of elements given as a record batch with the row of each."""
-        found = self._engine.match_arrow(elements) if len(self._engine) else None
-        selected = Counter(owner.tolist())
-        matched: dict[int, Counter[int]] = {row: Counter() for row in selected}
-        if found is not None:
-            for at, row in enumerate(owner.tolist()):
-                if found.starts[at] < found.starts[at + 1]:
-                    matched[row].update(found[at])
-        for row, count in selected.items():
-            for symbol in self._settled(matched[row], count):
-                yield row, symbol
+    def held_in_rows(self, elements: Any, owner: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """Rows and the symbols that they hold, as pairs, where the path selects these elements in so many rows.
+
+        The elements are the rows of a record batch; `owner` has the row that each belongs to.
+        """
+        import numpy as np
+
+        selected = np.bincount(owner, minlength=size)
+        most = int(selected.max(initial=0)) + 1
+        row, number = np.empty(0, np.int64), np.empty(0, np.int64)
+        if len(self._engine):
+            found = self._engine.match_arrow(elements)
+            ids = np.array(self._ids)
+            row, number = np.repeat(owner, np.diff(found.starts)), ids[found.ordinals]
+        key, count = np.unique(row * len(self._uses) + number, return_counts=True)
+        row, number = np.divmod(key, max(1, len(self._uses)))
+        pairs = [np.empty((0, 2), np.int64)]
+        # What holds depends on three small numbers, of which few combinations occur.
+        forms, which = np.unique((number * most + count) * most + selected[row], return_inverse=True)
+        symbols = [
+            self._held_by(form // most // most, form // most % most, form % most) for form in forms.tolist()
+        ]
+        lengths = np.array([len(each) for each in symbols], np.int64)
+        if lengths.any():
+            flat = np.array([symbol for each in symbols for symbol in each])
+            starts = np.cumsum(lengths) - lengths
+            times = lengths[which]
+            within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+            pairs.append(
+                np.stack((np.repeat(row, times), flat[np.repeat(starts[which], times) + within]), axis=1)
+            )
+        for use in self._always:
+            counts = np.zeros(size, np.int64)
+            condition = self._conditions[use.constraint.term.condition]  # type: ignore[attr-defined]
+            if condition == self._conditions.get(EVERYTHING, -1):
+                counts = selected
+            else:
+                counts[row[number == condition]] = count[number == condition]
+            forms, which = np.unique(counts * most + selected, return_inverse=True)
+            held = np.array([use.is_held(*divmod(form, most)) for form in forms.tolist()], np.bool_)[which]
+            rows = np.flatnonzero(held & (selected > 0))
+            pairs.append(np.stack((rows, np.full(len(rows), use.symbol)), axis=1))
+        return np.concatenate(pairs)
+
+    def _held_by(self, number: int, count: int, selected: int) -> list[int]:
+        """The symbols that are held where a condition accepts so many of the selected elements."""
+        return [use.symbol for use in self._uses[number] if not use.misses and use.is_held(count, selected)]
 
     def _settled(self, matched: Mapping[int, int], selected: int) -> Iterator[int]:
         everything = self._conditions.get(EVERYTHING, -1)
         for number, count in matched.items():
-            for use in self._uses[number]:
-                if not use.misses and use.is_held(count, selected):
-                    yield use.symbol
+            yield from self._held_by(number, count, selected)
         for use in self._always:
             number = self._conditions[use.constraint.term.condition]  # type: ignore[attr-defined]
             count = selected if number == everything else matched.get(number, 0)
