@@ -35,8 +35,8 @@ def test_a_pattern_is_shown_with_what_it_found_and_where_time_was_over(
 
     _show_composites(composites, sample)
     shown = capsys.readouterr().out
-    assert "desk.grid asked, as p-silent:" in shown
-    assert "told of a silent, made of what happened within 1:00:00" in shown
+    assert "desk.grid subscribed to the pattern p-silent:" in shown
+    assert "received a silent, whose events span 1:00:00:" in shown
     assert "00:09:00  gust     Reading: sensor wind-07, value 17.5, unit m/s" in shown
     assert "01:09:00  time is over" in shown
 
