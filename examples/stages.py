@@ -31,9 +31,9 @@ subscriptions = [
 
 rows = ingest(quotes)
 ordered = order(notifications(rows)).persist()
-deliveries = deliver(match(ordered.released, subscriptions, payload=True), buckets=1)
+deliveries = deliver(match(ordered.released, subscriptions, payload=True), buckets=1, tasks=1)
 
-# One bucket is one partition, in which every subscriber's deliveries stand in the total order.
+# One bucket in one task is one partition, in which every subscriber's deliveries stand in the total order.
 for row in deliveries.toLocalIterator():
     quote = f"{row.attributes.symbol} {row.attributes.price}"
     print(f"{row.subscriber:5}  {Instant(row.time)}  {quote:9}  through {', '.join(row.subscriptions)}")

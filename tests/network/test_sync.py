@@ -126,7 +126,7 @@ def test_errors_are_exceptions_with_the_broker_s_reason(brokers: Any) -> None:
 
 
 def test_whether_anyone_listens_is_told(brokers: Any, until: Any) -> None:
-    url = brokers.start().url
+    url = brokers.start(advertisements="simple").url
     with sync.connect(url) as producer, sync.connect(url) as consumer:
         heard: list[bool] = []
         id = producer.listening("x > 1", heard.append)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from fairlead.delivery import OrderedQueue
+from fairlead.delivery.ordered import Arrival
 from fairlead.model import Notification
 from fairlead.model.encoding import content_hash
 from fairlead.model.order import BEGINNING, END, Ordering, OrderKey, causes_of, event_time, identity_of
@@ -126,8 +127,18 @@ class Outcome(NamedTuple):
     duplicates: int
 
 
+class FirstStands(OrderedQueue):
+    """The queue, but of conflicting copies the first to come stands, as on Spark: there, of those that come in one
+    batch, that is the one with the smallest text."""
+
+    __slots__ = ()
+
+    def _repeated(self, copy: Notification) -> Arrival:
+        return Arrival.DUPLICATE
+
+
 def by_queue(stream: Stream) -> Iterator[Outcome]:
-    queue, duplicates = OrderedQueue(stream.lateness, SOURCES), 0
+    queue, duplicates = FirstStands(stream.lateness, SOURCES), 0
     for number, batch in enumerate(stream.batches, 1):
         for each in sorted(batch, key=lambda each: each.rank):
             queue.add(each.notification, each.source)

@@ -194,6 +194,15 @@ class SparkSettings:
     quiet: bool = True
 
 
+def _spelled_out(events: Events) -> dict[str, Any]:
+    """An input as the file says it."""
+    tables = asdict(events)
+    del tables["fields"]["times"]
+    if form := events.fields.times.form:
+        tables["fields"]["times"] = form
+    return tables
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """A pipeline: what comes in, who wants what, and where it goes. Paths are absolute, or URIs."""
@@ -316,7 +325,7 @@ class Config:
             "extensions": list(self.extensions),
             "rejected": self.rejected,
             "report": self.report,
-            "events": [asdict(each) for each in self.events],
+            "events": [_spelled_out(each) for each in self.events],
             "subscriptions": asdict(self.subscriptions),
             "patterns": None if self.patterns is None else asdict(self.patterns),
             "order": {"lateness": format_duration(self.order.lateness_us), "final": self.order.final},

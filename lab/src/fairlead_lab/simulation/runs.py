@@ -161,7 +161,12 @@ def _run(
         observers=[metrics],
     )
     watch(simulation)
-    _happen(scenario, simulation, workload.advertisements)
+    brokers = simulation.brokers
+    # One workload serves all algorithms of a scenario, and some of them refuse advertisements.
+    advertisements = [
+        each for each in workload.advertisements if brokers[each[0]].settings.advertisements is not None
+    ]
+    _happen(scenario, simulation, advertisements)
     for phase in workload.phases:
         _happen(scenario, simulation, phase.changes)
         metrics.begin()
