@@ -95,11 +95,14 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "clients": _COUNT,
             "subscriptions": _COUNT,
             "routing_entries": _COUNT,
+            "advertisements": _FLAG,
             "counters": _map_of(_COUNT),
             "log": {
                 "oneOf": [
                     {"type": "null"},
-                    _object({"first": _COUNT, "end": _COUNT, "synced": _COUNT, "bytes": _COUNT}),
+                    _object(
+                        {"first": _COUNT, "end": _COUNT, "synced": _COUNT, "bytes": _COUNT, "full": _FLAG}
+                    ),
                 ]
             },
             "links": _map_of(

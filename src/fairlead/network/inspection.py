@@ -38,10 +38,17 @@ def status(node: Node) -> dict[str, Any]:
             len(node.broker.clients[each].subscriptions.by_id) for each in node.broker.clients
         ),
         "routing_entries": len(node.broker.subscriptions),
+        "advertisements": node.broker.settings.advertisements is not None,
         "counters": {name: getattr(counters, name) for name in Counters.__slots__},
         "log": None
         if log is None
-        else {"first": log.first, "end": log.end, "synced": log.synced, "bytes": log.size},
+        else {
+            "first": log.first,
+            "end": log.end,
+            "synced": log.synced,
+            "bytes": log.size,
+            "full": not log.reserve.is_held,
+        },
         "links": {
             name: {
                 "connected": link.session is not None,

@@ -134,7 +134,8 @@ class _Publishing:
         rows = (each for batch in batches for each in _published(batch))
         if (first := next(rows, None)) is not None:  # a task without rows bothers nobody
             with sync.connect(self.url, tls=self.tls, patience=PATIENCE) as client:
-                client.advertise(EVERYTHING)
+                if client.status()["advertisements"]:
+                    client.advertise(EVERYTHING)
                 waiting: deque[Future[Notification]] = deque([client.publishing(first)])
                 for row in rows:
                     if len(waiting) >= AHEAD:
