@@ -314,3 +314,7 @@ def test_the_next_process_of_a_subscriber_may_get_it_again() -> None:
     tally = accounts.tally()
     assert (tally.repeated, tally.duplicated) == (1, 0)
     assert audit(accounts.trace(), *SPECIFICATIONS).verdict is Verdict.HOLDS
+
+
+def test_a_broker_that_was_opened_on_a_full_disk_goes_on_when_there_is_room() -> None:
+    World(Plan(seed=1945188, brokers=3, steps=100, often=0.1, listeners=2)).run()

@@ -24,8 +24,8 @@ from fairlead.bus import Bus
 from fairlead.correlation import fair
 from fairlead.delivery import Delivery
 from fairlead.errors import FilterError, PipelineError
-from fairlead.model import Instant
-from fairlead.model.encoding import fields_from_json, parse_json
+from fairlead.ingest import records
+from fairlead.model import Instant, Notification
 from fairlead.model.order import OrderKey
 from fairlead.spark import Config, Pipeline, detect, ingest, notifications, order
 from fairlead.spark.frames import DELIVERY, encode
@@ -152,7 +152,7 @@ def on_the_bus(events: list[dict[str, Any]], patterns: list[dict[str, Any]]) -> 
     for row in SUBSCRIPTIONS:
         inboxes[row["subscriber"]] = bus.subscribe(row["filter"], id=row["id"], subscriber=row["subscriber"])
     for event in events:
-        bus.publish(fields_from_json(parse_json(json.dumps(event))))
+        bus.publish(published(event))
     bus.close()
     found: dict[str, list[Told]] = {}
     for subscriber, inbox in inboxes.items():
@@ -164,6 +164,13 @@ def on_the_bus(events: list[dict[str, Any]], patterns: list[dict[str, Any]]) -> 
                 (line, _composed(each.key.producer, encode(each.notification)))
             )
     return found
+
+
+def published(event: dict[str, Any]) -> Notification:
+    """An event as it is read from a file: constituents of composites are written as they were published."""
+    read = records.read(json.dumps(event).encode())
+    assert isinstance(read, Notification)
+    return read
 
 
 def told(deliveries: DataFrame | None) -> dict[str, list[Told]]:

@@ -60,6 +60,9 @@ class Dispatch:
         )
         self.pending: Final[deque[Pending[Session, Fanout, bytes]]] = self._publications.pending
         """What waits for the log."""
+        if ledger is not None and ledger.log.synced < ledger.log.end:  # opened on a full disk
+            self._publications.reached = ledger.log.synced
+            self._publications.after_sync(None)
 
     @property
     def reached(self) -> int:
