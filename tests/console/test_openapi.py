@@ -215,6 +215,15 @@ async def _unlink(broker: Any) -> None:
         await client.unlink("linked")
 
 
+def test_a_broker_whose_disk_is_full_is_not_ready(started: Callable[..., Any]) -> None:
+    running = started()
+    running.do(running.server.node.ledger.log.reserve.release)
+    answer = running.ask("GET", "/readyz")
+    assert (answer.status, answer.json["log"]) == (503, "full")
+    running.do(running.server.node.ledger.log.reserve.hold)
+    assert running.ask("GET", "/readyz").status == 200
+
+
 def test_a_broker_whose_log_has_failed_is_not_ready_and_says_why(started: Callable[..., Any]) -> None:
     running = started()
     running.do(lambda: running.server.failure.set_result(LogFailed("the disk is gone")))

@@ -285,10 +285,12 @@ def readiness(server: Server) -> dict[str, Any]:
     calling = node.neighbourhood.calling
     waiting = {name: calling.of_link(name) for name, is_up in links.items() if not is_up} | calling.waiting()
     links |= dict.fromkeys(waiting, False)
+    is_full = node.ledger is not None and node.ledger.is_full
+    log = "failed" if failed else "none" if node.ledger is None else "full" if is_full else "open"
     results: dict[str, Any] = {
-        "ready": server.is_listening and not failed and all(links.values()),
+        "ready": server.is_listening and log in ("open", "none") and all(links.values()),
         "listening": server.is_listening,
-        "log": "failed" if failed else "none" if node.ledger is None else "open",
+        "log": log,
         "links": links,
     }
     if waiting:

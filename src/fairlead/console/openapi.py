@@ -84,7 +84,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         {
             "ready": _FLAG,
             "listening": _FLAG,
-            "log": {"enum": ["open", "failed", "none"]},
+            "log": {"enum": ["open", "full", "failed", "none"]},
             "links": _map_of(_FLAG),
         },
         {"reason": _TEXT, "waiting": _map_of(_object({"reason": _TEXT, "since": _TEXT}))},
