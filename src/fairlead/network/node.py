@@ -101,6 +101,8 @@ class Node:
         """Where this broker can be called."""
         self.blocking: set[ClientSession | Link] = set()
         """Whoever cannot keep up and is to miss nothing: what is for them waits where it comes from."""
+        self._acknowledged: dict[str, int] = {}
+        """How far each neighbour has acknowledged this log."""
         self.router = Router(broker, self.links)
         self.dispatch = Dispatch(ledger, counters=self.counters, durables=self.durables)
         self.catch_up = CatchUp(ledger, self.dispatch)
@@ -167,12 +169,16 @@ class Node:
 
     def acknowledged(self, neighbour: str) -> int:
         """All records below this offset that concern a neighbour have been acknowledged by it."""
-        return 0 if self.ledger is None else self.ledger.log.cursors.get(cursor_of_acknowledged(neighbour), 0)
+        if neighbour not in self._acknowledged and self.ledger is not None:
+            self._acknowledged[neighbour] = self.ledger.log.cursors.get(cursor_of_acknowledged(neighbour), 0)
+        return self._acknowledged.get(neighbour, 0)
 
     def acknowledge(self, neighbour: str, end: int, *, rewound: bool = False) -> None:
         """A neighbour has acknowledged the records below this offset; `rewound`: and no others any longer."""
-        if self.ledger is not None and (rewound or end > self.acknowledged(neighbour)):
-            self.ledger.log.cursors[cursor_of_acknowledged(neighbour)] = end
+        if rewound or end > self.acknowledged(neighbour):
+            self._acknowledged[neighbour] = (
+                end  # `save` writes it: a cursor for each would be a sync for each
+            )
 
     def save(self, now: int) -> None:
         """Note where every destination is, so that less is sent again after a restart."""
@@ -180,6 +186,8 @@ class Node:
             return
         for name, link in self.links.items():
             self.save_place(cursor_of_link(name), link)
+            if name in self._acknowledged:
+                self.ledger.log.cursors[cursor_of_acknowledged(name)] = self._acknowledged[name]
         for name, durable in self.durables.items():
             if not durable.ends:
                 self.save_place(cursor_of_durable(name), durable)
