@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead import kernels
 from fairlead.errors import DamagedIndex, SchemaError, ValueRefused
 from fairlead.filters.constraint import Constraint, Extended, Op, Range
 from fairlead.filters.extensions import ExtensionBase, register, unregister
@@ -28,7 +30,7 @@ from fairlead.filters.filter import EVERYTHING, And, Filter, Not
 from fairlead.filters.language import parse
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute
-from fairlead.matching.columnar import Columnar, cache
+from fairlead.matching.columnar import Columnar
 from fairlead.matching.columnar.compile import program_of
 from fairlead.matching.columnar.index import Index
 from fairlead.matching.columnar.meaning import score_of
@@ -541,7 +543,7 @@ def test_a_few_hundred_filters_move_into_arrays_when_many_notifications_come(
 
 
 def test_kernels_are_kept_where_one_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    located = cache.cache_directory.__wrapped__
+    located = partial(kernels.cache_directory.__wrapped__, kernels.__file__)
     blocked = tmp_path / "blocked"
     blocked.write_text("not a directory")
     (tmp_path / "temporary").mkdir()
@@ -558,7 +560,7 @@ def test_kernels_are_kept_where_one_can_write(tmp_path: Path, monkeypatch: pytes
 def test_kernels_are_not_loaded_from_a_directory_of_somebody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    located = cache.cache_directory.__wrapped__
+    located = partial(kernels.cache_directory.__wrapped__, kernels.__file__)
     blocked = tmp_path / "blocked"
     blocked.write_text("not a directory")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -15,6 +15,7 @@ order of the types' names. A notification's type is its attribute `type`. A subs
     network         as a network: what arrives is combined with the partial matches that are held
     memories        what a network remembers: of partial matches, those that no other makes useless
     tree            one whose comparisons form a tree: no partial matches are needed
+    bank            many components of the common class at once, over arrays; `kernels` is its loop
     relations       what is delivered, as a composite event
     matcher         conjunctions, disjunctions, and many subscriptions that share what they have in common
 

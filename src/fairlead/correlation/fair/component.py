@@ -22,7 +22,7 @@ from fairlead.filters import Op
 from fairlead.filters.constraint import COMPARABLE, ORDERED
 from fairlead.model import RANK, Key, Notification, key_of
 
-__all__ = ["COMPARE", "NUMBER", "Choice", "Component", "Event", "Layout", "Place", "Tie"]
+__all__ = ["COMPARE", "NUMBER", "ORDERED_RANKS", "Choice", "Component", "Event", "Layout", "Place", "Tie"]
 
 
 class Choice(Enum):
@@ -46,7 +46,7 @@ NUMBER: Final = -1
 Tie: TypeAlias = tuple[int, int, Op, int]
 """What a place asks of those that are filled: which of them, which key of it, compared how, with which own key."""
 
-_ORDERED: Final = frozenset(RANK[kind] for kind in ORDERED)
+ORDERED_RANKS: Final = frozenset(RANK[kind] for kind in ORDERED)
 _COMPARABLE: Final = frozenset(RANK[kind] for kind in COMPARABLE)
 COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.NE: ne,
@@ -122,7 +122,7 @@ class Place:
         for each in layout.component.comparisons:
             for side in (each.left, each.right):
                 if side.instance == instance:
-                    allowed = _COMPARABLE if each.op in (Op.EQ, Op.NE) else _ORDERED
+                    allowed = _COMPARABLE if each.op in (Op.EQ, Op.NE) else ORDERED_RANKS
                     index = layout.key_index(side)
                     ranks[index] = ranks.get(index, allowed) & allowed
             if each.is_unary and each.left.instance == instance:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from fairlead.correlation.fair.component import Choice, Component
 from fairlead.correlation.fair.language import parse
@@ -22,12 +22,21 @@ from fairlead.correlation.fair.subscriptions import TYPE, Conjunction, Subscript
 from fairlead.correlation.fair.tree import component_of
 from fairlead.errors import ValueRefused
 from fairlead.filters import EVERYTHING, And, Constraint, Filter
+from fairlead.kernels import is_fast
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_from_json, notification_to_json
+
+if TYPE_CHECKING:
+    from fairlead.correlation.fair.bank import Bank, Member
 
 __all__ = ["ComponentState", "ConjunctionState", "Correlator", "Engine", "Matcher", "Snapshot"]
 
 Id = TypeVar("Id", bound=Hashable)
+WORTH: Final = 2_000
+"""After so many events were put to components by themselves, some 0.1 s, kernels have paid for themselves."""
+NEVER: Final = 1 << 62
+CONJUNCTIONS_MAX: Final = 1 << 20
+"""More conjunctions than a subscription has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +169,14 @@ class _ByType:
         return [id for id, filter in filters.items() if filter is EVERYTHING or filter.matches(notification)]
 
 
-class _Component:
-    """A component that conjunctions read the matches of."""
+_Completed: TypeAlias = tuple[int, tuple[Any, str], Relation]
+"""A relation that is completed, and for whom: the rank of the subscription there, its id and its name."""
 
-    def __init__(self, network: Component) -> None:
+
+class _Component:
+    """A component that conjunctions read the matches of, by itself or in a bank."""
+
+    def __init__(self, network: Component | Member) -> None:
         self.network = network
         self.readers: list[tuple[_Conjunction, int]] = []
         """The conjunctions, and which of their components it is."""
@@ -179,8 +192,8 @@ class _Conjunction:
         self.waiting = [deque(each.waiting) for each in state.components]
         places = [instance for each in conjunction.components for instance in each.instances]
         self._arranged = [places.index(instance) for instance in conjunction.instances]
-        self.subscribers: dict[int, int] = {}
-        """The numbers of the subscriptions, and which of their conjunctions it is."""
+        self.subscribers: dict[int, tuple[Any, str]] = {}
+        """The ids and names of subscriptions by rank: by their number, and which of their conjunctions it is."""
 
     @property
     def state(self) -> ConjunctionState:
@@ -194,6 +207,9 @@ class _Conjunction:
 
     def put(self, position: int, match: Events) -> Relation | None:
         """Take in the next match of a component; the relation that it completes, if it does."""
+        if len(self.waiting) == 1:
+            self.delivered += 1
+            return Relation(self.conjunction, self.delivered, match)
         self.waiting[position].append(match)
         if not all(self.waiting):
             return None
@@ -215,17 +231,24 @@ class Correlator(Generic[Id]):
     """Many fair subscriptions under distinct ids, fed with one established order of notifications.
 
     Deliveries come in the order in which the subscriptions were added and, for each, in the order of its
-    conjunctions. `engine` evaluates unary predicates; without one, those on a notification's type are asked.
+    conjunctions. `engine` evaluates unary predicates; without one, those on a notification's type are asked. Once
+    more than `worth` events have been put to components, those of the common class go into a `Bank`.
     """
 
-    def __init__(self, engine: Engine | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, *, worth: int | None = None) -> None:
+        worth = WORTH if worth is None else worth
         self._engine: Engine = _ByType() if engine is None else engine
         self._subscribed: dict[Id, _Subscribed[Id]] = {}
-        self._by_number: dict[int, _Subscribed[Id]] = {}
         self._conjunctions: dict[tuple[Conjunction, Choice], list[_Conjunction]] = {}
         self._components: dict[tuple[Conjunction, Choice], list[_Component]] = {}
         self._filters: dict[Filter, int] = {}
+        self._users: dict[int, int] = {}
+        """How many places of components ask for a filter."""
         self._places: dict[int, dict[tuple[_Component, int], None]] = {}
+        """Those of components that are not in the bank."""
+        self._bank: Bank | None = None
+        self._members: dict[Member, _Component] = {}
+        self._worth, self._taken = worth, 0
         self._next = self._filters_seen = 0
 
     def __len__(self) -> int:
@@ -250,16 +273,15 @@ class Correlator(Generic[Id]):
         )
         self._next += 1
         for at, node in enumerate(conjunctions):
-            node.subscribers[self._next] = at
+            node.subscribers[self._next * CONJUNCTIONS_MAX + at] = id, subscription.name
         subscribed = _Subscribed(id, self._next, subscription, choice, conjunctions)
-        self._subscribed[id] = self._by_number[self._next] = subscribed
+        self._subscribed[id] = subscribed
 
     def remove(self, id: Id) -> None:
         """Forget a subscription; an id that is not there is a KeyError."""
         subscribed = self._subscribed.pop(id)
-        del self._by_number[subscribed.number]
-        for node in subscribed.conjunctions:
-            del node.subscribers[subscribed.number]
+        for at, node in enumerate(subscribed.conjunctions):
+            del node.subscribers[subscribed.number * CONJUNCTIONS_MAX + at]
             if not node.subscribers:
                 _drop(self._conjunctions, (node.conjunction, subscribed.choice), node)
                 for position, component in enumerate(node.inputs):
@@ -269,24 +291,36 @@ class Correlator(Generic[Id]):
 
     def feed(self, notification: Notification) -> list[tuple[Id, Relation]]:
         """The relations that the next notification of the established order completes, and for whom."""
+        numbers = self._engine.match(notification)
         touched: dict[_Component, list[int]] = {}
-        for number in self._engine.match(notification):
+        for number in numbers:
             for component, place in self._places[number]:
                 touched.setdefault(component, []).append(place)
-        completed: list[tuple[int, int, Relation]] = []
+        completed: list[_Completed] = []
         for component, places in touched.items():
+            assert isinstance(component.network, Component)
             match = component.network.take(notification, places)
-            if match is None:
-                continue
-            for node, position in component.readers:
-                relation = node.put(position, match)
-                if relation is not None:
-                    completed += [(number, at, relation) for number, at in node.subscribers.items()]
+            if match is not None:
+                _deliver(component, match, completed)
+        self._taken += len(touched)
+        if self._bank is not None:
+            matches, leaving = self._bank.take(notification, numbers)
+            for member, match in matches:
+                _deliver(self._members[member], match, completed)
+            for member, is_held in leaving:
+                component = self._members[member]
+                self._leave(component)
+                assert isinstance(component.network, Component)
+                if not is_held:
+                    match = component.network.take(notification, [member.place_of(notification)])
+                    if match is not None:
+                        _deliver(component, match, completed)
+        elif self._taken > self._worth:
+            self._open_bank()
         if not completed:
             return []
-        completed.sort(key=lambda each: each[:2])
-        found = ((self._by_number[number], relation) for number, _, relation in completed)
-        return [(each.id, relation.called(each.subscription.name)) for each, relation in found]
+        completed.sort()
+        return [(id, relation.called(name)) for _, (id, name), relation in completed]
 
     def snapshot(self, id: Id) -> Snapshot:
         """The state of a subscription, for one who joins with the same; an unknown id is a KeyError."""
@@ -319,30 +353,86 @@ class Correlator(Generic[Id]):
         for component in same:
             if component.network.held == held:
                 return component
-        component = _Component(component_of(conjunction, choice, held))
-        same.append(component)
-        for place, filter in enumerate(conjunction.filters.values()):
-            number = self._filters.get(filter)
-            if number is None:
+        for filter in conjunction.filters.values():
+            if filter not in self._filters:
                 self._filters_seen += 1
                 number = self._filters[filter] = self._filters_seen
-                self._places[number] = {}
+                self._places[number], self._users[number] = {}, 0
                 self._engine.add(number, filter)
-            self._places[number][component, place] = None
+            self._users[self._filters[filter]] += 1
+        component = _Component(component_of(conjunction, choice, held))
+        same.append(component)
+        self._connect(component)
+        if self._bank is not None:
+            self._enter(component)
         return component
 
     def _forget(self, component: _Component) -> None:
         network = component.network
         _drop(self._components, (network.component, network.choice), component)
-        for place, filter in enumerate(network.component.filters.values()):
+        if not isinstance(network, Component):
+            self._leave(component)
+        self._disconnect(component)
+        for filter in network.component.filters.values():
             number = self._filters[filter]
-            del self._places[number][component, place]
-            if not self._places[number]:
-                del self._places[number], self._filters[filter]
+            self._users[number] -= 1
+            if not self._users[number]:
+                del self._places[number], self._users[number], self._filters[filter]
                 self._engine.remove(number)
+
+    def _connect(self, component: _Component) -> None:
+        """Let a component be fed by itself."""
+        for place, filter in enumerate(component.network.component.filters.values()):
+            self._places[self._filters[filter]][component, place] = None
+
+    def _disconnect(self, component: _Component) -> None:
+        for place, filter in enumerate(component.network.component.filters.values()):
+            del self._places[self._filters[filter]][component, place]
+
+    # -- the bank ----------------------------------------------------------------------------------------------
+
+    def _open_bank(self) -> None:
+        """Move what can be into arrays, now that so much comes."""
+        self._worth = NEVER
+        if is_fast():
+            from fairlead.correlation.fair.bank import Bank
+
+            self._bank = Bank()
+            for component in [each for same in self._components.values() for each in same]:
+                self._enter(component)
+
+    def _enter(self, component: _Component) -> None:
+        """Move a component into the bank, if it is of the class, with what it holds."""
+        assert self._bank is not None
+        network = component.network
+        if self._bank.admits(network.component):
+            filters = [self._filters[filter] for filter in network.component.filters.values()]
+            member = self._bank.add(network.component, network.choice, filters, network.held)
+            if member is not None:
+                self._disconnect(component)
+                component.network = member
+                self._members[member] = component
+
+    def _leave(self, component: _Component) -> None:
+        """Let a component go on by itself."""
+        member = component.network
+        assert self._bank is not None
+        assert not isinstance(member, Component)
+        component.network = component_of(member.component, member.choice, member.held)
+        self._bank.remove(member)
+        del self._members[member]
+        self._connect(component)
 
 
 T = TypeVar("T")
+
+
+def _deliver(component: _Component, match: Events, completed: list[_Completed]) -> None:
+    """Hand a match of a component to its conjunctions: what they complete by it, and for whom."""
+    for node, position in component.readers:
+        relation = node.put(position, match)
+        if relation is not None:
+            completed += [(rank, whom, relation) for rank, whom in node.subscribers.items()]
 
 
 def _drop(nodes: dict[tuple[Conjunction, Choice], list[T]], key: tuple[Conjunction, Choice], node: T) -> None:

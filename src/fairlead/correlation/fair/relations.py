@@ -17,9 +17,8 @@ it happened, neither does the relation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairlead.correlation.fair.subscriptions import UNNAMED, Conjunction
 from fairlead.model import Array, Instant, Notification, Record
@@ -32,8 +31,7 @@ PRODUCER: Final = "fair"
 Events: TypeAlias = tuple[Notification, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """What is delivered: the events that satisfy a conjunction together, in the order of its signature."""
 
     conjunction: Conjunction
@@ -45,7 +43,7 @@ class Relation:
 
     def called(self, name: str) -> Relation:
         """The same, delivered for a subscription of some name."""
-        return self if name == self.name else replace(self, name=name)
+        return self if name == self.name else self._replace(name=name)
 
     @property
     def is_public(self) -> bool:

@@ -29,7 +29,7 @@ from fairlead.correlation.fair.subscriptions import MIRRORED, Comparison, Conjun
 from fairlead.filters import Op
 from fairlead.model import Key, Notification
 
-__all__ = ["Tree", "component_of"]
+__all__ = ["Tree", "compared", "component_of", "is_tree"]
 
 _BETTER: Final = {lt: lt, le: lt, gt: gt, ge: gt}
 """Of what is offered and has to be less than something, what is less is better; and so on."""
@@ -41,10 +41,10 @@ def component_of(
 ) -> Component:
     """What matches a component: a tree where it is one and of several joins, a network otherwise."""
     is_simple = len(component.counts) < 3  # a single join has no partial matches
-    return (Tree if _is_tree(component) and not is_simple else Network)(component, choice, held)
+    return (Tree if is_tree(component) and not is_simple else Network)(component, choice, held)
 
 
-def _is_tree(component: Conjunction) -> bool:
+def is_tree(component: Conjunction) -> bool:
     """Whether each type has one instance and, as the component is connected, there is one pair less than types."""
     pairs = {_pair(each) for each in component.comparisons if not each.is_unary}
     return all(count == 1 for _, count in component.counts) and len(pairs) == len(component.counts) - 1
@@ -179,13 +179,13 @@ class Tree(Component):
         choice: Choice = Choice.FIRST_RECEIVED,
         held: Iterable[Notification] = (),
     ) -> None:
-        assert _is_tree(component), "comparisons go round in a circle, or a type has several instances"
+        assert is_tree(component), "comparisons go round in a circle, or a type has several instances"
         layout = Layout(component)
         super().__init__(layout, choice)
         self._offers: dict[tuple[int, int], _Offer] = {}
         """From a place to a neighbour."""
         self._neighbours: list[list[int]] = [[] for _ in self._names]
-        for place, neighbour, comparisons in _compared(layout):
+        for place, neighbour, comparisons in compared(layout):
             self._offers[place, neighbour] = _Offer(comparisons)
             self._neighbours[place].append(neighbour)
         self._inwards = sorted(self._offers, key=lambda pair: self._depth(*pair))
@@ -307,7 +307,7 @@ class Tree(Component):
                 outwards += ((there, each) for each in self._neighbours[there] if each != here)
 
 
-def _compared(layout: Layout) -> Iterable[tuple[int, int, list[tuple[int, Op, int]]]]:
+def compared(layout: Layout) -> Iterable[tuple[int, int, list[tuple[int, Op, int]]]]:
     """Places that are compared, in either direction: from, to, and how."""
     pairs: dict[tuple[int, int], list[tuple[int, Op, int]]] = {}
     for each in layout.component.comparisons:

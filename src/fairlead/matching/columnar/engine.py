@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
 from threading import RLock
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 from fairlead.errors import NotInstalled
 from fairlead.filters.filter import Filter
 from fairlead.filters.schema import Schema
+from fairlead.kernels import LIBRARIES, is_fast
 from fairlead.matching.columnar.compile import Program, program_of
 from fairlead.matching.columnar.delta import Delta
 from fairlead.matching.columnar.meaning import score_of
@@ -55,14 +55,6 @@ DELTA_SHARE: Final = 32
 """A delta of more than the base's size divided by this is merged."""
 DEAD_SHARE: Final = 8
 FOREVER: Final = 2**62
-COMPILED: Final = ("numba", "numpy", "pyarrow")
-"""What a base needs: the libraries of the extra `fast`."""
-
-
-@cache
-def is_fast() -> bool:
-    """Whether a base can be made here."""
-    return all(find_spec(library) is not None for library in COMPILED)
 
 
 @cache
@@ -70,7 +62,7 @@ def _advise() -> None:
     """Say, once, what would help."""
     log.warning(
         "filters are matched in pure Python: with many filters, pip install 'fairlead[fast]' (%s) speeds it up",
-        ", ".join(COMPILED),
+        ", ".join(LIBRARIES),
     )
 
 

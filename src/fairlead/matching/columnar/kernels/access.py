@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import INEXACT, NUMBER
 from fairlead.matching.columnar.kernels.grids import cell_of, find_child
 from fairlead.matching.columnar.layout import BY_VALUE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import ALL_KINDS, ANY, EQ, KIND, MEMBER, RANGE, SYMBOL
 from fairlead.matching.columnar.kernels.grids import cell_of, mark_of
 from fairlead.matching.columnar.layout import BRANCHING, GRANTED

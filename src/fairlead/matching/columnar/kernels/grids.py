@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.kernels.hashing import print_of, stirred
 
 __all__: list[str] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.kernels.access import (
     half_run,
     push,

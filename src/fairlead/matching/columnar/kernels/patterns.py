@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import STRING
 from fairlead.matching.columnar.kernels.symbols import same
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import INEXACT, NUMBER
 
 __all__: list[str] = []

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import ANY, EQ, KIND, MEMBER, RANGE, SET, SUBSET, SYMBOL
 from fairlead.matching.columnar.kernels.sections import AT, section
 from fairlead.matching.columnar.kernels.verification import has_any, is_within

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import Sort
 from fairlead.matching.columnar.kernels.hashing import print_of, rolled, rolled_back, salt_of, stirred
 from fairlead.matching.columnar.kernels.sections import AT, section, symbols_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import STRING, Sort
 from fairlead.matching.columnar.kernels.hashing import BASE, print_of, rolled, salt_of, stirred
 from fairlead.matching.columnar.kernels.symbols import find_symbol, same

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.matching.columnar.cache import kernel
+from fairlead.kernels import kernel
 from fairlead.matching.columnar.compile import ANY, EQ, INEXACT, KIND, MEMBER, RANGE, SET, SUBSET, SYMBOL
 from fairlead.matching.columnar.kernels.grids import mark_of
 from fairlead.matching.columnar.kernels.patterns import is_matched

@@ -1,7 +1,8 @@
 """Kernels are compiled once per machine: the machine code is kept in the user's cache.
 
-The directory is named by the text of this package, so no kernel survives a change of what it was compiled
-from. It belongs to the user alone; a user without a home that can be written to gets a temporary one.
+The directory is named by the text that a kernel is compiled from: that of its module or, in a package that is
+called `kernels`, of the package above that. So no kernel survives a change. The directory belongs to the user
+alone; a user without a home that can be written to gets a temporary one.
 A user who sets NUMBA_CACHE_DIR has decided already. Other users of numba in the process keep their settings:
 ours hold only while a kernel is declared.
 """
@@ -15,12 +16,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import numba
+__all__ = ["LIBRARIES", "cache_directory", "is_fast", "kernel"]
 
-__all__ = ["cache_directory", "kernel"]
+LIBRARIES: Final = ("numba", "numpy", "pyarrow")
+"""What kernels and their arrays need: the libraries of the extra `fast`."""
+
+
+@cache
+def is_fast() -> bool:
+    """Whether kernels can be compiled here."""
+    return all(find_spec(library) is not None for library in LIBRARIES)
 
 
 def kernel(
@@ -33,15 +42,18 @@ def kernel(
     hands arrays on, counting would take most of the time.
     """
 
+    import numba
+
     def declared(function: Callable[..., Any]) -> Any:
         config: Any = numba.config
         before = config.CACHE_DIR
+        directory = cache_directory(function.__code__.co_filename)
         if not os.environ.get("NUMBA_CACHE_DIR"):
-            config.CACHE_DIR = str(cache_directory())
+            config.CACHE_DIR = str(directory)
         options = {"nopython": True, "cache": True, "nogil": True, "forceinline": inline, "_nrt": counted}
         made: Any = numba.jit(*signature, **options)  # type: ignore[call-overload]
         try:
-            with _alone() if signature else nullcontext():
+            with _alone(directory) if signature else nullcontext():
                 return made(function)
         finally:
             config.CACHE_DIR = before
@@ -50,24 +62,25 @@ def kernel(
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _alone(directory: Path) -> Iterator[None]:
     """One process of the machine at a time: of many that start together one compiles, the others find it done."""
     with ExitStack() as stack:
         with suppress(ImportError, OSError):  # no such locks here: then each compiles for itself
             from fcntl import LOCK_EX, flock
 
-            flock(stack.enter_context((cache_directory() / "lock").open("wb")), LOCK_EX)
+            flock(stack.enter_context((directory / "lock").open("wb")), LOCK_EX)
         yield
 
 
 @cache
-def cache_directory() -> Path:
-    """The directory of compiled kernels: in the user's cache, else below the temporary directory.
+def cache_directory(module: str) -> Path:
+    """The directory of the compiled kernels of a file: in the user's cache, else below the temporary directory.
 
     numba runs what it loads from here. So the directory belongs to this user alone, and one that somebody else
     owns or can write to is passed over, whatever its name.
     """
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    package = Path(module).parent
+    sources = sorted(package.parent.rglob("*.py")) if package.name == "kernels" else [Path(module)]
     digest = blake2b(b"".join(source.read_bytes() for source in sources), digest_size=8).hexdigest()
     homes = [Path(os.environ["XDG_CACHE_HOME"])] if os.environ.get("XDG_CACHE_HOME") else []
     homes.append(Path("~/.cache").expanduser())

@@ -1,0 +1,423 @@
+"""Many components at once, over arrays: the common class, at the speed of a kernel.
+
+    Member    a component in a bank
+    Bank      components in which each type has one instance and comparisons form a tree
+
+An event is written into the arrays once, however many components it concerns; they hold its number. What
+the arrays cannot hold (a number that no float stands for, the order of strings), and a queue that grows long, make
+a component *leave*: it goes on by itself, as a `Component` with what it holds.
+
+Law: a member matches what a `Component` matches, and holds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import isnan
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.correlation.fair import kernels
+from fairlead.correlation.fair.component import ORDERED_RANKS, Choice, Layout, Place
+from fairlead.correlation.fair.relations import Events
+from fairlead.correlation.fair.subscriptions import TYPE, Conjunction
+from fairlead.correlation.fair.tree import compared, is_tree
+from fairlead.filters import Op
+from fairlead.model import ABSENT, Instant, Notification
+
+__all__ = ["Bank", "Member"]
+
+LONG: Final = 16_384
+"""A component with a queue of so many events leaves: looking through them takes longer than an index."""
+LONG_IN_PAIRS: Final = 256
+"""The same where events are compared pair by pair, because the best value of a queue does not tell enough."""
+EXACT: Final = 1 << 53
+"""Up to here, a float stands for every whole number."""
+TEXTS_SPARE: Final = 1 << 16
+"""So many strings are numbered without a look at which are still held."""
+
+_OPS: Final = {
+    Op.EQ: kernels.EQ,
+    Op.NE: kernels.NE,
+    Op.LT: kernels.LT,
+    Op.LE: kernels.LE,
+    Op.GT: kernels.GT,
+    Op.GE: kernels.GE,
+}
+Ints = NDArray[np.int32]
+
+
+class Member:
+    """A component in a bank: its queues, one for each type, begin at `first`."""
+
+    def __init__(self, bank: Bank, component: Conjunction, choice: Choice) -> None:
+        self.bank, self.component, self.choice = bank, component, choice
+        self.first = -1
+        self.coming: Events = ()
+        """What it holds, until there are queues for it."""
+        layout = Layout(component)
+        self.types = tuple(layout.names)
+        self.room = 2 + len(self.types)
+        """Of a match that is written out."""
+        names = [tuple(each) for each in layout.names.values()]
+        self.needs = [
+            [
+                (bank.column(type, names[at][index]), allowed == ORDERED_RANKS)
+                for index, allowed in Place(layout, at).ranks
+            ]
+            for at, type in enumerate(self.types)
+        ]
+        self.ties = {
+            (near, far): [
+                (
+                    bank.column(self.types[near], names[near][own]),
+                    _OPS[op],
+                    bank.column(self.types[far], names[far][other]),
+                )
+                for own, op, other in comparisons
+            ]
+            for near, far, comparisons in compared(layout)
+        }
+        is_ordered = all(len(each) == 1 and each[0][1] >= kernels.LT for each in self.ties.values())
+        self.most = LONG if is_ordered or len(self.types) == 2 else LONG_IN_PAIRS
+
+    def outwards(self, root: int) -> Iterator[tuple[int, int]]:
+        """The edges of the tree away from a place, each behind those that lead to it."""
+        reached = [root]
+        for near in reached:  # grows as it goes outwards
+            for one, far in self.ties:
+                if one == near and far not in reached:
+                    reached.append(far)
+                    yield near, far
+
+    @property
+    def queues(self) -> range:
+        """The numbers of its queues, once there are any."""
+        return range(self.first, self.first + len(self.types)) if self.first >= 0 else range(0)
+
+    @property
+    def held(self) -> Events:
+        """What is held, in the order of arrival."""
+        return self.bank.held(self)
+
+    def place_of(self, event: Notification) -> int:
+        """The number of the place that an event of its types stands in."""
+        return self.types.index(event.get(TYPE))
+
+    def can_hold(self, event: Notification) -> bool:
+        """Whether the arrays can hold what is compared of an event."""
+        names = {column: name for name, column in self.bank.names_of(event)}
+        for column, is_ordered in self.needs[self.place_of(event)]:
+            kind, _ = self.bank.coded(event.get(names[column]))
+            if kind == kernels.OTHER or (is_ordered and kind == kernels.TEXT):
+                return False
+        return True
+
+
+class Bank:
+    """Components, and the events that they hold."""
+
+    def __init__(self) -> None:
+        self._members: dict[Member, tuple[int, ...]] = {}
+        """With the numbers of the filters of its places."""
+        self._by_queue: dict[int, Member] = {}
+        self._columns: dict[str, int] = {}
+        self._names: dict[str, list[tuple[str, int]]] = {}
+        self._is_laid_out = False
+        self._heads = self._tails = self._lengths = np.empty(0, np.int32)
+        self._following, self._events, self._alive = (
+            np.empty(0, np.int32),
+            np.empty(0, np.int32),
+            np.empty(0, np.bool_),
+        )
+        self._free_nodes = 0
+        self._values, self._kinds = np.empty((0, 0)), np.empty((0, 0), np.int8)
+        self._uses, self._arrived = np.empty(0, np.int32), np.empty(0, np.int64)
+        self._free_slots: list[int] = []
+        self._objects: list[Notification | None] = []
+        self._number = 0
+        self._texts: dict[str, int] = {}
+        self._texts_most, self._text = TEXTS_SPARE, 0
+        self._state = np.array([-1, 0, 0], np.int64)
+        self._out = self._leaving = np.empty(0, np.int32)
+
+    @staticmethod
+    def admits(component: Conjunction) -> bool:
+        """Whether a component is of the class."""
+        return is_tree(component) and not any(each.is_unary for each in component.comparisons)
+
+    def column(self, type: str, name: str) -> int:
+        """The column of an attribute, which is read of events of a type from now on."""
+        column = self._columns.setdefault(name, len(self._columns))
+        own = self._names.setdefault(type, [])
+        if (name, column) not in own:
+            own.append((name, column))
+        return column
+
+    def names_of(self, event: Notification) -> list[tuple[str, int]]:
+        """What is read of an event, with its columns."""
+        type = event.get(TYPE)
+        return self._names.get(type, []) if isinstance(type, str) else []
+
+    def add(
+        self,
+        component: Conjunction,
+        choice: Choice,
+        filters: Sequence[int],
+        held: Iterable[Notification] = (),
+    ) -> Member | None:
+        """Take in a component, the numbers of its places' filters and what it holds; None where it cannot be."""
+        member = Member(self, component, choice)
+        member.coming = tuple(held)
+        if not all(map(member.can_hold, member.coming)):
+            return None
+        self._members[member] = tuple(filters)
+        self._is_laid_out = False
+        return member
+
+    def remove(self, member: Member) -> None:
+        """Let a component go."""
+        for queue in member.queues:
+            for node in self._nodes(queue):
+                self._release(node)
+            self._heads[queue], self._lengths[queue] = -1, 0
+        del self._members[member]
+        self._is_laid_out = False
+
+    def held(self, member: Member) -> Events:
+        """What a component holds, in the order of arrival."""
+        slots = [int(self._events[node]) for queue in member.queues for node in self._nodes(queue)]
+        events = (self._objects[slot] for slot in sorted(slots, key=self._arrived.__getitem__))
+        return (*(event for event in events if event is not None), *member.coming)
+
+    def take(
+        self, notification: Notification, numbers: Iterable[int]
+    ) -> tuple[list[tuple[Member, Events]], list[tuple[Member, bool]]]:
+        """The matches that an event completes which matches these filters, and the components that have to leave.
+
+        Of these it is said whether they hold the event already.
+        """
+        if not self._is_laid_out:
+            self._lay_out()
+        filters = [number for number in numbers if number in self._counts]
+        if not filters:
+            return [], []
+        slot = self._slot(notification)
+        self._make_room(sum(map(self._counts.__getitem__, filters)))
+        state = self._state
+        state[1:] = 0
+        kernels.feed(
+            np.array([slot], np.int32),
+            np.array([0, len(filters)], np.int32),
+            np.array(filters, np.int32),
+            0,
+            *self._static,
+            self._heads,
+            self._tails,
+            self._lengths,
+            self._following,
+            self._events,
+            self._alive,
+            self._values,
+            self._kinds,
+            self._uses,
+            self._out,
+            self._leaving,
+            state,
+        )
+        if not self._uses[slot]:
+            self._free_slots.append(slot)
+        _, count, left = state.tolist()
+        return self._matches(self._out[:count].tolist()), [
+            (self._by_queue[queue], bool(is_held))
+            for queue, is_held in batched(self._leaving[: 2 * left].tolist())
+        ]
+
+    def _matches(self, out: list[int]) -> list[tuple[Member, Events]]:
+        found, at, objects, by_queue = [], 0, self._objects.__getitem__, self._by_queue
+        while at < len(out):
+            member = by_queue[out[at + 1]]
+            end = at + member.room
+            found.append((member, tuple(map(objects, out[at + 2 : end]))))
+            at = end
+        return found  # type: ignore[return-value]  # what is held is there
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def _slot(self, notification: Notification) -> int:
+        """Write an event into the arrays."""
+        if not self._free_slots:
+            self._find_slots()
+        slot = self._free_slots.pop()
+        self._objects[slot] = notification
+        self._number += 1
+        self._arrived[slot] = self._number
+        lookup, values, kinds = notification.attributes.lookup, self._values, self._kinds
+        for name, column in self.names_of(notification):
+            kinds[slot, column], values[slot, column] = self.coded(lookup(name))
+        return slot
+
+    def _find_slots(self) -> None:
+        """Find the slots that nobody holds; where these are few, make as many again."""
+        free = np.flatnonzero(self._uses == 0)
+        size = len(self._uses)
+        if len(free) <= size // 2:
+            more = max(size, 64)
+            self._uses = np.concatenate((self._uses, np.zeros(more, np.int32)))
+            self._arrived = np.concatenate((self._arrived, np.zeros(more, np.int64)))
+            self._values = np.concatenate((self._values, np.zeros((more, self._values.shape[1]))))
+            self._kinds = np.concatenate((self._kinds, np.zeros((more, self._kinds.shape[1]), np.int8)))
+            self._objects += [None] * more
+            free = np.concatenate((free, np.arange(size, size + more)))
+        self._free_slots = free.tolist()
+
+    def coded(self, value: Any) -> tuple[int, float]:
+        """The kind of a value, and the number that stands for it."""
+        match value:
+            case bool():
+                return kernels.BOOLEAN, value
+            case int() if -EXACT <= value <= EXACT:
+                return kernels.NUMBER, value
+            case float():
+                return (kernels.NUMBER, value) if not isnan(value) else (kernels.NOTHING, 0.0)
+            case Instant() if -EXACT <= value.microseconds <= EXACT:
+                return kernels.TIME, value.microseconds
+            case str():
+                return kernels.TEXT, self._text_number(value)
+            case None:
+                return kernels.NULL, 0.0
+        return (kernels.NOTHING if value is ABSENT else kernels.OTHER), 0.0
+
+    def _text_number(self, text: str) -> int:
+        number = self._texts.get(text)
+        if number is None:
+            if len(self._texts) >= self._texts_most:
+                used = self._values[self._uses > 0][self._kinds[self._uses > 0] == kernels.TEXT]
+                there = set(used.tolist())
+                self._texts = {each: known for each, known in self._texts.items() if known in there}
+                self._texts_most = 2 * len(self._texts) + TEXTS_SPARE
+            self._text += 1
+            number = self._texts[text] = self._text
+        return number
+
+    # -- arrays ----------------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        """Number the queues of all components anew, with what they hold."""
+        members = list(self._members)
+        queues = np.array(
+            [queue for each in members for queue in (each.queues or [-1] * len(each.types))], np.int64
+        )
+        is_known = queues >= 0
+        for name, nothing in (("_heads", -1), ("_tails", -1), ("_lengths", 0)):
+            moved = np.full(len(queues), nothing, np.int32)
+            moved[is_known] = getattr(self, name)[queues[is_known]]
+            setattr(self, name, moved)
+        width = len(self._columns) - self._values.shape[1]
+        self._values = np.hstack((self._values, np.zeros((len(self._uses), width))))
+        self._kinds = np.hstack((self._kinds, np.zeros((len(self._uses), width), np.int8)))
+        spans: list[tuple[int, int]] = []
+        edges: list[tuple[int, int, int, int]] = []
+        ties: list[tuple[int, int, int]] = []
+        needs: list[tuple[int, bool]] = []
+        edge_start, need_start = [0], [0]
+        by_filter: dict[int, list[int]] = {}
+        for each in members:
+            first = each.first = len(spans)
+            ranges = {}
+            for pair, asked in each.ties.items():
+                ranges[pair] = len(ties), len(ties) + len(asked)
+                ties += asked
+            for place, number in enumerate(self._members[each]):
+                spans.append((first, first + len(each.types)))
+                edges += [
+                    (first + near, first + far, *ranges[near, far]) for near, far in each.outwards(place)
+                ]
+                edge_start.append(len(edges))
+                needs += each.needs[place]
+                need_start.append(len(needs))
+                by_filter.setdefault(number, []).append(first + place)
+        self._by_queue = {queue: each for each in members for queue in each.queues}
+        self._counts = {number: len(those) for number, those in by_filter.items()}
+        starts = np.zeros(max(by_filter, default=0) + 2, np.int32)
+        for number, count in self._counts.items():
+            starts[number + 1] = count
+        per_queue = [(each.choice is Choice.MOST_RECENT, each.most) for each in members for _ in each.types]
+        self._static = (
+            np.cumsum(starts, dtype=np.int32),
+            _ints([queue for number in sorted(by_filter) for queue in by_filter[number]]),
+            _ints(spans, 2),
+            np.array([newest for newest, _ in per_queue], np.uint8),
+            _ints([most for _, most in per_queue]),
+            _ints(edge_start),
+            _ints(edges, 4),
+            _ints(ties, 3),
+            _ints(need_start),
+            _ints(needs, 2),
+        )
+        self._widest = max((each.room for each in members), default=0)
+        self._is_laid_out = True
+        for each in members:
+            coming, each.coming = each.coming, ()
+            for event in coming:
+                self._hold(each, event)
+
+    def _hold(self, member: Member, event: Notification) -> None:
+        """Let a component hold an event that it held before."""
+        self._make_room(1)
+        slot, node = self._slot(event), int(self._state[kernels.FREE])
+        self._state[kernels.FREE] = self._following[node]
+        queue = member.first + member.place_of(event)
+        self._following[node], self._events[node] = -1, slot
+        if self._heads[queue] < 0:
+            self._heads[queue] = node
+        else:
+            self._following[self._tails[queue]] = node
+        self._tails[queue] = node
+        self._lengths[queue] += 1
+        self._uses[slot] += 1
+
+    def _make_room(self, concerned: int) -> None:
+        """See to it that so many events can be held or matched more."""
+        if len(self._out) < concerned * self._widest:
+            self._out = np.empty(2 * concerned * self._widest, np.int32)
+            self._leaving = np.empty(4 * concerned, np.int32)
+        self._free_nodes -= concerned
+        if self._free_nodes >= 0:
+            return
+        size = len(self._events)
+        free = size - int(self._lengths.sum())
+        if free < 2 * concerned:
+            more = max(size, 2 * concerned, 64)
+            following = np.arange(size + 1, size + more + 1, dtype=np.int32)
+            following[-1] = self._state[kernels.FREE]
+            self._state[kernels.FREE] = size
+            self._following = np.concatenate((self._following, following))
+            self._events = np.concatenate((self._events, np.zeros(more, np.int32)))
+            self._alive = np.concatenate((self._alive, np.zeros(more, np.bool_)))
+            free += more
+        self._free_nodes = free - concerned
+
+    def _nodes(self, queue: int) -> list[int]:
+        nodes, node = [], int(self._heads[queue])
+        while node >= 0:
+            nodes.append(node)
+            node = int(self._following[node])
+        return nodes
+
+    def _release(self, node: int) -> None:
+        self._uses[self._events[node]] -= 1
+        self._following[node] = self._state[kernels.FREE]
+        self._state[kernels.FREE] = node
+
+
+def _ints(rows: Sequence[Any], width: int = 0) -> Ints:
+    made = np.array(rows, np.int32)
+    return made.reshape(-1, width) if width else made
+
+
+def batched(flat: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Numbers that stand in pairs."""
+    return zip(flat[::2], flat[1::2], strict=True)
