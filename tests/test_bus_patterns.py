@@ -16,8 +16,8 @@ from fairlead import audit
 from fairlead.audit import Event, Notified, Published, Verdict
 from fairlead.bus import Bus, Delivery, Detection, Subscription, SubscriptionRefused
 from fairlead.correlation import fair, patterns
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.building import event
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.delivery import Late
 from fairlead.errors import FilterError, FilterSyntaxError
 from fairlead.filters.extensions import Extension, register, unregister

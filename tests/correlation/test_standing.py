@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.correlation import fair, patterns
-from fairlead.correlation.patterns.occurrences import Occurrence
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.standing import Question, Standing
 from fairlead.errors import FilterError
 from fairlead.matching.brute import Brute

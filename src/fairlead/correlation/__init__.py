@@ -1,10 +1,12 @@
 """Correlation: what several notifications mean together.
 
-fair        fair subscriptions: whoever asks the same question gets the same answers in the same order
-patterns    composite events: sequences, iterations, absences, in event time
-relating    fair subscriptions in a total order, and their relations among the composites of patterns
-standing    both over one order, with validity: what a runtime asks
-reading     reading a language with filters in it: both have one
+fair         fair subscriptions: equal subscriptions deliver equal relations in the same order
+patterns     composite events: sequences, iterations, absences, in event time
+occurrences  notifications with their interval and their rank in the total order
+kernel       the protocol of both engines: queries, occurrences, composites, snapshots, late occurrences
+relating     fair subscriptions as a kernel, and their relations among the composites of patterns
+standing     patterns and fair subscriptions over one order, with validity: what a runtime drives
+reading      reading a language with filters in it: both have one
 """
 
 from fairlead.correlation import fair, patterns

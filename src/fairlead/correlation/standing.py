@@ -31,22 +31,28 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from fairlead.correlation import fair, patterns
 from fairlead.correlation.fair.relations import PRODUCER as FAIR
+from fairlead.correlation.kernel import CompositeEvent, Detected, Engine
 from fairlead.correlation.patterns.building import Expression
 from fairlead.correlation.patterns.composites import PRODUCER
-from fairlead.correlation.patterns.model import UNNAMED, atoms
-from fairlead.correlation.relating import Correlating, Related, Relating, placed, seeing
+from fairlead.correlation.patterns.model import atoms
+from fairlead.correlation.relating import (
+    FairQuery,
+    Relating,
+    RelationDetector,
+    relation_occurrence,
+    seeing,
+)
 from fairlead.errors import FilterError, SubscriptionRefused
 from fairlead.filters import And, Attribute, Constraint, Filter, Op
 from fairlead.filters.schema import Schema
 from fairlead.model import Multi, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey
 
-__all__ = ["Answer", "Asked", "Engine", "Failure", "Question", "Standing"]
+__all__ = ["Answer", "Asked", "Failure", "Question", "Standing"]
 
 Asked: TypeAlias = str | patterns.Pattern | Expression | fair.Subscription
 """What a question can be given as."""
@@ -90,9 +96,7 @@ class Question:
     @property
     def is_public(self) -> bool:
         """Whether all may see the answers."""
-        if isinstance(self.about, fair.Subscription):
-            return self.about.is_public
-        return self.about.name != UNNAMED
+        return self.about.is_public
 
     @property
     def filter(self) -> Filter:
@@ -134,22 +138,6 @@ class Failure:
     error: Exception
 
 
-class Engine(Protocol):
-    """What finds the filters that a notification matches: any of the matching engines."""
-
-    def add(self, id: int, filter: Filter, /) -> None:
-        """Take in a filter."""
-
-    def remove(self, id: int, /) -> None:
-        """Forget it."""
-
-    def match(self, notification: Notification, /) -> list[int]:
-        """The ids of all filters that match."""
-
-    def match_batch(self, notifications: Iterable[Notification], /) -> list[list[int]]:
-        """`match` of each."""
-
-
 class Standing:
     """Questions under distinct ids, asked of one order. Not for several threads at once."""
 
@@ -160,8 +148,8 @@ class Standing:
         self._engines: list[_Careful] = []
         self._relating = Relating(self._careful)
         self._detector = patterns.Detector(self._careful(), maker=None if live else self._relating)
-        self._correlating = Correlating(self._careful())
-        """The fair subscriptions that are no part of what patterns look at."""
+        self._relations = RelationDetector(self._careful())
+        """The fair subscriptions whose relations come right after what completes them."""
         self._questions: dict[str, Question] = {}
         self._timed = 0
         self._running: set[str] = set()
@@ -197,21 +185,24 @@ class Standing:
             raise ValueError(f"the id {id!r} is taken")
         about = question.about
         if isinstance(about, patterns.Pattern):
-            self._detector.add(id, about, (since, BEGINNING, 0, "", False, 0, ""))
+            self._detector.add(id, about, since)
         else:
-            correlating = self._relating if self._is_timed(question) else self._correlating
-            correlating.add(id, about, question.choice, since)
+            kernel = self._fair_kernel(question)
+            kernel.add(id, FairQuery(about, question.choice), since)
             if about.is_public:
                 try:
                     self._detector.admit(id, seeing(about))
                 except FilterError:
-                    correlating.remove(id)
+                    kernel.remove(id)
                     raise
         self._running.add(id)
         self._questions[id] = question
         self._timed += self._is_timed(question)
         if until != END:
             self._until[id] = until
+
+    def _fair_kernel(self, question: Question) -> Relating | RelationDetector:
+        return self._relating if self._is_timed(question) else self._relations
 
     def remove(self, id: str) -> None:
         """Answer a question no longer; an id that is not there is a KeyError."""
@@ -227,7 +218,7 @@ class Standing:
         if isinstance(question.about, patterns.Pattern):
             self._detector.remove(id)
             return
-        (self._relating if self._is_timed(question) else self._correlating).remove(id)
+        self._fair_kernel(question).remove(id)
         if question.is_public:
             self._detector.dismiss(id)
 
@@ -242,18 +233,15 @@ class Standing:
         """Take in what stands next in the order, and let time pass up to a bound: what was found, in order."""
         for key, notification in released:
             self._detector.feed(self._placed(notification, key))
-        found: list[patterns.Found] = []
+        detected: list[Detected[CompositeEvent]] = []
         for until, id in self._due(bound, timed=True):
-            found += self._detector.advance(until)  # what ends there, or later, is not its answer any more
+            detected += self._detector.advance(until)  # what ends there, or later, is not its answer any more
             self._stop(id, self._questions[id])
-        found += self._detector.advance(bound)
+        detected += self._detector.advance(bound)
+        if relations := self._relating.take():
+            detected = sorted([*detected, *relations], key=_rank)
         # A pattern that was asked at two times is detected twice, from either on; a composite is one all the same.
-        composites = ((rank, list(same)) for rank, same in groupby(found, lambda each: each.composite.rank))
-        if not (made := self._relating.take()):
-            return [_composed(same) for _, same in composites]
-        answers = [(rank, _composed(same)) for rank, same in composites]
-        answers += [(related.rank, _related(related, ids)) for related, ids in made]
-        return [answer for _, answer in sorted(answers, key=itemgetter(0))]
+        return [_answer(list(same)) for _, same in groupby(detected, _rank)]
 
     def overlook(self, notification: Notification) -> None:
         """What was to stand in the total order will not: it came too late."""
@@ -263,7 +251,7 @@ class Standing:
         """What patterns look at: an event or, where the order is live, a relation that has been made public."""
         if notification.producer == FAIR and notification.id in self._public:
             self._public.discard(notification.id)
-            return placed(notification, key.time)
+            return relation_occurrence(notification, key.time)
         return patterns.Occurrence.of(notification, key)
 
     # -- right behind what completes them --------------------------------------------------------------------
@@ -276,7 +264,7 @@ class Standing:
             for _, id in self._due(key.time, timed=False):
                 self._stop(id, self._questions[id])
         found: dict[str, tuple[fair.Relation, list[str]]] = {}
-        for id, relation in self._correlating.feed(notification, None if key is None else key.time):
+        for id, relation in self._relations.complete(notification, None if key is None else key.time):
             found.setdefault(relation.id, (relation, []))[1].append(id)
         answers = []
         for relation, ids in sorted(found.values(), key=lambda each: each[0].rank):
@@ -365,18 +353,17 @@ class _Careful:
 # -- answers -------------------------------------------------------------------------------------------------
 
 
-def _composed(found: list[patterns.Found]) -> Answer:
-    """A composite event that was found for several."""
-    composite = found[0].composite
+def _rank(detected: Detected[CompositeEvent]) -> tuple[int, int, str, str]:
+    return detected.composite.rank
+
+
+def _answer(same: list[Detected[CompositeEvent]]) -> Answer:
+    """A composite event that was detected for several."""
+    composite = same[0].composite
     notification = composite.notification()
-    key = OrderKey(composite.end, PRODUCER, None, notification.id or "")
-    ids = sorted({id for each in found for id in each.ids})
-    return Answer(notification, key, tuple(ids), Question(composite.pattern).is_public)
-
-
-def _related(related: Related, ids: tuple[str, ...]) -> Answer:
-    """A public relation that was found for several."""
-    return Answer(related.notification, OrderKey(related.end, FAIR, None, related.id), ids, is_public=True)
+    key = OrderKey(composite.end, notification.producer, None, notification.id or "")
+    ids = sorted({id for each in same for id in each.ids})
+    return Answer(notification, key, tuple(ids), composite.is_public)
 
 
 def _chosen(choice: fair.Choice | str | None) -> fair.Choice:

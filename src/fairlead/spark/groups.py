@@ -2,7 +2,7 @@
 
     _Group           what all have: what concerns them, and which key it goes to
     PatternGroup     patterns with the same `same`: a `Detector` runs over the rows of each key
-    FairGroup        conjunctions of fair subscriptions: a `Correlator` runs over the rows, in the total order
+    FairGroup        conjunctions of fair subscriptions: a `RelationDetector` runs over the rows, in order
 
 Law: of its rows, batch by batch, with what is in progress handed on, a group finds what one `Standing` finds that
 is asked the same and given the same order.
@@ -22,14 +22,14 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from fairlead.correlation.fair import Correlator, Relation, Snapshot, Subscription
+from fairlead.correlation.fair import Relation, Subscription
 from fairlead.correlation.fair.relations import PRODUCER as FAIR
-from fairlead.correlation.patterns import Composite, Detector, Found, Occurrence
+from fairlead.correlation.kernel import Detected
+from fairlead.correlation.occurrences import Occurrence, Rank
+from fairlead.correlation.patterns import Composite, Detector
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.correlation.patterns.model import Part, Within, atoms, beginnings
-from fairlead.correlation.patterns.occurrences import Rank
-from fairlead.correlation.relating import Related, established
-from fairlead.correlation.standing import Question
+from fairlead.correlation.relating import FairQuery, Related, RelationDetector
 from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
 from fairlead.matching.columnar.arrow import notifications_of
@@ -184,9 +184,9 @@ class PatternGroup(Group):
         if detector is None:
             detector = self._detectors[remembers] = Detector(Columnar[int](), remembers=remembers)
             for automaton in self._automata:
-                since: Rank = (automaton.since, BEGINNING, 0, "", False, 0, "")
                 for number in automaton.asked:
-                    detector.add(str(number), self._patterns.pattern(self._patterns.rows[number]), since)
+                    pattern = self._patterns.pattern(self._patterns.rows[number])
+                    detector.add(str(number), pattern, automaton.since)
         detector.clear()
         return detector
 
@@ -214,11 +214,11 @@ class PatternGroup(Group):
                 continue
             yield from self._composites(detector.advance(bound), payload)
             if bound != END:
-                yield from _left(detector.kept(), keys)
+                yield from _left(detector.snapshot(), keys)
             detector.clear()
             keys.clear()
 
-    def _composites(self, found: Iterable[Found], payload: bool) -> Iterator[dict[str, Any]]:
+    def _composites(self, found: Iterable[Detected[Composite]], payload: bool) -> Iterator[dict[str, Any]]:
         """Composites that somebody asks for when they end, each once."""
         for rank, same in groupby(found, key=lambda each: each.composite.rank):
             several = list(same)
@@ -255,76 +255,36 @@ class FairGroup(Group):
         }
 
     def detect(self, rows: Iterable[Row], bound: int, payload: bool) -> Iterator[dict[str, Any]]:
-        running = _Running(self._correlations)
-        for _, several in groupby(rows, key=attrgetter("place")):
-            together = list(several)
-            for row in together:
-                if row.automaton is not None:
-                    running.held[row.automaton] = row
-            new = [row.occurrence for row in together if row.occurrence is not None]
-            for occurrence in sorted(new, key=established):
-                if occurrence.end < bound:
-                    yield from self._relations(running.feed(occurrence), occurrence, payload)
+        detector = RelationDetector(Columnar[int]())
+        for each in self._correlations.values():
+            query = FairQuery(Subscription.of([each.conjunction]), each.choice)
+            detector.add(each.name, query, each.since)
+        for place, several in groupby(rows, key=attrgetter("place")):
+            progress = []
+            for row in several:
+                if row.occurrence is not None:
+                    detector.feed(row.occurrence)
+                elif row.automaton in self._correlations:
+                    progress.append({"query": row.automaton, "state": row.progress})
+            if progress:
+                detector.resume({"bound": BEGINNING, "held": [], "progress": progress})
+            yield from self._relations(detector.advance(min(place[2] + 1, bound)), payload)
         if bound != END:
-            left = running.left()
-            yield from (row for row in left if self.asked(self._correlations[row["automaton"]].asked, bound))
+            for each in detector.snapshot()["progress"]:
+                if self.asked(self._correlations[each["query"]].asked, bound):
+                    yield _in_progress(each["query"], 0, None, each["state"])
 
-    def _relations(
-        self, found: Iterable[tuple[str, Relation]], last: Occurrence, payload: bool
-    ) -> Iterator[dict[str, Any]]:
-        """Relations that something has completed and that somebody asks for, under each name once."""
-        told: dict[str, tuple[Relation, list[int]]] = {}
-        for automaton, relation in found:
-            for name, numbers in self._called[automaton].items():
-                called = relation.called(name)
-                told.setdefault(called.id, (called, []))[1].extend(numbers)
-        for id, (relation, asking) in told.items():
-            if asked := self.asked(asking, last.end):
-                yield (_published if relation.is_public else _related)(relation, id, last, asked, payload)
-
-
-class _Running:
-    """Conjunctions at work on what is new."""
-
-    def __init__(self, correlations: Mapping[str, Correlation]) -> None:
-        self.held: dict[str, Row] = {}
-        """What was in progress, of those that have not begun."""
-        self._waiting = dict(correlations)
-        self._begun: dict[str, Correlation] = {}
-        self._correlator: Correlator[str] = Correlator(Columnar[int]())
-        self._types: dict[str, list[Correlation]] = {}
-        for each in correlations.values():
-            for type in dict(each.conjunction.counts):
-                self._types.setdefault(type, []).append(each)
-
-    def feed(self, occurrence: Occurrence) -> list[tuple[str, Relation]]:
-        """What the next notification of the order completes."""
-        notification = occurrence.notification
-        type = notification.get("type")
-        waiting = self._types.get(type, ()) if isinstance(type, str) else list(self._waiting.values())
-        for each in waiting:
-            if each.name in self._waiting and each.since <= occurrence.end:
-                self._begin(each)
-        if isinstance(type, str):
-            self._types[type] = [each for each in waiting if each.name in self._waiting]
-        return self._correlator.feed(notification)
-
-    def _begin(self, correlation: Correlation) -> None:
-        name = correlation.name
-        self._begun[name] = self._waiting.pop(name)
-        row = self.held.pop(name, None)
-        state = None if row is None else Snapshot.from_json(parse_json(row.progress))
-        subscription = Subscription.of([correlation.conjunction])
-        self._correlator.add(name, subscription, correlation.choice, state=state)
-
-    def left(self) -> Iterator[dict[str, Any]]:
-        """What is in progress: of those that have begun, and what was left as it was."""
-        for name in self._begun:
-            snapshot = self._correlator.snapshot(name)
-            if snapshot != Snapshot.initial(snapshot.subscription, snapshot.choice):
-                yield _in_progress(name, 0, None, format_json(snapshot.to_json()))
-        for name, row in self.held.items():
-            yield _in_progress(name, row.key, row.alarm, row.progress)
+    def _relations(self, detected: Iterable[Detected[Related]], payload: bool) -> Iterator[dict[str, Any]]:
+        """Relations that somebody asks for, under each name once."""
+        for last, several in groupby(detected, key=lambda each: each.composite.last):
+            called: dict[str, tuple[Relation, list[int]]] = {}
+            for each in several:
+                for name, numbers in self._called[each.ids[0]].items():
+                    relation = each.composite.relation.called(name)
+                    called.setdefault(relation.id, (relation, []))[1].extend(numbers)
+            for id, (relation, asking) in called.items():
+                if asked := self.asked(asking, last.end):
+                    yield (_published if relation.is_public else _related)(relation, id, last, asked, payload)
 
 
 class _Portion(NamedTuple):
@@ -421,7 +381,7 @@ def composed(
         "constituents": [_named(step, each.notification) for step, each in composite.constituents],
         "pattern": composite.pattern.hash,
         "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in asked],
-        "is_public": Question(composite.pattern).is_public,
+        "is_public": composite.is_public,
         PLACE: _place(composite.start, composite.pattern.hash, PRODUCER, None, id),
     }
 
@@ -454,8 +414,7 @@ def _published(
     relation: Relation, id: str, last: Occurrence, asked: Iterable[tuple[str, str]], payload: bool
 ) -> dict[str, Any]:
     """A public relation as a row; it stands among composites."""
-    related = Related.completed(relation, last)
-    place = _place(related.start, related.whose, FAIR, None, id)
+    place = _place(Related(relation, last).start, relation.conjunction.text, FAIR, None, id)
     return {**_related(relation, id, last, asked, payload), "is_public": True, PLACE: place}
 
 

@@ -33,7 +33,6 @@ from fairlead.correlation.patterns.lines import (
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.reporting import outputs_of
 from fairlead.correlation.patterns.spelling import type_in
-from fairlead.correlation.standing import Question
 from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import END, OrderKey
@@ -322,7 +321,7 @@ def _batch(
         "constituents": constituents,
         "pattern": hash,
         "patterns": asking.take(pa.array(np.zeros(count, np.int64))),
-        "is_public": pa.repeat(pa.scalar(Question(pattern).is_public), count),
+        "is_public": pa.repeat(pa.scalar(pattern.is_public), count),
         PLACE: pa.StructArray.from_arrays(
             [starts, hash, producer, ids], ["start", "pattern", "producer", "id"]
         ),

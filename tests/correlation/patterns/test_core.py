@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.core import parse_core, render_core, windows_as_timers
 from fairlead.correlation.patterns.language import parse, render
 from fairlead.correlation.patterns.model import Atom, Concat, Part, Pattern, Sequence, Take, Timing, Within
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError, FilterSyntaxError
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Notification

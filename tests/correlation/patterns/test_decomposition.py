@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns import parse
 from fairlead.correlation.patterns.core import parse_core
 from fairlead.correlation.patterns.model import Pattern, Sequence, Take, Within
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json

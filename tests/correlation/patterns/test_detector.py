@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.correlation.kernel import Detected
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import Composite
-from fairlead.correlation.patterns.detector import Detector, Found
+from fairlead.correlation.patterns.detector import Detector
 from fairlead.correlation.patterns.forms import form_of, with_atoms
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import Atom, Pattern, Take
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
@@ -57,7 +58,7 @@ def detector_of(several: Iterable[Pattern], *, remembers: bool = False) -> Detec
     return detector
 
 
-def as_json(found: Iterable[Found]) -> list[object]:
+def as_json(found: Iterable[Detected[Composite]]) -> list[object]:
     """Composites to the byte."""
     return [(each.ids, notification_to_json(each.composite.notification())) for each in found]
 
@@ -93,7 +94,7 @@ def of_one_form(draw: st.DrawFn, *, max_size: int = 3) -> list[Pattern]:
     return [pattern, *(replace(pattern, body=body) for body in others)]
 
 
-def for_each(found: Iterable[Found], id: str) -> list[object]:
+def for_each(found: Iterable[Detected[Composite]], id: str) -> list[object]:
     """The composites that were found for one pattern, to the byte."""
     return [notification_to_json(each.composite.notification()) for each in found if id in each.ids]
 
@@ -307,7 +308,7 @@ def test_a_detector_goes_on_where_another_one_was_left(
         first.feed(occurrence)
     expected = as_json([*whole.advance(bound), *whole.advance(END)])
     found = first.advance(bound)
-    second.resume(json.loads(json.dumps(first.kept())))
+    second.resume(json.loads(json.dumps(first.snapshot())))
     assert as_json([*found, *second.advance(END)]) == expected
 
 
@@ -326,7 +327,7 @@ def test_what_came_to_nothing_goes_on_when_what_it_met_is_consumed_wherever_the_
         if occurrence.end < bound:
             first.feed(occurrence)
     found = first.advance(bound)
-    second.resume(json.loads(json.dumps(first.kept())))
+    second.resume(json.loads(json.dumps(first.snapshot())))
     for occurrence in stream:
         if occurrence.end >= bound:
             second.feed(occurrence)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.detector import Detector
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.lines import Values, line_of, matches_of
 from fairlead.correlation.patterns.model import Pattern, Take
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.filters import Filter
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import (
@@ -34,7 +35,6 @@ from fairlead.correlation.patterns.model import (
     Timing,
     Within,
 )
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Instant, Notification

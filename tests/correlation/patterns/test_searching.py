@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns import searching
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.detector import Detector
@@ -27,7 +28,6 @@ from fairlead.correlation.patterns.model import (
     atoms,
     can_be_empty,
 )
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.filters import Op
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute

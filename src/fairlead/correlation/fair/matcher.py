@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from fairlead.correlation.fair.component import Choice, Component
 from fairlead.correlation.fair.language import parse
 from fairlead.correlation.fair.relations import Events, Relation
 from fairlead.correlation.fair.subscriptions import TYPE, Conjunction, Subscription
 from fairlead.correlation.fair.tree import component_of
+from fairlead.correlation.kernel import Engine
 from fairlead.errors import ValueRefused
 from fairlead.filters import EVERYTHING, And, Constraint, Filter
 from fairlead.kernels import is_fast
@@ -29,7 +30,7 @@ from fairlead.model.encoding import notification_from_json, notification_to_json
 if TYPE_CHECKING:
     from fairlead.correlation.fair.bank import Bank, Member
 
-__all__ = ["ComponentState", "ConjunctionState", "Correlator", "Engine", "Matcher", "Snapshot"]
+__all__ = ["ComponentState", "ConjunctionState", "Correlator", "Matcher", "Snapshot"]
 
 Id = TypeVar("Id", bound=Hashable)
 WORTH: Final = 2_000
@@ -128,22 +129,6 @@ def _from_json(jsonable: Iterable[Any]) -> Events:
     return tuple(notification_from_json(each) for each in jsonable)
 
 
-class Engine(Protocol):
-    """What a matching engine does for correlation: it says which filters, by number, a notification matches."""
-
-    def add(self, id: int, filter: Filter, /) -> None:
-        """Take in a filter under a new number."""
-        ...
-
-    def remove(self, id: int, /) -> None:
-        """Forget a filter."""
-        ...
-
-    def match(self, notification: Notification, /) -> Iterable[int]:
-        """The numbers of the filters that match."""
-        ...
-
-
 class _ByType:
     """The engine for a few: the filters of a notification's type are asked, one by one."""
 
@@ -163,10 +148,13 @@ class _ByType:
         if not self._filters[type]:
             del self._filters[type]
 
-    def match(self, notification: Notification) -> Iterable[int]:
+    def match(self, notification: Notification) -> list[int]:
         type = notification.get(TYPE)
         filters = self._filters.get(type, {}) if isinstance(type, str) else {}
         return [id for id, filter in filters.items() if filter is EVERYTHING or filter.matches(notification)]
+
+    def match_batch(self, notifications: Iterable[Notification]) -> list[list[int]]:
+        return [self.match(each) for each in notifications]
 
 
 _Completed: TypeAlias = tuple[int, tuple[Any, str], Relation]
@@ -332,6 +320,11 @@ class Correlator(Generic[Id]):
     def components(self) -> int:
         """How many different components there are, with what they hold."""
         return sum(map(len, self._components.values()))
+
+    @property
+    def in_progress(self) -> int:
+        """How many events are buffered, counted for each component."""
+        return sum(len(each.network.held) for several in self._components.values() for each in several)
 
     def _conjunction(self, conjunction: Conjunction, choice: Choice, state: ConjunctionState) -> _Conjunction:
         inputs = [

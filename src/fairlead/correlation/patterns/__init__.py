@@ -6,7 +6,6 @@
                  parallelisation; conditions, and what a match consumes
     building     the same from Python calls
     language     the readable text; core, the book's notation
-    occurrences  what comes in: notifications with their interval and their place in the order
     composites   what goes out: composite events, which are notifications again
     definition   what a match is, as below, in a few dozen lines
     reference    the same for whole streams, with conditions and what is taken: the oracle of the automata; slow
@@ -108,11 +107,11 @@ Nothing about a stream's arrival, batches or partitions enters: detection is a f
 elements.
 """
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.automaton import Automaton
 from fairlead.correlation.patterns.composites import Composite
-from fairlead.correlation.patterns.detector import Detector, Found
+from fairlead.correlation.patterns.detector import Detector
 from fairlead.correlation.patterns.language import parse, render
 from fairlead.correlation.patterns.model import Pattern, Take
-from fairlead.correlation.patterns.occurrences import Occurrence
 
-__all__ = ["Automaton", "Composite", "Detector", "Found", "Occurrence", "Pattern", "Take", "parse", "render"]
+__all__ = ["Automaton", "Composite", "Detector", "Occurrence", "Pattern", "Take", "parse", "render"]

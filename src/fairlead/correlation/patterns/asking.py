@@ -11,36 +11,21 @@ as with steps that name a type of events and nothing else, the engine is asked o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
 
+from fairlead.correlation.kernel import Engine
 from fairlead.filters import Attribute, Constraint, Filter
 from fairlead.filters.constraint import Extended
 from fairlead.filters.filter import leaves
 from fairlead.model import Notification
 
-__all__ = ["Asking", "Engine", "Matched"]
+__all__ = ["Asking", "Matched"]
 
 KNOWN_MAX: Final = 10_000
 """For how many values of an attribute it is kept what they match."""
 Matched: TypeAlias = tuple[int, ...]
 """The numbers of the filters that match."""
-
-
-class Engine(Protocol):
-    """What finds the filters that a notification matches: any of the matching engines."""
-
-    def add(self, id: int, filter: Filter, /) -> None:
-        """Take in a filter."""
-
-    def remove(self, id: int, /) -> None:
-        """Forget it."""
-
-    def match(self, notification: Notification, /) -> list[int]:
-        """The ids of all filters that match."""
-
-    def match_batch(self, notifications: Iterable[Notification], /) -> list[list[int]]:
-        """`match` of each."""
 
 
 class Asking:

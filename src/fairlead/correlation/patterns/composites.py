@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.model import PARTIAL, Pattern
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.model import Array, Instant, Notification, Record
 
 __all__ = ["PRODUCER", "Composite", "composite_id", "in_order"]
@@ -56,6 +56,11 @@ class Composite:
         """The same wherever and whenever it is found."""
         by_time = self.partial or self.end > max(occurrence.end for _, occurrence in self.constituents)
         return composite_id(self.pattern, self.constituents, self.end if by_time else None)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether its pattern has a name."""
+        return self.pattern.is_public
 
     @property
     def rank(self) -> tuple[int, int, str, str]:

@@ -2,11 +2,10 @@
 
     detector = Detector(engine)
     detector.add("p1", parse("A followed by B within 1 hour, same room"))
-    detector.feed(occurrence)          in any order, as long as its time has not passed
-    detector.advance(bound)            all that is certain before a time: [Found(composite, ids), …]
+    detector.feed(occurrence)
+    detector.advance(bound)            the composites that end before a time: [Detected(composite, ids), …]
 
-Law: what has been found by a bound depends on the patterns and on the occurrences before it, not on the order
-in which they were fed, nor on how often `advance` was called.
+It is a `Kernel`, whose laws hold.
 
 Atoms and domains are filters of one matching engine, each distinct one once, so an occurrence touches only
 patterns that it may concern. Patterns of one form (`forms`) share an automaton and its graph of matches in
@@ -29,23 +28,24 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from fairlead.correlation.patterns.asking import Asking, Engine, Matched
+from fairlead.correlation.kernel import Detected, Engine, Kernel
+from fairlead.correlation.occurrences import Occurrence, Rank, first_rank
+from fairlead.correlation.patterns.asking import Asking, Matched
 from fairlead.correlation.patterns.automaton import Automaton
+from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.forms import form_of
 from fairlead.correlation.patterns.graph import Extent, extent_of, nodes_of
 from fairlead.correlation.patterns.handover import Progress, decoded, encoded
 from fairlead.correlation.patterns.instance import Instance, Kept, Seen
 from fairlead.correlation.patterns.levels import Maker, Seeing, leveled
 from fairlead.correlation.patterns.model import PARTIAL, UNNAMED, Pattern, atoms
-from fairlead.correlation.patterns.moving import FIRST_OF_ALL
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank
-from fairlead.correlation.patterns.reporting import Found, in_order, report
+from fairlead.correlation.patterns.reporting import in_order, report
 from fairlead.correlation.patterns.sharing import Asked, Concerned, Entry, Group, Key
 from fairlead.errors import FilterError
 from fairlead.filters import Filter
 from fairlead.model.order import BEGINNING
 
-__all__ = ["Detector", "Engine", "Found", "shared_of"]
+__all__ = ["Detector", "shared_of"]
 
 PLANS_MAX: Final = 10_000
 """For how many sets of matching filters it is kept whom they concern."""
@@ -56,14 +56,15 @@ _Plan: TypeAlias = tuple[Concerned, ...]
 _Event: TypeAlias = tuple[Occurrence, Matched]
 
 
-class Detector:
-    """Finds the composite events of many patterns. Not for several threads at once."""
+class Detector(Kernel[Pattern, Composite]):
+    """Detects the composites of many patterns."""
 
     def __init__(self, engine: Engine, *, remembers: bool = False, maker: Maker | None = None) -> None:
-        """`remembers`: keep what is needed to hand the state over (`kept`, `resume`).
+        """`remembers`: retain what a `snapshot` needs.
 
         `maker` makes composites beside the patterns, for what is let in with `admit`.
         """
+        super().__init__()
         self._asking = Asking(engine)
         self._remembers = remembers
         self._maker = maker
@@ -76,19 +77,12 @@ class Detector:
         """The automata that further patterns may share, by their form and level."""
         self._levels: list[dict[tuple[str, ...], Group]] = [{}]
         self._interested: list[dict[int, dict[Group, None]]] = [{}]
-        self._held: list[Occurrence] = []
         self._plans: list[dict[Matched, _Plan]] = [{}]
         self._alarms: list[list[tuple[int, int, Group, Key, Entry]]] = [[]]
         self._set = 0
-        self._bound = BEGINNING
         self._made: set[str] = set()
         self._named: set[str] = set()
         """The types that patterns make, and those that they name; of all that were ever added."""
-
-    @property
-    def bound(self) -> int:
-        """Up to here, exclusively, everything has been found."""
-        return self._bound
 
     @property
     def patterns(self) -> Mapping[str, Pattern]:
@@ -135,16 +129,15 @@ class Detector:
 
     # -- patterns
 
-    def add(self, id: str, pattern: Pattern, since: Rank = FIRST_OF_ALL) -> None:
-        """Look for a pattern among what comes from a place on; an id that is taken is a ValueError."""
+    def add(self, id: str, query: Pattern, since: int = BEGINNING) -> None:
         if id in self._by_id:
-            raise ValueError(f"the id {id!r} is taken")
-        shared = shared_of(pattern)
-        asked = self._asked.get((shared, since))
+            raise ValueError(f"the id {id!r} is in use")
+        shared, first = shared_of(query), first_rank(since)
+        asked = self._asked.get((shared, first))
         if asked is None:
-            asked = self._asked[shared, since] = self._ask(shared, since)
-        asked.asked_by[id] = pattern
-        made = pattern.types_made
+            asked = self._asked[shared, first] = self._ask(shared, first)
+        asked.asked_by[id] = query
+        made = query.types_made
         is_apart = made.isdisjoint(self._named) and asked.types.isdisjoint(self._made)
         self._made |= made
         self._named |= asked.types
@@ -163,7 +156,6 @@ class Detector:
         asked.settle()
 
     def remove(self, id: str) -> None:
-        """Stop looking for a pattern; an id that is not there is a KeyError."""
         asked = self._by_id.pop(id)
         del asked.asked_by[id]
         self._release(asked)
@@ -299,33 +291,24 @@ class Detector:
 
     # -- the stream
 
-    def feed(self, occurrence: Occurrence) -> None:
-        """Hold an occurrence until its time has passed; one whose time has passed already is a ValueError."""
-        if occurrence.end < self._bound:
-            raise ValueError(f"everything before {self._bound} has been found: {occurrence!r}")
-        self._held.append(occurrence)
-
-    def advance(self, bound: int) -> list[Found]:
-        """All composites that end before a time, in order; nothing else will be fed that ends before it."""
-        due = sorted((each for each in self._held if each.end < bound), key=_rank)
-        self._held = [each for each in self._held if each.end >= bound]
-        self._bound = max(self._bound, bound)
-        stream = list(zip(due, self._matched(due), strict=True))
+    def _detect(self, ready: list[Occurrence], bound: int) -> list[Detected[Composite]]:
+        ready.sort(key=_rank)
+        stream = list(zip(ready, self._matched(ready), strict=True))
         if len(self._levels) > 1:
             return list(in_order(self._by_instants(stream, bound)))
         if self._admitted:
-            self._make(0, due)
+            self._make(0, ready, bound)
         return list(in_order(self._run(0, stream, bound)))
 
-    def _make(self, level: int, stream: list[Occurrence]) -> list[Occurrence]:
+    def _make(self, level: int, stream: list[Occurrence], bound: int) -> list[Occurrence]:
         """What is made beside the patterns of a level and seen above."""
-        made = () if self._maker is None else self._maker.make(level, stream)
+        made = () if self._maker is None else self._maker.make(level, stream, bound)
         return [each for each in made if each.notification.get("type") in self._named]
 
     def _matched(self, occurrences: list[Occurrence]) -> list[Matched]:
         return self._asking.matched([each.notification for each in occurrences])
 
-    def _by_instants(self, events: list[_Event], bound: int) -> Iterator[Found]:
+    def _by_instants(self, events: list[_Event], bound: int) -> Iterator[Detected[Composite]]:
         """Instant by instant, and within one level by level: what is found below enters above."""
         at = 0
         while True:
@@ -346,13 +329,13 @@ class Detector:
                 distinct = {composite.rank: composite for composite in seen}
                 composites = [composite.occurrence() for composite in distinct.values()]
                 if self._admitted:
-                    composites += self._make(level, [occurrence for occurrence, _ in stream])
+                    composites += self._make(level, [occurrence for occurrence, _ in stream], now + 1)
                 above = zip(composites, self._matched(composites), strict=True)
                 stream = sorted([*stream, *above], key=lambda each: each[0].rank)
 
-    def _run(self, level: int, stream: list[_Event], bound: int) -> list[Found]:
+    def _run(self, level: int, stream: list[_Event], bound: int) -> list[Detected[Composite]]:
         """Feed a level what comes before a bound, in order, with the time events in between."""
-        found: list[Found] = []
+        found: list[Detected[Composite]] = []
         alarms, plans = self._alarms[level], self._plans[level]
         for occurrence, matched in stream:
             if alarms and alarms[0][0] < occurrence.end:
@@ -377,7 +360,7 @@ class Detector:
         self._plans[level][matched] = plan
         return plan
 
-    def _feed(self, concerned: Concerned, occurrence: Occurrence, found: list[Found]) -> None:
+    def _feed(self, concerned: Concerned, occurrence: Occurrence, found: list[Detected[Composite]]) -> None:
         """Tell all automata of a group that have something in progress, or may start with it."""
         group = concerned.group
         key = group.key_of(occurrence.notification)
@@ -416,7 +399,7 @@ class Detector:
             self._set += 1
             heappush(self._alarms[entry.level], (wanted, self._set, group, key, entry))
 
-    def _ring(self, level: int, bound: int, found: list[Found]) -> None:
+    def _ring(self, level: int, bound: int, found: list[Detected[Composite]]) -> None:
         """Let pass the time up to a bound, exclusively."""
         alarms = self._alarms[level]
         while alarms and alarms[0][0] < bound:
@@ -436,10 +419,9 @@ class Detector:
 
     # -- handing over
 
-    def kept(self) -> dict[str, Any]:
-        """The state as JSON: a detector with the same patterns goes on from it as this one would (`resume`)."""
+    def snapshot(self) -> dict[str, Any]:
         if not self._remembers:
-            raise ValueError("a detector that is to hand over its state is made with remembers=True")
+            raise ValueError("a snapshot needs a detector that was made with remembers=True")
         progress = (
             Progress(asked.pattern.hash, asked.since, kept, instance.next_alarm)
             for group in self._groups()
@@ -448,34 +430,31 @@ class Detector:
             for member, kept in instance.kept()
             for asked in (entry.members[member],)
         )
-        return encoded(self._bound, sorted(self._held), progress)
+        return encoded(self._bound, sorted(self._buffered), progress)
 
     def clear(self) -> None:
-        """Forget all that has been fed; the patterns stay, as compiled as they are."""
+        super().clear()
         for group in self._groups():
             group.cells.clear()
         for alarms in self._alarms:
             alarms.clear()
-        self._held.clear()
-        self._bound = BEGINNING
 
-    def resume(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what another detector kept; what it had in progress for patterns unknown here is dropped."""
-        state = decoded(kept)
+    def resume(self, state: Mapping[str, Any]) -> None:
+        saved = decoded(state)
         asked = {(pattern.hash, since): each for (pattern, since), each in self._asked.items()}
         resumed: dict[tuple[Entry, Key], dict[int, Kept]] = {}
-        for each in state.progress:
+        for each in saved.progress:
             going_on = asked.get((each.pattern, each.since))
             if going_on is None or going_on.entry is None:
                 continue
             key = self._group_of(going_on.entry).key_of(each.kept.seen[0].notification)
             if key is not None:
                 resumed.setdefault((going_on.entry, key), {})[going_on.member] = each.kept
-        matched = dict(zip(state.occurrences, self._matched(state.occurrences), strict=True))
+        matched = dict(zip(saved.occurrences, self._matched(saved.occurrences), strict=True))
         for (entry, key), members in resumed.items():
             self._resume(entry, key, members, matched)
-        self._bound = max(self._bound, state.bound)
-        for occurrence in state.held:
+        self._bound = max(self._bound, saved.bound)
+        for occurrence in saved.held:
             self.feed(occurrence)
 
     def _resume(

@@ -23,9 +23,9 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fairlead.correlation.occurrences import Occurrence, Rank, TimeEvent
 from fairlead.correlation.patterns.automaton import EVERYONE
 from fairlead.correlation.patterns.judging import Claim, Hull
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank, TimeEvent
 from fairlead.model.order import BEGINNING, END
 
 __all__ = [

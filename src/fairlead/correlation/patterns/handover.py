@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from fairlead.correlation.occurrences import Occurrence, Rank, rank_from_json
 from fairlead.correlation.patterns.instance import Kept
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank
-from fairlead.model.encoding import notification_from_json, notification_to_json
 
 __all__ = ["VERSION", "Decoded", "Progress", "decoded", "encoded"]
 
@@ -50,7 +49,7 @@ def encoded(bound: int, held: Iterable[Occurrence], progress: Iterable[Progress]
     def number_of(occurrence: Occurrence) -> int:
         number = numbers.setdefault(occurrence.rank, len(occurrences))
         if number == len(occurrences):
-            occurrences.append([occurrence.rank, notification_to_json(occurrence.notification)])
+            occurrences.append(occurrence.to_json())
         return number
 
     written = [
@@ -80,19 +79,16 @@ def decoded(state: Mapping[str, Any]) -> Decoded:
     """The state of which `encoded` made this; ValueError where it is of another version."""
     if state["version"] != VERSION:
         raise ValueError(f"a state of version {state['version']}, where {VERSION} is read")
-    occurrences = [
-        Occurrence(notification_from_json(each), rank[1], rank[0], _ranked(rank))
-        for rank, each in state["occurrences"]
-    ]
+    occurrences = [Occurrence.from_json(each) for each in state["occurrences"]]
     progress = [
         Progress(
             each["pattern"],
-            _ranked(each["since"]),
+            rank_from_json(each["since"]),
             Kept(
                 tuple(occurrences[at] for at in each["seen"]),
-                _ranked(each["after"]),
-                frozenset(map(_ranked, each["started"])),
-                frozenset(map(_ranked, each["consumed"])),
+                rank_from_json(each["after"]),
+                frozenset(map(rank_from_json, each["started"])),
+                frozenset(map(rank_from_json, each["consumed"])),
                 each["until"],
             ),
             each["alarm"],
@@ -100,8 +96,3 @@ def decoded(state: Mapping[str, Any]) -> Decoded:
         for each in state["progress"]
     ]
     return Decoded(state["bound"], occurrences, [occurrences[at] for at in state["held"]], progress)
-
-
-def _ranked(given: Any) -> Rank:
-    end, start, composite, origin, has_sequence, sequence, id = given
-    return end, start, composite, origin, has_sequence, sequence, id

@@ -21,9 +21,9 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.conditions import Fold, Test, computed, exact
 from fairlead.correlation.patterns.model import Aggregate, Condition, Operand, Reference
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.filters import Op
 from fairlead.model import ABSENT, Kind, key_of, kind_of
 

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, Protocol, TypeVar
 
-from fairlead.correlation.patterns.occurrences import Occurrence
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.errors import FilterError
 
 __all__ = ["Maker", "Seeing", "leveled"]
@@ -36,8 +36,8 @@ class Maker(Protocol):
     def place(self, id: str, level: int, /) -> None:
         """From now on a question stands on a level, with what it has in progress."""
 
-    def make(self, level: int, stream: Iterable[Occurrence], /) -> Iterable[Occurrence]:
-        """Look at what comes next on a level: what is made of it, once each, for those above."""
+    def make(self, level: int, stream: Iterable[Occurrence], bound: int, /) -> Iterable[Occurrence]:
+        """The composites before a bound that the next occurrences of a level complete, each once."""
 
 
 def leveled(seeing: Mapping[Node, Seeing]) -> dict[Node, int]:

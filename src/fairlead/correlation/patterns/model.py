@@ -418,6 +418,11 @@ class Pattern:
                 return None
         return last if last in condition.plain_steps else None
 
+    @property
+    def is_public(self) -> bool:
+        """Whether it has a name: then its composites are published, and other queries may refer to them."""
+        return self.name != UNNAMED
+
     @cached_property
     def types_named(self) -> frozenset[str]:
         """The types that its atoms and domains name (`type = "spike"`, or in a list): it sees such composites."""

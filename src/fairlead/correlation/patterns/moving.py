@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from heapq import heappush
 from typing import Any, Final
 
+from fairlead.correlation.occurrences import Occurrence, TimeEvent, first_rank
 from fairlead.correlation.patterns.automaton import (
     ACCEPTED,
     EVERYONE,
@@ -34,13 +35,12 @@ from fairlead.correlation.patterns.graph import (
     only,
 )
 from fairlead.correlation.patterns.judging import Claim, Hull, holds, joined
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank, TimeEvent
 from fairlead.model import key_of
 from fairlead.model.order import BEGINNING
 
 __all__ = ["FIRST_OF_ALL", "Moving"]
 
-FIRST_OF_ALL: Final[Rank] = (BEGINNING, BEGINNING, 0, "", False, 0, "")
+FIRST_OF_ALL: Final = first_rank(BEGINNING)
 """Before every place."""
 
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial as partial_of
 from itertools import groupby
 from typing import Any
 
+from fairlead.correlation.kernel import Detected
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.conditions import fold_of, outputs
 from fairlead.correlation.patterns.graph import Shared
 from fairlead.correlation.patterns.model import Pattern, Reference
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.correlation.patterns.sharing import Entry
 from fairlead.model import ABSENT
 
-__all__ = ["Found", "in_order", "outputs_of", "report"]
+__all__ = ["in_order", "outputs_of", "report"]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A composite event, and the ids of the patterns that it was found for, sorted."""
-
-    composite: Composite
-    ids: tuple[str, ...]
-
-
-def report(entry: Entry, taken: list[Shared], end: int, found: list[Found], *, partial: bool = False) -> None:
+def report(
+    entry: Entry, taken: list[Shared], end: int, found: list[Detected[Composite]], *, partial: bool = False
+) -> None:
     """Make the composites of matches that were taken: one for each pattern that differs in what it carries."""
     for members, path in taken:
         named: dict[tuple[str, ...], tuple[tuple[str, Occurrence], ...]] = {}
@@ -38,7 +32,7 @@ def report(entry: Entry, taken: list[Shared], end: int, found: list[Found], *, p
                 constituents = named[steps] = tuple([(steps[number], each) for _, number, each in path])
             for pattern, ids in asked.carried:
                 given = outputs_of(pattern, constituents)
-                found.append(Found(Composite(pattern, constituents, end, given, partial), ids))
+                found.append(Detected(Composite(pattern, constituents, end, given, partial), ids))
 
 
 def outputs_of(
@@ -60,14 +54,14 @@ def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference)
     return fold.result(state) if bound else ABSENT
 
 
-def in_order(found: Iterable[Found]) -> Iterator[Found]:
+def in_order(found: Iterable[Detected[Composite]]) -> Iterator[Detected[Composite]]:
     """Composites in their total order; ids are computed only where nothing else tells them apart."""
     for _, same_end in groupby(sorted(found, key=_end), key=_end):
         several = list(same_end)
         if len(several) == 1:
             yield several[0]
             continue
-        places: dict[tuple[int, str], list[Found]] = {}
+        places: dict[tuple[int, str], list[Detected[Composite]]] = {}
         for each in several:
             place = each.composite.start, each.composite.pattern.hash
             places.setdefault(place, []).append(each)
@@ -75,5 +69,5 @@ def in_order(found: Iterable[Found]) -> Iterator[Found]:
             yield from alike if len(alike) == 1 else sorted(alike, key=lambda each: each.composite.id)
 
 
-def _end(found: Found) -> int:
+def _end(found: Detected[Composite]) -> int:
     return found.composite.end

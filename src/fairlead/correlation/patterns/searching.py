@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairlead.correlation.occurrences import Occurrence, Rank
 from fairlead.correlation.patterns.graph import (
     Allowed,
     Edge,
@@ -35,7 +36,6 @@ from fairlead.correlation.patterns.graph import (
     only,
 )
 from fairlead.correlation.patterns.judging import FREE, Bound, Judging, States, meets
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 
 __all__ = ["FAILURES_MAX", "Search", "Seeker"]
 

@@ -14,13 +14,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from fairlead.correlation.occurrences import Occurrence, Rank
 from fairlead.correlation.patterns.asking import Matched
 from fairlead.correlation.patterns.automaton import EVERYONE, Automaton, Reaction
 from fairlead.correlation.patterns.graph import bits
 from fairlead.correlation.patterns.instance import Instance
 from fairlead.correlation.patterns.model import Atom, Pattern
 from fairlead.correlation.patterns.moving import FIRST_OF_ALL
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 from fairlead.model import Kind, Notification, key_of, kind_of
 
 __all__ = ["Asked", "Concerned", "Entry", "Group", "Key"]

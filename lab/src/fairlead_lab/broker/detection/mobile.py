@@ -28,9 +28,9 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from fairlead.broker.messages import Call, Join, Leave, Publish, Subscribe, Tick, Wake
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.correlation.patterns.model import UNNAMED, Pattern, atoms
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.filters import Filter
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification, Record

@@ -17,6 +17,7 @@ from itertools import product
 from math import inf
 from typing import Any, Final, TypeAlias
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.model import (
     Atom,
     Both,
@@ -28,7 +29,6 @@ from fairlead.correlation.patterns.model import (
     Timing,
     Within,
 )
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.model import Instant
 
 __all__ = ["Element", "Matching", "Place", "Point", "Run", "Taken", "TimeEvent", "place"]

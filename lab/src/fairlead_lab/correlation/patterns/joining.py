@@ -22,12 +22,13 @@ from heapq import heappop, heappush
 from itertools import product
 from typing import Any, Final, TypeAlias
 
+from fairlead.correlation.kernel import Engine
+from fairlead.correlation.occurrences import Occurrence, Rank, rank_from_json
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
-from fairlead.correlation.patterns.detector import Detector, Engine
+from fairlead.correlation.patterns.detector import Detector
 from fairlead.correlation.patterns.model import Atom, Condition, Pattern, Reference, Take, Within, atoms
 from fairlead.correlation.patterns.moving import FIRST_OF_ALL
-from fairlead.correlation.patterns.occurrences import Occurrence, Rank
 from fairlead.model import ABSENT, Kind, Notification, Record, key_of, kind_of
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING
@@ -144,9 +145,7 @@ class Match:
     def to_json(self) -> Any:
         """All of it in plain values."""
         return {
-            "constituents": [
-                [step, _json_of_occurrence(occurrence)] for step, occurrence in self.constituents
-            ],
+            "constituents": [[step, occurrence.to_json()] for step, occurrence in self.constituents],
             "end": _json_of(self.end),
             "heads": [_json_of_head(each) for each in self.heads],
         }
@@ -155,7 +154,7 @@ class Match:
     def from_json(cls, given: Any) -> Match:
         """The opposite of `to_json`."""
         return cls(
-            tuple((step, _occurrence_of(encoded)) for step, encoded in given["constituents"]),
+            tuple((step, Occurrence.from_json(encoded)) for step, encoded in given["constituents"]),
             _end_of(given["end"]),
             tuple(map(_head_of, given["heads"])),
         )
@@ -165,13 +164,8 @@ def _place(rank: Rank) -> Place:
     return rank[0], 0, rank
 
 
-def _ranked(given: Any) -> Rank:
-    end, start, composite, origin, has_sequence, sequence, id = given
-    return end, start, composite, origin, has_sequence, sequence, id
-
-
 def _maybe_ranked(given: Any) -> Rank | None:
-    return None if given is None else _ranked(given)
+    return None if given is None else rank_from_json(given)
 
 
 def _json_of(end: End) -> Any:
@@ -189,15 +183,6 @@ def _json_of_head(head: Head) -> Any:
 def _head_of(given: Any) -> Head:
     first, before, latest, point = given
     return Head(_end_of(first), _maybe_ranked(before), latest, _maybe_ranked(point))
-
-
-def _json_of_occurrence(occurrence: Occurrence) -> Any:
-    return [occurrence.rank, notification_to_json(occurrence.notification)]
-
-
-def _occurrence_of(given: Any) -> Occurrence:
-    rank, encoded = given
-    return Occurrence(notification_from_json(encoded), rank[1], rank[0], _ranked(rank))
 
 
 # -- parts that are detected here --------------------------------------------------------------------------
@@ -274,10 +259,10 @@ class _Heads:
     def kept(self, held: bool) -> Any:
         """The state as JSON."""
         return {
-            "held": [_json_of_occurrence(each) for _, each in sorted(self._held)] if held else [],
+            "held": [each.to_json() for _, each in sorted(self._held)] if held else [],
             "cared": [
                 [
-                    _json_of_occurrence(each.last),
+                    each.last.to_json(),
                     each.latest,
                     each.point,
                     [_json_of_head(head) for head in each.heads.values()],
@@ -289,10 +274,10 @@ class _Heads:
     def resume(self, kept: Any) -> None:
         """Go on from what was kept."""
         for encoded in kept["held"]:
-            occurrence = _occurrence_of(encoded)
+            occurrence = Occurrence.from_json(encoded)
             heappush(self._held, (occurrence.rank, occurrence))
         for encoded, latest, point, heads in kept["cared"]:
-            last = _occurrence_of(encoded)
+            last = Occurrence.from_json(encoded)
             found = {rank: head for head in map(_head_of, heads) if (rank := head.first.rank) is not None}
             self._cared[_key(self._same, last.notification) or ()] = _Cared(
                 last, latest, _maybe_ranked(point), found
@@ -686,7 +671,7 @@ class PartDetector:
         """
         stores = () if self._joint is None else self._joint.stores
         waiting = sorted(self._held, key=_arrived) if held else []
-        detected = self._detector.kept()
+        detected = self._detector.snapshot()
         return {
             "bound": self._bound,
             "detector": detected if held else {**detected, "held": []},
@@ -716,7 +701,7 @@ class PartDetector:
         for encoded, after, started in kept["taken"]:
             example = notification_from_json(encoded)
             taken = self._taken[_key(self.pattern.same, example) or ()] = _Taken(self.pattern, example)
-            taken.after, taken.started = _ranked(after), set(map(_ranked, started))
+            taken.after, taken.started = rank_from_json(after), set(map(rank_from_json, started))
 
 
 def _arrived(held: tuple[Place, int, int, Match]) -> int:

@@ -17,6 +17,7 @@ from itertools import product
 from math import inf
 from typing import Any
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import Composite, in_order
 from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
 from fairlead.correlation.patterns.model import (
@@ -29,7 +30,6 @@ from fairlead.correlation.patterns.model import (
     Within,
     atoms,
 )
-from fairlead.correlation.patterns.occurrences import Occurrence
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Op
 from fairlead.filters.constraint import compare

@@ -8,13 +8,15 @@ their start (book, definition 7.2), and only then by what tells points of one in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fairlead.model import Instant, Notification
-from fairlead.model.order import OrderKey
+from fairlead.model.encoding import notification_from_json, notification_to_json
+from fairlead.model.order import BEGINNING, OrderKey
 
-__all__ = ["Occurrence", "Rank", "TimeEvent", "strongly_follows"]
+__all__ = ["Occurrence", "Rank", "TimeEvent", "first_rank", "rank_from_json", "strongly_follows"]
 
 Rank: TypeAlias = tuple[int, int, int, str, bool, int, str]
 """What is compared: end, start, whether it is a composite, producer or pattern, sequence, id."""
@@ -46,6 +48,16 @@ class Occurrence:
         """A composite event: among those with the same interval by the hash of its pattern, then by its id."""
         return cls(notification, start, end, (end, start, 1, pattern, False, 0, notification.id or ""))
 
+    def to_json(self) -> list[Any]:
+        """The occurrence as JSON; `from_json` gives it back."""
+        return [self.rank, notification_to_json(self.notification)]
+
+    @classmethod
+    def from_json(cls, jsonable: Sequence[Any]) -> Occurrence:
+        """The occurrence of which `to_json` gave this."""
+        rank = rank_from_json(jsonable[0])
+        return cls(notification_from_json(jsonable[1]), rank[1], rank[0], rank)
+
     @property
     def is_point(self) -> bool:
         """Whether it has no extent in time."""
@@ -71,6 +83,17 @@ class TimeEvent:
     def is_point(self) -> bool:
         """It has no extent in time."""
         return True
+
+
+def first_rank(time: int) -> Rank:
+    """The least rank of occurrences that end at a time or later."""
+    return time, BEGINNING, 0, "", False, 0, ""
+
+
+def rank_from_json(jsonable: Sequence[Any]) -> Rank:
+    """A rank that was written as a JSON array."""
+    end, start, composite, origin, has_sequence, sequence, id = jsonable
+    return end, start, composite, origin, has_sequence, sequence, id
 
 
 def strongly_follows(later: Occurrence, earlier: Occurrence) -> bool:
