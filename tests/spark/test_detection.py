@@ -171,7 +171,7 @@ def by_one_detector(patterns: Patterns, stream: Sequence[tuple[OrderKey, Notific
     detector = Detector(Brute())
     ending = sorted({row.until for row in patterns.rows})
     for number, row in enumerate(patterns.rows):
-        detector.add(str(number), patterns.pattern(row), (row.since, BEGINNING, 0, "", False, 0, ""))
+        detector.add(str(number), patterns.pattern(row), row.since)
     for key, notification in stream:
         detector.feed(Occurrence.of(notification, key))
     found: dict[str, Row] = {}

@@ -60,7 +60,7 @@ def events(rng: Random, size: int) -> list[Notification]:
 def by_one_detector(patterns: Patterns, stream: pa.RecordBatch) -> list[Row]:
     detector = Detector(Brute())
     for number, row in enumerate(patterns.rows):
-        detector.add(str(number), patterns.pattern(row), (row.since, BEGINNING, 0, "", False, 0, ""))
+        detector.add(str(number), patterns.pattern(row), row.since)
     keys = map(
         OrderKey, *(stream.column(name).to_pylist() for name in ("time", "producer", "sequence", "id"))
     )

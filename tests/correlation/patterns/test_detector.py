@@ -24,7 +24,7 @@ from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import fields_from_json, notification_to_json
-from fairlead.model.order import BEGINNING, END, order_keys
+from fairlead.model.order import END, order_keys
 from fairlead_lab.correlation.patterns.reference import detect
 from fairlead_lab.testing.patterns import patterns, streams
 
@@ -204,9 +204,7 @@ def test_patterns_of_one_form_share_an_automaton_and_find_what_each_finds_alone(
 ) -> None:
     stream = occurrences(given)
     assert len({form_of(pattern) for pattern in several}) == 1
-    since = [
-        (max(begin - 10, 0), -1, 0, "", False, 0, "") for begin in begins
-    ]  # half of them from the start on
+    since = [max(begin - 10, 0) for begin in begins]  # half of them from the start on
     together = Detector(Brute())
     alone = [Detector(Brute()) for _ in several]
     for number, pattern in enumerate(several):
@@ -241,7 +239,7 @@ def test_those_who_share_an_automaton_do_not_notice_who_comes_and_goes(
     for number in range(1, len(several)):
         busy.remove(f"p{number}")
     for detector in (busy, late):
-        detector.add("q", replace(last, name="new"), (bound, BEGINNING, 0, "", False, 0, ""))
+        detector.add("q", replace(last, name="new"), bound)
     behind = busy.advance(END)
     assert for_each([*found, *behind], "p0") == for_each([*expected, *alone.advance(END)], "p0")
     assert for_each(behind, "q") == for_each(late.advance(END), "q")
