@@ -26,6 +26,7 @@ from statistics import quantiles
 from typing import Any, Final, Protocol, TypeAlias
 
 from fairlead.correlation import fair, patterns
+from fairlead.correlation.kernel import Detected
 from fairlead.correlation.patterns import Detector, Occurrence
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Instant, Notification
@@ -561,7 +562,7 @@ class _Watched:
 
 def _asking(found: Any) -> int:
     """For how many patterns a match was found."""
-    return len(found.ids) if isinstance(found, patterns.Found) else 1
+    return len(found.ids) if isinstance(found, Detected) else 1
 
 
 def _percentiles(delays: Sequence[float]) -> tuple[float, float]:
