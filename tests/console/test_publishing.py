@@ -238,7 +238,7 @@ def test_who_publishes_something_else_does_not_wait_for_a_slow_consumer(started:
     slow = running.do(come)
     while running.publish({"slow": 1, "text": "x" * 1_000}).status == 202:
         pass
-    assert running.do(lambda: slow.session in node.blocking)
+    assert running.do(lambda: slow.session in node.backpressure.blocking)
     before = running.do(lambda: len(node.clients))
     for _ in range(3):
         assert running.publish({"slow": 0}).status == 202

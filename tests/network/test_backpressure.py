@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
+from fairlead.network.backpressure import TICKS
+from fairlead.network.client_sessions import UNHEARD, ClientSession
 from fairlead.network.destinations import STUCK_S
 from fairlead.network.ledger import Ledger
+from fairlead.network.link_sessions import LinkSession
 from fairlead.network.node import Node
-from fairlead.network.sessions import TICKS, UNHEARD, ClientSession, LinkSession
 from fairlead.network.settings import BrokerSettings, Limits
 from fairlead_lab.testing.memory import MemoryDisk
 from fairlead_lab.testing.nodes import End, linked
@@ -150,7 +152,7 @@ class Tree:
             for link in node.links.values():
                 session = link.session
                 assert session is None or session.inflow.size <= LIMITS.buffer_bytes + 2_000 + 200 * HEARD
-                assert len(link._kept) <= 3 * HEARD * len(self.nodes)
+                assert len(link._queue) <= 3 * HEARD * len(self.nodes)
         for pair in self.links:
             for end in pair:
                 assert len(end.written) <= LIMITS.buffer_bytes + 200 * HEARD

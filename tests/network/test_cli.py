@@ -426,7 +426,7 @@ def test_what_top_shows_fits_into_80_columns() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_a_circle_is_named() -> None:
+def test_a_cycle_is_named() -> None:
     def seen(name: str, *neighbours: str) -> Seen:
         link = {"connected": True, "behind": 0}
         status = {"clients": 1, "subscriptions": 0, "links": dict.fromkeys(neighbours, link)}
@@ -440,7 +440,7 @@ def test_a_circle_is_named() -> None:
         "a  a:1  0 clients, 0 subscriptions",
         "|- b  b:1  0 clients, 0 subscriptions",
         "`- c  c:1  0 clients, 0 subscriptions",
-        "b - c closes a circle: end one of its links",
+        "b - c closes a cycle: end one of its links",
     ]
     assert '  "b" -- "c" [style=solid, color=red];' in drawing.dot(found)
     assert 'class="edge wrong"' in drawing.svg(found)

@@ -19,10 +19,10 @@ from fairlead.model import Instant
 from fairlead.network import channel, durability, server, sync, wire
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.client import Client, Subscription
+from fairlead.network.client_sessions import ClientSession
 from fairlead.network.clientele import Clientele
 from fairlead.network.contexts import Refusals
 from fairlead.network.server import Server
-from fairlead.network.sessions import ClientSession
 from fairlead.network.settings import BrokerSettings, Limits, read_settings
 from fairlead_lab.testing.brokers import PATIENCE_S, on_a_loop
 
@@ -214,19 +214,19 @@ class Forgetful:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
         self.asked: list[str] = []
-        self._after, self._said = after, Clientele.said
+        self._after, self._handle = after, Clientele.handle
         # A method would not be told which of the clienteles it is.
-        monkeypatch.setattr(Clientele, "said", lambda *given: self.said(*given))  # noqa: PLW0108
+        monkeypatch.setattr(Clientele, "handle", lambda *given: self.handle(*given))  # noqa: PLW0108
 
-    def said(self, clientele: Clientele, session: ClientSession, message: wire.Control, now: int) -> None:
+    def handle(self, clientele: Clientele, session: ClientSession, message: wire.Control, now: int) -> None:
         kind = type(message).__name__
         is_first = kind not in (*self.asked, "Bye")
         self.asked.append(kind)
         if self._after or not is_first:
-            self._said(clientele, session, message, now)
+            self._handle(clientele, session, message, now)
         if is_first:
             session.take_out()
-            clientele._node.lost(session)
+            session.lost()
 
 
 Asking = Callable[[Client], Coroutine[Any, Any, Any]]
@@ -671,7 +671,7 @@ async def test_a_neighbour_that_cannot_be_reached_is_named_once(
 
     async with broker(None, "b") as b:
         monkeypatch.setattr(b.loop, "create_connection", connection)
-        b.node.calls["fairlead://127.0.0.1:1"] = ""
-        b.node.on_calls()
+        b.node.calling.calls["fairlead://127.0.0.1:1"] = ""
+        b.node.calling.on_change()
         await until(lambda: tried > 4)
     assert caplog.text.count("fairlead://127.0.0.1:1: it cannot be reached") == 1

@@ -112,8 +112,8 @@ messages: st.SearchStrategy[wire.Control] = st.one_of(
     st.builds(wire.Table, heard, heard),
     st.builds(wire.Tell, heard, heard, st.booleans()),
     st.builds(wire.Received, numbers),
-    st.builds(wire.Fence, texts, numbers, st.booleans()),
-    st.builds(wire.Fenced, texts, numbers),
+    st.builds(wire.Barrier, texts, numbers, st.booleans()),
+    st.builds(wire.Passed, texts, numbers),
 )
 packed = st.one_of(
     st.just(pack(Notification.of({"x": 3, "producer": "p", "id": "1"}))),
@@ -269,7 +269,7 @@ def runs(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         (hello("n" * 600), "a name has at most 500 bytes"),
         (hello() + struct.pack("<IB", 1 << 24, 0), "a frame of 16,777,216 bytes"),
         (hello() + wire.relay(1, b""), "clients do not send frames of the kind 3"),
-        (hello() + wire.control(wire.Table([], [])), "clients do not say Table"),
+        (hello() + wire.control(wire.Table([], [])), "clients do not send Table"),
         (hello("hub", role="broker"), "that is its own name"),
         (
             wire.checked(hello(role="broker") + wire.control(wire.Table([("x >", "")], []))),
@@ -479,7 +479,7 @@ async def test_who_never_reads_and_blocks_holds_up_publishers_until_it_reads_or_
         _, writer = await deaf(broker, "block")
         async with connect(broker.url) as client:
             publishing = asyncio.gather(*(client.publish({"x": n, "pad": BIG}) for n in range(1_000)))
-            await until(lambda: bool(broker.node.blocking))
+            await until(lambda: bool(broker.node.backpressure.blocking))
             assert most_waiting(broker) < 2_000_000
             writer.transport.abort()
             await asyncio.wait_for(publishing, 20.0)
@@ -502,7 +502,7 @@ async def test_who_blocks_holds_up_those_who_send_at_other_brokers_and_gets_all_
                     await client.send({"x": number, "pad": BIG})
 
         sending = asyncio.create_task(send())
-        await until(lambda: hub.node.blocked == 1)
+        await until(lambda: hub.node.backpressure.blocked == 1)
         assert max(map(most_waiting, (hub, far))) < 2_000_000
         assert not sending.done()
         came: list[int] = []

@@ -1,4 +1,4 @@
-"""A link comes back whatever its neighbours are like, closes no circle whoever is away, and loses nothing.
+"""A link comes back whatever its neighbours are like, closes no cycle whoever is away, and loses nothing.
 
 Nodes without sockets, in the simulator: what happens between the steps is said in the test.
 """
@@ -17,8 +17,8 @@ from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
 from fairlead.network.addresses import Address
+from fairlead.network.link_sessions import LinkSession
 from fairlead.network.node import Node
-from fairlead.network.sessions import LinkSession
 from fairlead.network.settings import BrokerSettings
 from fairlead_lab.testing.chaos import LIMITS, End, Plan, SimClient, World
 
@@ -165,7 +165,7 @@ def test_a_filter_from_a_time_of_longer_frames_gets_to_a_neighbour_all_the_same(
 
 
 def test_a_table_of_more_than_a_record_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.network.neighbourhood.NOTED_AT_ONCE", 100)
+    monkeypatch.setattr("fairlead.network.interests.NOTED_AT_ONCE", 100)
     world = world_of(2)
     client = Hand(world, "d", "b0")
     for number in range(20):
@@ -240,10 +240,10 @@ def test_whoever_takes_frames_of_another_length_is_no_neighbour(
         node(world, "b0").welcomed(End(world.hosts["b0"]), "fairlead://n:7400", welcome)
 
 
-# -- circles -------------------------------------------------------------------------------------------------
+# -- cycles -------------------------------------------------------------------------------------------------
 
 
-def test_a_link_that_closes_a_circle_by_way_of_a_broker_that_is_away_waits_and_is_ended_when_it_is_back(
+def test_a_link_that_closes_a_cycle_by_way_of_a_broker_that_is_away_waits_and_is_ended_when_it_is_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = world_of(3)
@@ -257,7 +257,7 @@ def test_a_link_that_closes_a_circle_by_way_of_a_broker_that_is_away_waits_and_i
     publisher.publish(1)
     world.heal()
     world.settle()
-    assert "the link from b0 to b2 would close a circle" in caplog.text
+    assert "the link from b0 to b2 would close a cycle" in caplog.text
     publisher.publish(2)
     assert client.seen == [1, 2]
     assert not world.restless()
@@ -293,7 +293,7 @@ def test_a_broker_without_other_links_is_linked_whoever_is_away() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_of_two_links_of_one_broker_that_close_a_circle_together_the_first_stays(others: int) -> None:
+def test_of_two_links_of_one_broker_that_close_a_cycle_together_the_first_stays(others: int) -> None:
     world = world_of(2, guests=1 + others)
     for number in range(others):
         node(world, f"g{number + 1}").neighbourhood.call("g0")
@@ -305,7 +305,7 @@ def test_of_two_links_of_one_broker_that_close_a_circle_together_the_first_stays
     assert not world.restless()
 
 
-def test_a_new_link_that_is_interrupted_before_it_is_known_to_close_no_circle_is_new_again() -> None:
+def test_a_new_link_that_is_interrupted_before_it_is_known_to_close_no_cycle_is_new_again() -> None:
     world = world_of(3)
     world.hosts["b1"].kill()
     node(world, "b0").neighbourhood.call("b2")
@@ -350,8 +350,8 @@ def test_a_neighbour_that_is_away_when_a_link_is_ended_is_told_when_it_is_back(
     world.settle()
     for name in world.hosts:
         assert not node(world, name).links
-        assert not node(world, name).state.parting
-        assert not node(world, name).calls
+        assert not node(world, name).persistence.state.parting
+        assert not node(world, name).calling.calls
 
 
 def test_who_is_asked_to_be_linked_again_is() -> None:
@@ -533,26 +533,26 @@ def test_who_asks_for_a_link_is_told_when_it_is_there() -> None:
     assert is_up(world, "g0", "b0")
     client.link("b0")
     assert client.answer == ("b0", "")
-    assert not node(world, "g0").state.wanted
+    assert not node(world, "g0").persistence.state.wanted
 
 
-def test_a_link_that_closes_a_circle_is_refused_with_that_reason() -> None:
+def test_a_link_that_closes_a_cycle_is_refused_with_that_reason() -> None:
     world = world_of(3)
     client = Asking(world, "c", "b0")
     client.link("b2")
-    assert client.answer == "b2: the link would close a circle, by way of b1"
-    assert not node(world, "b0").state.wanted
+    assert client.answer == "b2: the link would close a cycle, by way of b1"
+    assert not node(world, "b0").persistence.state.wanted
     assert not node(world, "b0").status()["waiting"]
 
 
-def test_a_link_that_may_close_a_circle_waits_and_it_is_said_for_whom() -> None:
+def test_a_link_that_may_close_a_cycle_waits_and_it_is_said_for_whom() -> None:
     world = world_of(3)
     client = Asking(world, "c", "b0")
     world.hosts["b1"].kill()
     client.link("b2")
     assert client.answer is None
     passes(world, 4)
-    unknown = "it is not known yet whether it closes a circle"
+    unknown = "it is not known yet whether it closes a cycle"
     assert client.answer == ("b2", f"{unknown}: all behind b2 are asked")
     assert node(world, "b0").status()["waiting"]["b2"]["reason"] == f"{unknown}: all behind b2 are asked"
     assert node(world, "b2").status()["waiting"]["b0"]["reason"] == f"{unknown}: b1 cannot be asked"
@@ -582,7 +582,7 @@ def test_a_broker_that_is_away_when_a_link_is_asked_for_is_waited_for_over_resta
     world.heal()
     world.settle()
     assert is_up(world, "g0", "b0")
-    assert not node(world, "g0").state.wanted
+    assert not node(world, "g0").persistence.state.wanted
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -597,7 +597,7 @@ def test_a_link_that_waits_is_ended_by_its_address(restarted: bool) -> None:
     world.heal()
     world.settle()
     assert not node(world, "g0").links
-    assert not node(world, "g0").calls
+    assert not node(world, "g0").calling.calls
     assert not client.ask(wire.Unlink, "b0")
 
 
@@ -609,7 +609,7 @@ def test_who_is_refused_is_not_called_again_unless_it_was_before() -> None:
     calling.refused("b0", "it does not want to", world.now)
     world.settle()
     assert client.answer == "b0: it does not want to"
-    assert not node(world, "g0").calls
+    assert not node(world, "g0").calling.calls
     calling.call("b0")
     client.link("b0")
     calling.refused("b0", "it does not want to", world.now)
@@ -625,8 +625,8 @@ def test_links_that_a_network_does_not_have_are_not_waited_for_any_longer() -> N
     client.link("b0")
     node(world, "g0").keep_links([], world.now)
     world.settle()
-    assert not node(world, "g0").state.wanted
-    assert not node(world, "g0").calls
+    assert not node(world, "g0").persistence.state.wanted
+    assert not node(world, "g0").calling.calls
 
 
 # -- who answers ---------------------------------------------------------------------------------------------
@@ -662,7 +662,7 @@ def test_where_a_network_has_a_broker_nobody_else_is_linked_with() -> None:
     with pytest.raises(ProtocolError, match="'stranger' is not 'b', whom 'c' is linked with at this address"):
         answered(caller, "stranger")
     caller.neighbourhood.calling.answers(AT, "stranger")
-    assert (caller.calls, caller.links.keys()) == ({AT: "b"}, {"b"})
+    assert (caller.calling.calls, caller.links.keys()) == ({AT: "b"}, {"b"})
     assert not caller.neighbourhood.is_connected("stranger")
     answered(caller, "b")
     assert caller.neighbourhood.is_connected("b")
@@ -692,9 +692,9 @@ def test_neighbours_that_have_changed_places_are_found() -> None:
     for session in (answered(caller, "d"), answered(caller, "e", OTHER)):
         caller.lost(session)
     answered(caller, "e")
-    assert caller.calls == {AT: "e", OTHER: ""}  # whoever is there is called
+    assert caller.calling.calls == {AT: "e", OTHER: ""}  # whoever is there is called
     answered(caller, "d", OTHER)
-    assert caller.calls == {AT: "e", OTHER: "d"}
+    assert caller.calling.calls == {AT: "e", OTHER: "d"}
     assert all(caller.neighbourhood.is_connected(each) for each in "de")
 
 
@@ -704,7 +704,7 @@ def test_a_neighbour_that_is_up_may_have_several_addresses() -> None:
         caller.neighbourhood.call(url)
     answered(caller, "d")
     answered(caller, "d", OTHER)
-    assert caller.calls == {AT: "d", OTHER: "d"}
+    assert caller.calling.calls == {AT: "d", OTHER: "d"}
 
 
 def test_who_unlinks_a_neighbour_by_its_address_is_told_its_name() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
-from fairlead.network.destinations import TOLD_MAX
+from fairlead.network.destinations import REPORTED_MAX
 from fairlead.network.node import Node
 from fairlead.network.settings import BrokerSettings, Limits
 from fairlead_lab.testing.nodes import End, linked
@@ -115,7 +115,7 @@ def test_a_neighbour_that_reads_nothing_is_told_nothing_without_end() -> None:
     line.part()
     line.send(3)
     link = line.join()
-    link.stuck = link.session.waiting = TOLD_MAX * FULL
+    link.stuck = link.session.waiting = REPORTED_MAX * FULL
     line.pass_time()
     assert not link.dropped
     assert line.nodes[0].links["b1"].lost == 3

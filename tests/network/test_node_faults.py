@@ -18,9 +18,12 @@ from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
 from fairlead.network import wire
+from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
+from fairlead.network.link_sessions import LinkSession
 from fairlead.network.node import Node
-from fairlead.network.sessions import ClientSession, LinkSession, Peer, Session
+from fairlead.network.peers import Peer
+from fairlead.network.sessions import Session
 from fairlead.routing import STRATEGIES
 from fairlead_lab.chaos import SPECIFICATIONS, Accounts, Tally
 from fairlead_lab.testing.chaos import FAULTS, Asked, Listener, Plan, Producer, World
@@ -96,8 +99,8 @@ class ForgetsPlaces(Node):
     """Does not remember what a neighbour has sent."""
 
     def _from_broker(self, session: LinkSession, *rest: Any) -> None:
-        if session.name in self.state.neighbours:
-            self.state.neighbours[session.name].received = 0
+        if session.name in self.persistence.state.neighbours:
+            self.persistence.state.neighbours[session.name].received = 0
         super()._from_broker(session, *rest)
 
 
@@ -119,7 +122,7 @@ class ForgetsWhoIsAway(Node):
 
         def detach_and_forget(durable: Durable) -> None:
             detach(durable)
-            durable.looked = self.dispatched
+            durable.looked = self.dispatch.reached
 
         self.durability.detach = detach_and_forget
 
@@ -127,20 +130,31 @@ class ForgetsWhoIsAway(Node):
 class ForgetsWhatIsUnderWay(Node):
     """Takes what it has sent to a neighbour for received."""
 
-    def lost(self, session: Session) -> None:
-        if isinstance(session, LinkSession) and session.name in self.links:
-            self.links[session.name].unconfirmed.clear()
-        super().lost(session)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        lost = self.neighbourhood.lost
+
+        def forget_and_lose(session: LinkSession) -> None:
+            if session.name in self.links:
+                self.links[session.name].unconfirmed.clear()
+            lost(session)
+
+        self.neighbourhood.lost = forget_and_lose
 
 
 class PartsOnDisconnect(Node):
     """Forgets what a neighbour asks for when the connection to it breaks."""
 
-    def lost(self, session: Session) -> None:
-        ended = session.ended
-        super().lost(session)
-        if not ended and isinstance(session, LinkSession) and session.name in self.links:
-            self.neighbourhood.forget(session.name, 0)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        lost = self.neighbourhood.lost
+
+        def lose_and_forget(session: LinkSession) -> None:
+            lost(session)
+            if session.name in self.links:
+                self.neighbourhood.forget(session.name, 0)
+
+        self.neighbourhood.lost = lose_and_forget
 
 
 class DoesNotWaitForOthers(Node):
@@ -148,7 +162,7 @@ class DoesNotWaitForOthers(Node):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        answer = self.fences.answer
+        answer = self.barriers.answer
 
         def answer_at_once(session: ClientSession, number: int, **named: Any) -> None:
             waiting = dict(self.links)
@@ -157,19 +171,19 @@ class DoesNotWaitForOthers(Node):
             self.synced(self.dispatch.end)
             self.links.update(waiting)
 
-        self.fences.answer = answer_at_once
+        self.barriers.answer = answer_at_once
 
 
 class TellsWhatIsNotSafe(Node):
     """Tells a neighbour that something has arrived before it is safe."""
 
     def hello(self, neighbour: str) -> Any:
-        for each in self.state.neighbours.values():
+        for each in self.persistence.state.neighbours.values():
             each.safe = each.received
         return super().hello(neighbour)
 
     def greet(self, peer: Peer, hello: wire.Hello, now: int = 0) -> Session:
-        for each in self.state.neighbours.values() if hello.role == "broker" else ():
+        for each in self.persistence.state.neighbours.values() if hello.role == "broker" else ():
             each.safe = each.received
         return super().greet(peer, hello, now)
 
@@ -207,9 +221,11 @@ def test_a_neighbour_is_told_what_is_safe_when_it_comes_back_and_no_more(
 class NotesNoPlaces(Node):
     """Does not write down where those are who are new."""
 
-    def place(self, name: str, first: int) -> int:
-        assert self.ledger is not None
-        return self.ledger.log.cursors.get(name, self.dispatched)
+    def _recall(self, now: int) -> None:
+        ledger, dispatch = self.ledger, self.dispatch
+        assert ledger is not None
+        self.persistence.cursor = lambda name, first: ledger.log.cursors.get(name, dispatch.reached)
+        super()._recall(now)
 
 
 class DeliversToAll(Node):

@@ -24,10 +24,12 @@ from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import ledger as ledgers
 from fairlead.network import wire
+from fairlead.network.client_sessions import ClientSession
 from fairlead.network.ledger import Ledger
+from fairlead.network.link_sessions import LinkSession
 from fairlead.network.node import READ_AT_ONCE, Node
 from fairlead.network.server import SILENT_S, Connection, Server
-from fairlead.network.sessions import ClientSession, LinkSession, Session
+from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings, Limits
 from fairlead_lab.testing.memory import MemoryDisk
 
@@ -208,7 +210,7 @@ def test_a_neighbour_is_told_that_something_is_safe_only_when_it_is() -> None:
     place.say(session, *((wire.RELAY, wire.relay(n, packed)[5:]) for n, packed in enumerate(relayed, 1)))
     _, publisher = place.client("p")
     room_while_the_disk_is_busy(place, 300, publisher)
-    neighbour = place.node.state.neighbours["n"]
+    neighbour = place.node.persistence.state.neighbours["n"]
     assert neighbour.safe < neighbour.received == 20, "all have been written, not all are safe"
     place.settle()
     assert neighbour.safe == 20
@@ -553,7 +555,7 @@ def blocked() -> tuple[Place, Peer, ClientSession]:
     place.settle()
     peer.full = 1 << 20
     number = 0
-    while not place.node.blocking:
+    while not place.node.backpressure.blocking:
         number += 1
         place.say(publisher, publication(number, answer=False, text="y" * 500))
     return place, peer, slow

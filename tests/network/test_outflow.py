@@ -84,7 +84,7 @@ class Watched(Node):
     def flush(self) -> None:
         super().flush()
         links, durables = list(self.links.values()), list(self.durables.values())
-        assert self.blocking == {
+        assert self.backpressure.blocking == {
             each for each in (*self.clients.values(), *links) if each.outflow.is_blocking
         }
         for each in (*links, *durables):

@@ -170,13 +170,13 @@ WRONG = {
         'links = [["b", "c"]]\n[brokers]\na = 1\nb = 2\nc = 3',
         "links: the network is in pieces: no way leads from a to b, c",
     ),
-    "a circle": (
+    "a cycle": (
         'links = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "b"]]\n[brokers]\na = 1\nb = 2\nc = 3\nd = 4',
-        "links: they make a circle: d - c - b - d",
+        "links: they make a cycle: d - c - b - d",
     ),
     "twice": (
         'links = [["a", "b"], ["b", "a"]]\n[brokers]\na = 1\nb = 2',
-        "links: they make a circle: b - a - b",
+        "links: they make a cycle: b - a - b",
     ),
     "both": ('memory = true\ndata = "x"\n[brokers]\na = 1', "memory: brokers without logs have no directory"),
     "http": (

@@ -18,8 +18,8 @@ from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
+from fairlead.network.link_sessions import RELAYS_BYTES
 from fairlead.network.relays import Relays
-from fairlead.network.sessions import RELAYS_BYTES
 from fairlead_lab.testing.nodes import End, Line
 
 

@@ -119,12 +119,12 @@ def test_an_acknowledgement_beyond_the_log_ends_the_connection_and_changes_nothi
     a, b = linked_pair(brokers, tmp_path, until)
     session = b.node.links["a"].session
     assert session is not None
-    cursor = a.node.links["b"].cursor(a.node.dispatched)
+    cursor = a.node.links["b"].cursor(a.node.dispatch.reached)
     b.loop.call_soon_threadsafe(lambda: (session.tell(wire.Received(2**61)), b.schedule()))
     until(lambda: session.ended)
     until(lambda: a.node.links["b"].ready)
-    assert a.node.links["b"].cursor(a.node.dispatched) >= cursor
-    assert a.node.links["b"].cursor(a.node.dispatched) < 2**60
+    assert a.node.links["b"].cursor(a.node.dispatch.reached) >= cursor
+    assert a.node.links["b"].cursor(a.node.dispatch.reached) < 2**60
     after = publish(a.url, 0, 5)
     assert taken(b.url, set(after)) == after
 

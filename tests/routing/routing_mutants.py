@@ -129,12 +129,12 @@ class MergesClientsImperfectly(ImperfectMerging):
 
     def _merged(self, table: RoutingTable, interest: Interest, source: str) -> Any:
         is_client = source not in table.neighbours
-        table.meet(source)
+        table.add_neighbour(source)
         try:
             return super()._merged(table, interest, source)
         finally:
             if is_client:
-                table.part(source)
+                table.remove_neighbour(source)
 
 
 # -- brokers ---------------------------------------------------------------------------------------------------
@@ -284,10 +284,10 @@ class SaysNothingToNewNeighbours(Broker):
 class KeepsTheDead(Broker):
     """Parts from a neighbour, and keeps its filters."""
 
-    def _part(self, neighbour: str) -> None:
+    def _remove_neighbour(self, neighbour: str) -> None:
         del self.links[neighbour]
         for table in (self.subscriptions, self.advertisements):
-            table.part(neighbour)
+            table.remove_neighbour(neighbour)
 
 
 class TrustsEarlierLinks(Broker):

@@ -42,7 +42,7 @@ def catalogue() -> Catalogue:
 def tables(draw: st.DrawFn) -> RoutingTable:
     table = RoutingTable(catalogue())
     for neighbour in NEIGHBOURS:
-        table.meet(neighbour)
+        table.add_neighbour(neighbour)
     entries = st.tuples(
         st.sampled_from(FILTERS), st.sampled_from(DESTINATIONS), st.sampled_from(("", "x", "y"))
     )
@@ -133,7 +133,7 @@ def test_the_sets_of_a_table_are_those_of_the_book(table: RoutingTable, filter: 
 @settings(max_examples=20)
 @given(tables())
 def test_who_is_below_in_a_hierarchy_is_never_told(table: RoutingTable) -> None:
-    table.meet("B2", deaf=True)
+    table.add_neighbour("B2", deaf=True)
     for filter in FILTERS:
         assert "B2" not in table.without_cover(Interest(filter))
         assert "B2" not in table.without_identical(Interest(filter))

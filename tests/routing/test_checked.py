@@ -49,7 +49,7 @@ class ForgetsEverything(Flooding):
 def told(strategy: Strategy) -> None:
     table = RoutingTable(Catalogue(engine_named("brute")))
     for neighbour in ("B1", "B2"):
-        table.meet(neighbour)
+        table.add_neighbour(neighbour)
         for interest in strategy.initial():
             table.add(interest, neighbour)
     for text in (

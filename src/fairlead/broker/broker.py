@@ -177,7 +177,7 @@ class Broker:
         self._queues: dict[str, deque[Notification]] = {}
         """By producer, what waits for its last publication; a producer of whom nothing is under way has none."""
         for neighbour in neighbours:
-            self._meet(neighbour, LinkId())
+            self._add_neighbour(neighbour, LinkId())
 
     @property
     def neighbours(self) -> list[str]:
@@ -595,19 +595,19 @@ class Broker:
     def _welcome(self, neighbour: str, link: LinkId) -> None:
         """Tell a new neighbour what it has to know (book 4.6.4)."""
         self._send(neighbour, Connect(self.name, link))
-        self._meet(neighbour, link)
+        self._add_neighbour(neighbour, link)
         if self.settings.advertisements is not None:
             # Subscriptions follow, when the neighbour's advertisements have come.
-            self._introduce(self.settings.advertisements, self.advertisements, neighbour)
+            self._announce(self.settings.advertisements, self.advertisements, neighbour)
         if self.settings.advertisements is None or neighbour == self.parent:
-            self._introduce(self.settings.strategy, self.subscriptions, neighbour)
+            self._announce(self.settings.strategy, self.subscriptions, neighbour)
 
-    def meet(self, neighbour: str) -> None:
-        """Have a neighbour whom somebody else tells what it has to know: see `introduction`."""
+    def add_neighbour(self, neighbour: str) -> None:
+        """Have a neighbour whom somebody else tells what it has to know: see `announcement`."""
         if neighbour not in self.links:
-            self._meet(neighbour, LinkId())
+            self._add_neighbour(neighbour, LinkId())
 
-    def introduction(self, neighbour: str) -> tuple[list[Interest], list[Interest], list[Interest]]:
+    def announcement(self, neighbour: str) -> tuple[list[Interest], list[Interest], list[Interest]]:
         """The subscriptions and the advertisements that a neighbour has to know of, all of them (book 4.6.4).
 
         And the subscriptions that it need not know, but keeps where they last.
@@ -626,16 +626,16 @@ class Broker:
         others = [each for each in subscriptions if each not in served] if self.settings.lasting else []
         return list(served), advertisements, others
 
-    def _introduce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
+    def _announce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
         if neighbour in table.hearers:
             for interest in strategy.prune(table, table.but(neighbour)):
                 self._send(neighbour, Admin(self.name, (interest,), (), table is self.advertisements))
 
-    def _meet(self, neighbour: str, link: LinkId) -> None:
+    def _add_neighbour(self, neighbour: str, link: LinkId) -> None:
         self.links[neighbour] = link
         below = neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent)
-        self.advertisements.meet(neighbour, deaf=below)
-        self.subscriptions.meet(neighbour, deaf=below and self.settings.climbs)
+        self.advertisements.add_neighbour(neighbour, deaf=below)
+        self.subscriptions.add_neighbour(neighbour, deaf=below and self.settings.climbs)
         for interest in self.settings.strategy.initial():
             self.subscriptions.add(interest, neighbour)
 
@@ -643,24 +643,24 @@ class Broker:
         link = self.links.get(command.neighbour)
         if link is not None:
             self._send(command.neighbour, Disconnect(self.name, link))
-            self._part(command.neighbour)
+            self._remove_neighbour(command.neighbour)
             if self.history is not None:
                 self._go_on(self.history, now)
 
     def _disconnect(self, message: Disconnect, now: int) -> None:
         if self.links.get(message.source) == message.link:
-            self._part(message.source)
+            self._remove_neighbour(message.source)
             if self.history is not None:
                 self._go_on(self.history, now)
 
-    def _part(self, neighbour: str) -> None:
+    def _remove_neighbour(self, neighbour: str) -> None:
         """As if the neighbour had taken back all it ever told."""
         if self.links.pop(neighbour) == LinkId():
             self.severed.add(neighbour)
         self._awaited.discard(neighbour)
         self._received.pop(neighbour, None)
         for table in (self.subscriptions, self.advertisements):
-            table.part(neighbour)
+            table.remove_neighbour(neighbour)
             table.mergers.pop(neighbour, None)  # all entries go, so what they were made of does not matter
         for interest in self.settings.strategy.initial():
             self.subscriptions.remove(interest, neighbour)

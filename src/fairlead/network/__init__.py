@@ -30,7 +30,7 @@ How nothing is lost:
   as they come; who has not, by reading on from its place.
 - What neighbours have asked for is in the log, too. When a link comes back, both sides say all they ask of
   the other, and what has changed takes effect as a whole: at no time does a broker know less than it must.
-- A durable subscription is acknowledged after a fence: a wave over all links that comes back when every
+- A durable subscription is acknowledged after a barrier: a wave over all links that comes back when every
   broker has made safe what came before it.
 - Places grow along every link, and a receiver remembers the last one it made safe: what comes twice is known.
 

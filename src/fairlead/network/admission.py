@@ -1,38 +1,40 @@
-"""What clients publish is taken once, in its order, and refused with a reason where it cannot be.
+"""A client's publication is admitted once, in its order, or refused with a reason.
 
-Every publication passes the seam of the broker. Most are plain fields that want no answer: where the seam says
-that plain is enough for a client, those that follow one another are decided about together, by what is remembered,
-and go on together as far as they go the same way. All others are taken one by one (`Seam.take`). The law: both
-give the same verdicts and the same effects.
+Every publication passes the seam of the broker. Most have plain fields and no number: where the seam says that
+plain is enough for a client, publications that follow one another are decided about together, by remembered
+answers, and sent on together as far as their routes are the same. All others are admitted one by one
+(`Seam.take`). The law: both give the same verdicts and the same effects.
 """
 
 from __future__ import annotations
 
 from itertools import compress, groupby
-from typing import TYPE_CHECKING
 
+from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
 from fairlead.errors import ValueRefused
 from fairlead.model.order import identity_of
 from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network import wire
-from fairlead.network.dispatch import Taken
+from fairlead.network.client_sessions import ClientSession
+from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.relays import Relays
-from fairlead.network.router import Fanout, together
-from fairlead.network.sessions import ClientSession
+from fairlead.network.router import Fanout, Router, together
+from fairlead.network.sessions import Counters
 from fairlead.rules import Refusal, is_plain
-
-if TYPE_CHECKING:
-    from fairlead.network.node import Node
 
 __all__ = ["Admission"]
 
 
 class Admission:
-    """What a node takes of its clients."""
+    """The publications of a broker's clients. `room` is the size of the largest one that neighbours take."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, broker: Broker, router: Router, dispatch: Dispatch, counters: Counters, room: int
+    ) -> None:
+        self._broker, self._router, self._dispatch = broker, router, dispatch
+        self._counters, self._room = counters, room
+        self._identities = broker.identities
 
     def take(
         self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken], now: int
@@ -43,9 +45,9 @@ class Admission:
         """
         if not publications:
             return
-        node, some = self._node, publications[:]
+        some = publications[:]
         publications.clear()
-        if not node.broker.seam.is_plain_enough(session.client):
+        if not self._broker.seam.is_plain_enough(session.client):
             self._take_any(session, some, taken, now)
             return
         relays = Relays([packed for _, packed in some])
@@ -58,9 +60,9 @@ class Admission:
                     self._take_any(session, [*run], taken, now)
         elif (
             taken
-            or node.dispatch.pending
+            or self._dispatch.pending
             or any(number for number, _ in some)
-            or not node.broker.seam.admits_all
+            or not self._broker.seam.admits_all
         ):
             self._take_plain(session, some, relays, parts, taken, now=now)
         else:
@@ -68,14 +70,13 @@ class Admission:
 
     def _send(self, relays: Relays, parts: list[PlainParts]) -> None:
         """Plain publications that are in no log go on at once."""
-        node = self._node
-        take = node.broker.identities.sent.take_identity
+        take = self._identities.sent.take_identity
         new = [take(each[:2]) for each in parts]
         if not all(new):
-            node.counters.duplicates += len(new) - sum(new)
+            self._counters.duplicates += len(new) - sum(new)
             relays, parts = Relays([*compress(relays.each, new)]), [*compress(parts, new)]
-        node.counters.published += relays.count
-        for fanout, some in together(node.router.of_plain(relays, parts, ""), relays):
+        self._counters.published += relays.count
+        for fanout, some in together(self._router.of_plain(relays, parts, ""), relays):
             fanout.send_all(some)
 
     def _take_plain(
@@ -89,9 +90,9 @@ class Admission:
         now: int,
     ) -> None:
         """Plain publications, some of which wait for the log, or are refused."""
-        identities = self._node.broker.identities
+        identities = self._identities
         try:
-            verdicts = self._node.router.verdicts(session.client, relays, parts, now)
+            verdicts = self._router.verdicts(session.client, relays, parts, now)
         except Exception:  # of one of them: which one that is, is seen one by one
             self._take_any(session, publications, taken, now)
             return
@@ -118,7 +119,7 @@ class Admission:
             except Exception as error:
                 if not number:
                     raise  # nobody waits for an answer, and nobody sends it again
-                self._node.clientele.refuse(session, number, error)
+                session.answer_error(number, error)
             else:
                 if isinstance(fanout, Refusal):
                     self._refuse(session, number, fanout)
@@ -129,13 +130,13 @@ class Admission:
         self, session: ClientSession, packed: bytes, number: int, now: int
     ) -> tuple[Fanout | Refusal | None, bytes]:
         """Where a publication goes, and its bytes as they go there; why it is refused; None: it is a duplicate."""
-        node, notification = self._node, unpack(packed)
-        memory = node.broker.identities.memory(number, notification.id)
-        admitted = node.broker.seam.take(session.client, notification, memory, now)
+        notification = unpack(packed)
+        memory = self._identities.memory(number, notification.id)
+        admitted = self._broker.seam.take(session.client, notification, memory, now)
         if admitted is None or isinstance(admitted, Refusal):
             return admitted, packed
         try:
-            fanout = node.router.fanout(admitted, "")
+            fanout = self._router.fanout(admitted, "")
         except Exception:
             memory.forget(identity_of(admitted))  # it is not here, and may come again
             raise
@@ -144,21 +145,21 @@ class Admission:
     def _go_on(
         self, session: ClientSession, fanout: Fanout | None, packed: bytes, number: int, taken: list[Taken]
     ) -> None:
-        node = self._node
-        if number and len(packed) > node.neighbourhood.room and fanout is not None and fanout.links:
+        if number and len(packed) > self._room and fanout is not None and fanout.links:
             # No rule, but what the links can carry: it would be acknowledged, and get nowhere.
-            node.broker.forget(unpack(packed))
-            self._refuse(session, number, node.neighbourhood.too_large(packed))
-        elif number or ((taken or node.dispatch.pending) and fanout is not None):
+            self._broker.forget(unpack(packed))
+            reason = f"a notification of {len(packed):,} bytes; neighbours take at most {self._room:,}"
+            self._refuse(session, number, Refusal(reason))
+        elif number or ((taken or self._dispatch.pending) and fanout is not None):
             taken.append((fanout, packed, number))
         elif fanout is not None:
-            node.counters.published += 1
+            self._counters.published += 1
             fanout.send(NO_OFFSET, packed)
         else:
-            node.counters.duplicates += 1
+            self._counters.duplicates += 1
 
     def _refuse(self, session: ClientSession, number: int, refusal: Refusal) -> None:
-        self._node.counters.refused += 1
+        self._counters.refused += 1
         if number:
             session.tell(wire.Refused(number, str(refusal.exception())))
 

@@ -1,212 +1,239 @@
-"""What a client asks is answered, once: that it is done, or why it is refused. Only what makes no sense ends it.
+"""A client's request gets one answer: that it is done, or why it is refused. A protocol error ends the client.
 
-A name belongs to one connection, the latest one. What a client asks for ends with its connection, unless it is
-durable (`durability`).
+A name belongs to one connection, the latest one. A client's subscriptions and advertisements end with its
+connection, unless they are durable (`durability`).
 """
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
+from fairlead.broker import Broker
 from fairlead.broker import messages as calls
-from fairlead.errors import FairleadError, NotThere, ProtocolError, ValueRefused
+from fairlead.errors import ProtocolError, ValueRefused
 from fairlead.network import wire
-from fairlead.network.sessions import ClientSession, Peer
+from fairlead.network.barriers import Barriers
+from fairlead.network.client_sessions import ClientSession
+from fairlead.network.dispatch import Dispatch
+from fairlead.network.durability import Durability
+from fairlead.network.handshakes import Handshakes
+from fairlead.network.interests import Interests
+from fairlead.network.neighbourhood import Neighbourhood
+from fairlead.network.outflow import Step
+from fairlead.network.peers import Peer
+from fairlead.network.router import Router
+from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
-
-if TYPE_CHECKING:
-    from fairlead.network.node import Node
 
 __all__ = ["NAME_MAX", "Clientele"]
 
-log: Final = logging.getLogger(__name__)
-
 NAME_MAX: Final = 500
-"""The longest name of a client, a broker or a durable subscriber: the log keeps a place under it."""
+"""The longest name of a client, a broker or a durable subscriber: the log has a cursor under it."""
 COMPARED_AT_ONCE: Final = 20_000
-"""How many routing entries are looked at in one turn to tell producers whether anyone listens."""
+"""How many routing entries are compared in one turn to answer producers whether there are subscribers."""
 
 
 class Clientele:
-    """The connected clients of a node, and what they ask."""
+    """The connected clients of a broker, and their requests. `questions` answer `Ask` by its subject."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker: Broker,
+        life: str,
+        outgoing: Outgoing,
+        *,
+        clients: dict[str, ClientSession],
+        router: Router,
+        dispatch: Dispatch,
+        barriers: Barriers,
+        handshakes: Handshakes,
+        interests: Interests,
+        neighbourhood: Neighbourhood,
+        durability: Durability,
+        is_logged: bool,
+        questions: dict[str, Callable[[], Any]],
+    ) -> None:
+        self._broker, self._life, self._outgoing, self._clients = broker, life, outgoing, clients
+        self._router, self._dispatch, self._barriers = router, dispatch, barriers
+        self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
+        self._durability, self._is_logged, self._questions = durability, is_logged, questions
         self._named = 0
         self._version = 0
         self._unsure: dict[tuple[ClientSession, str], None] = {}
-        """Who may have to be told that anyone listens now, or that nobody does."""
+        """The producers that may have to learn that there are subscribers now, or none any longer."""
 
     # -- connections -------------------------------------------------------------------------------------------
 
     def greet(self, peer: Peer, hello: wire.Hello) -> ClientSession:
         """A client has called; ProtocolError says why it is not taken in."""
-        node = self._node
+        clients, clients_max = self._clients, self._outgoing.limits.clients
         if hello.policy and hello.policy not in POLICIES:
             raise ProtocolError(
                 f"no policy for slow clients: {hello.policy!r}; there are {', '.join(POLICIES)}"
             )
-        # Who comes back under its name takes the place that it has.
-        if hello.name not in node.clients and len(node.clients) >= node.limits.clients:
-            raise ProtocolError(f"there are {node.limits.clients:,} clients already")
+        # A client that comes back under its name replaces its own connection.
+        if hello.name not in clients and len(clients) >= clients_max:
+            raise ProtocolError(f"there are {clients_max:,} clients already")
         name = hello.name
         if not name:
             self._named += 1
-            name = f"{node.name}-{node.life[:8]}-{self._named}"
-        if name in node.clients:
-            node.clients[name].end(f"another connection has taken over the name {name!r}", is_final=True)
-        session = ClientSession(node, peer, name, hello.policy)
-        node.clients[name] = node.router.targets[session.client] = session
-        node.broker.handle(calls.Join(session.client), 0)
-        session.tell(
-            wire.Welcome(
-                wire.VERSION,
-                node.name,
-                name,
-                log=node.log_name,
-                frame_max=node.limits.frame_bytes,
-                lineage=node.lineage,
-                end=node.dispatched,
-            )
+            name = f"{self._broker.name}-{self._life[:8]}-{self._named}"
+        if name in clients:
+            clients[name].end(f"another connection has taken over the name {name!r}", is_final=True)
+        session = ClientSession(
+            self._outgoing,
+            peer,
+            name,
+            hello.policy,
+            identities=self._broker.identities,
+            on_lost=self.lost,
         )
+        clients[name] = self._router.targets[session.client] = session
+        self._broker.handle(calls.Join(session.client), 0)
+        session.tell(self._handshakes.welcome_client(name))
         return session
 
     def lost(self, session: ClientSession) -> None:
         """A connection has ended, and the client with it."""
-        node = self._node
-        node.unblock(session)
+        session.outflow.on(Step.LOSE)
+        self._outgoing.backpressure.unblock(session)
         for durable in list(session.durables.values()):
-            node.durability.detach(durable)
-        node.clients.pop(session.name, None)
-        node.leave(session.client)
+            self._durability.detach(durable)
+        self._clients.pop(session.name, None)
+        self._interests.leave(session.client)
 
-    # -- what clients say --------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------
 
-    def said(self, session: ClientSession, message: wire.Control, now: int) -> None:
+    def handle(self, session: ClientSession, message: wire.Control, now: int) -> None:
         """A client has sent a message; ProtocolError says why the connection ends."""
-        node, durability = self._node, self._node.durability
-        number = getattr(message, "number", 0)
+        handler = self._HANDLERS.get(type(message))
+        if handler is None:
+            raise ProtocolError(f"clients do not send {type(message).__name__}")
         try:
-            match message:
-                case wire.Subscribe():
-                    self._subscribe(session, message, now)
-                case wire.Unsubscribe():
-                    self._unsubscribe(session, message, now)
-                case wire.Release(number, name):
-                    if name in session.durables:
-                        durability.detach(session.durables[name])
-                    # What it has accepted does not come again, whatever is killed after this.
-                    node.dispatch.after_saving(lambda: session.tell(wire.Done(number)))
-                case wire.Advertise(number, id, text):
-                    node.call(calls.Advertise(session.client, id, node.filter(text)), now)
-                    # Who is away may have a durable subscriber, which must not miss what is published now.
-                    node.fences.answer(session, number, patient=node.ledger is not None)
-                case wire.Unadvertise(number, id):
-                    node.call(calls.Unadvertise(session.client, id), now)
-                    session.tell(wire.Done(number))
-                case wire.Accept(name, places):
-                    durability.accept(session, name, places)
-                case wire.Reject(name, place, again):
-                    durability.reject(session, name, place, again=again)
-                case wire.Listen():
-                    self._listen(session, message)
-                case wire.Ask(number, what):
-                    session.tell(wire.Told(number, self._told(what)))
-                case wire.Link(number, url):
-                    node.neighbourhood.calling.ask(session, number, url, now)
-                case wire.Unlink(number, neighbour):
-                    node.neighbourhood.unlink(neighbour, now)
-                    node.dispatch.after_sync(lambda: session.tell(wire.Done(number)))
-                case wire.Ping(number):
-                    session.tell(wire.Done(number) if number else wire.Pong())
-                case wire.Pong():
-                    pass
-                case wire.Bye():
-                    node.lost(session)
-                case _:
-                    raise ProtocolError(f"clients do not say {type(message).__name__}")
+            handler(self, session, message, now)
         except ProtocolError:
             raise
         except Exception as error:
-            self.refuse(session, number, error)
-
-    def refuse(self, session: ClientSession, number: int, error: Exception) -> None:
-        """Tell a client why not. Where that is our fault, too: else it would come back and ask for it again."""
-        self._node.counters.refused += 1
-        if isinstance(error, FairleadError):
-            reason = str(error)
-            log.info("%s is refused: %s", session, reason)
-        else:
-            reason = f"the broker has failed to do this: {type(error).__name__}: {error}"
-            log.error("%s asks for something, and %s", session, reason, exc_info=error)
-        session.tell(wire.Refused(number, reason, is_missing=isinstance(error, NotThere)))
+            session.answer_error(getattr(message, "number", 0), error)
 
     def _subscribe(self, session: ClientSession, message: wire.Subscribe, now: int) -> None:
-        node = self._node
         if len(message.durable.encode()) > NAME_MAX:
             raise ValueRefused(f"the name of a durable subscriber has at most {NAME_MAX} bytes")
         if not message.durable.isprintable():
             raise ValueRefused("the name of a durable subscriber has printable characters only")
-        filter = node.filter(message.filter)
-        node.router.look_at(filter)
+        filter = self._interests.filter(message.filter)
+        self._router.look_at(filter)
         if message.durable or message.since is not None:
-            node.durability.subscribe(session, message, filter, now)
+            self._durability.subscribe(session, message, filter, now)
             return
-        node.call(calls.Subscribe(session.client, message.id, filter), now)
-        node.fences.answer(session, message.number, patient=False)
+        self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
+        self._barriers.answer(session, message.number, patient=False)
 
     def _unsubscribe(self, session: ClientSession, message: wire.Unsubscribe, now: int) -> None:
-        node, durability = self._node, self._node.durability
         if message.durable:
-            durability.unsubscribe(session, message.durable, message.id, now)
-        elif (passing := durability.passing(session, message.id)) is not None:
-            durability.detach(passing)
+            self._durability.unsubscribe(session, message.durable, message.id, now)
+        elif (unnamed := self._durability.unnamed(session, message.id)) is not None:
+            self._durability.detach(unnamed)
         else:
-            node.call(calls.Unsubscribe(session.client, message.id), now)
-        node.dispatch.after_sync(lambda: session.tell(wire.Done(message.number)))
+            self._interests.call(calls.Unsubscribe(session.client, message.id), now)
+        self._dispatch.after_sync(lambda: session.tell(wire.Done(message.number)))
 
-    def _told(self, what: str) -> Any:
-        if what == "status":
-            return self._node.status()
-        if what == "tables":
-            return self._node.tables()
-        raise ValueRefused(f"there is nothing to say about {what!r}; ask for 'status' or 'tables'")
+    def _release(self, session: ClientSession, message: wire.Release, now: int) -> None:
+        if message.durable in session.durables:
+            self._durability.detach(session.durables[message.durable])
+        # What the client has accepted is not delivered again, even after a crash.
+        self._dispatch.after_saving(lambda: session.tell(wire.Done(message.number)))
 
-    # -- whether anyone listens --------------------------------------------------------------------------------
+    def _advertise(self, session: ClientSession, message: wire.Advertise, now: int) -> None:
+        filter = self._interests.filter(message.filter)
+        self._interests.call(calls.Advertise(session.client, message.id, filter), now)
+        # A broker that is away may have a durable subscriber, which must not miss what is published now.
+        self._barriers.answer(session, message.number, patient=self._is_logged)
 
-    def _listen(self, session: ClientSession, message: wire.Listen) -> None:
+    def _unadvertise(self, session: ClientSession, message: wire.Unadvertise, now: int) -> None:
+        self._interests.call(calls.Unadvertise(session.client, message.id), now)
+        session.tell(wire.Done(message.number))
+
+    def _accept(self, session: ClientSession, message: wire.Accept, now: int) -> None:
+        self._durability.accept(session, message.durable, message.places)
+
+    def _reject(self, session: ClientSession, message: wire.Reject, now: int) -> None:
+        self._durability.reject(session, message.durable, message.place, again=message.again)
+
+    def _ask(self, session: ClientSession, message: wire.Ask, now: int) -> None:
+        answer = self._questions.get(message.what)
+        if answer is None:
+            named = " or ".join(map(repr, self._questions))
+            raise ValueRefused(f"there is nothing to say about {message.what!r}; ask for {named}")
+        session.tell(wire.Told(message.number, answer()))
+
+    def _link(self, session: ClientSession, message: wire.Link, now: int) -> None:
+        self._neighbourhood.calling.ask(session, message.number, message.url, now)
+
+    def _unlink(self, session: ClientSession, message: wire.Unlink, now: int) -> None:
+        self._neighbourhood.unlink(message.neighbour, now)
+        self._dispatch.after_sync(lambda: session.tell(wire.Done(message.number)))
+
+    def _ping(self, session: ClientSession, message: wire.Ping, now: int) -> None:
+        session.tell(wire.Done(message.number) if message.number else wire.Pong())
+
+    def _pong(self, session: ClientSession, message: wire.Pong, now: int) -> None:
+        """It is there."""
+
+    def _bye(self, session: ClientSession, message: wire.Bye, now: int) -> None:
+        session.lost()
+
+    # -- whether there are subscribers -------------------------------------------------------------------------
+
+    def _listen(self, session: ClientSession, message: wire.Listen, now: int) -> None:
         if message.filter:
-            session.listens[message.id] = (self._node.filter(message.filter), False)
+            session.listens[message.id] = (self._interests.filter(message.filter), False)
             self._tell_listening(session, message.id, first=True)
         else:
             session.listens.pop(message.id, None)
         session.tell(wire.Done(message.number))
 
     def tick(self) -> None:
-        """From time to time, when something has changed: tell producers whether anyone listens."""
-        node, left = self._node, COMPARED_AT_ONCE
-        if self._version != node.router.version:
-            self._version = node.router.version
-            for session in node.clients.values():
+        """From time to time, when something has changed: tell producers whether there are subscribers."""
+        left = COMPARED_AT_ONCE
+        if self._version != self._router.version:
+            self._version = self._router.version
+            for session in self._clients.values():
                 self._unsure.update(((session, id), None) for id in session.listens)
         while self._unsure and left > 0:
             session, id = next(iter(self._unsure))
             del self._unsure[session, id]
             if id in session.listens and not session.ended:
                 self._tell_listening(session, id)
-                left -= len(node.broker.subscriptions) + 1
+                left -= len(self._broker.subscriptions) + 1
 
     def _tell_listening(self, session: ClientSession, id: str, *, first: bool = False) -> None:
         filter, before = session.listens[id]
-        broker = self._node.broker
-        catalogue = broker.catalogue
-        asked = catalogue.number(catalogue.interest(filter))
+        catalogue = self._broker.catalogue
+        published = catalogue.number(catalogue.interest(filter))
         anyone = any(
-            catalogue.overlaps(asked, catalogue.number(interest))
-            for interest, destination in broker.subscriptions
+            catalogue.overlaps(published, catalogue.number(interest))
+            for interest, destination in self._broker.subscriptions
             if destination != session.client
         )
         session.listens[id] = (filter, anyone)
         if first or anyone != before:
             session.tell(wire.Listening(id, anyone))
+
+    _HANDLERS: Final[dict[type, Callable[[Any, ClientSession, Any, int], None]]] = {
+        wire.Subscribe: _subscribe,
+        wire.Unsubscribe: _unsubscribe,
+        wire.Release: _release,
+        wire.Advertise: _advertise,
+        wire.Unadvertise: _unadvertise,
+        wire.Accept: _accept,
+        wire.Reject: _reject,
+        wire.Listen: _listen,
+        wire.Ask: _ask,
+        wire.Link: _link,
+        wire.Unlink: _unlink,
+        wire.Ping: _ping,
+        wire.Pong: _pong,
+        wire.Bye: _bye,
+    }

@@ -15,14 +15,18 @@ from fairlead.log import Record
 from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
 from fairlead.model.packed import unpack
 from fairlead.network import wire
+from fairlead.network.backpressure import Stuck
 from fairlead.network.outbox import Outbox
 from fairlead.network.outflow import Outflow, Step, To
 from fairlead.network.relays import Relays
-from fairlead.network.sessions import ClientSession, LinkSession, Session, Stuck
-from fairlead.rules import Route
+from fairlead.network.sessions import Outgoing, Session
+from fairlead.rules import Route, Seam
 
 if TYPE_CHECKING:
-    from fairlead.network.node import Node
+    from fairlead.network.client_sessions import ClientSession
+    from fairlead.network.dispatch import Dispatch
+    from fairlead.network.link_sessions import LinkSession
+    from fairlead.network.router import Router
 
 __all__ = ["Durable", "Link", "Recipient"]
 
@@ -30,8 +34,8 @@ log: Final = logging.getLogger(__name__)
 
 HEADS_MAX: Final = 256
 """How many beginnings of deliveries are remembered for a recipient, by length."""
-TOLD_MAX: Final = 2
-"""So many times what may be under way to a neighbour may wait for it before it is not told what it misses."""
+REPORTED_MAX: Final = 2
+"""So many times what may be in flight to a neighbour may wait for it before it is not sent what it misses."""
 STUCK_S: Final = 15
 """How long others wait in vain for a neighbour that is not heard, and takes nothing."""
 
@@ -40,13 +44,13 @@ class Durable(Outbox):
     """A durable subscriber, whether or not a client is there for it."""
 
     __slots__ = (
-        *("acknowledged", "attached", "claimed", "client", "ends", "name", "node", "session"),
+        *("_counters", "_seam", "acknowledged", "attached", "claimed", "client", "ends", "name", "session"),
         "subscriptions",
     )
 
-    def __init__(self, node: Node, name: str, cursor: int, *, ends: bool = False) -> None:
-        super().__init__(Outflow("durable", To.AWAY), cursor, node.limits.window)
-        self.node, self.name = node, name
+    def __init__(self, outgoing: Outgoing, name: str, cursor: int, seam: Seam, *, ends: bool = False) -> None:
+        super().__init__(Outflow("durable", To.AWAY), cursor, outgoing.limits.window)
+        self._counters, self._seam, self.name = outgoing.counters, seam, name
         self.client = f"d:{name}"
         self.ends = ends
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
@@ -74,7 +78,7 @@ class Durable(Outbox):
             return
         if offset == NO_OFFSET:
             if not self.live or session.is_full:
-                self.node.counters.dropped += 1
+                self._counters.dropped += 1
                 if self.ends:
                     session.missed(1)
                 return
@@ -85,7 +89,7 @@ class Durable(Outbox):
             return
         else:
             self.unconfirmed[offset] = None
-        self.node.counters.delivered += 1
+        self._counters.delivered += 1
         session.send(wire.deliver(offset + 1, recipient.ids, packed))
 
     def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
@@ -114,9 +118,8 @@ class Durable(Outbox):
                 if record.offset >= since and filter.matches(notification)
             )
         )
-        seam = self.node.broker.seam
-        if ids and seam.narrows:
-            route = seam.narrow(Route((), ((self.client, ids),)), notification, neighbour_in(record))
+        if ids and self._seam.narrows:
+            route = self._seam.narrow(Route((), ((self.client, ids),)), notification, neighbour_in(record))
             ids = next((each for _, each in route.clients), ())
         return wire.deliver_head(ids) if ids else None
 
@@ -126,11 +129,11 @@ class Durable(Outbox):
         if head is not None and session is not None:
             self.unconfirmed[record.offset] = None
             session.send(wire.deliver(record.offset + 1, head, notification_in(record)))
-            self.node.counters.delivered += 1
+            self._counters.delivered += 1
 
     def missed(self, count: int) -> None:
         """So many records that may have concerned it are not in the log any more."""
-        self.node.counters.dropped += count
+        self._counters.dropped += count
         if self.session is not None:
             self.session.tell(wire.Dropped(count))
 
@@ -156,24 +159,32 @@ class Recipient:
 class Link(Outbox):
     """What a neighbour has to get.
 
-    What is in no log goes at once, or is kept at its place between what is. From then on those who have more of
-    it wait, until the neighbour has dealt with enough of it: little is kept, therefore. Only while the neighbour
-    is away, or has not caught up since it is back, it is lost, and counted.
+    A notification in no log goes at once, or is queued between the records before and after it. From then on the
+    senders of more wait, until the neighbour has dealt with enough: so the queue stays short. While the neighbour
+    is away, or has not caught up since it is back, such a notification is dropped, and counted.
     """
 
-    __slots__ = ("_kept", "_passed", "largest", "lost", "name", "node", "session", "stuck", "told")
+    __slots__ = (
+        *("_counters", "_dispatch", "_outgoing", "_passed", "_queue", "_router"),
+        *("has_warned", "largest", "lost", "name", "session", "stuck"),
+    )
 
-    def __init__(self, node: Node, name: str, cursor: int) -> None:
-        super().__init__(Outflow("link", To.AWAY), cursor, node.limits.link_window)
-        self.node, self.name = node, name
+    def __init__(
+        self, outgoing: Outgoing, name: str, cursor: int, router: Router, dispatch: Dispatch
+    ) -> None:
+        super().__init__(Outflow("link", To.AWAY), cursor, outgoing.limits.link_window)
+        self.name = name
+        self._outgoing, self._counters = outgoing, outgoing.counters
+        self._router, self._dispatch = router, dispatch
         self.session: LinkSession | None = None
-        self.largest = wire.relay_room(node.limits.frame_bytes)
+        self.largest = wire.relay_room(outgoing.limits.frame_bytes)
         """The size of the largest notification that the neighbour takes."""
-        self.told = False
+        self.has_warned = False
+        """Whether a notification was too large for it."""
         self.lost = 0
-        """How many it did not get, and will not, and has still to be told of."""
-        self._kept: deque[tuple[int, bytes]] = deque()
-        """What is in no log and waits, each with the first offset that comes behind it."""
+        """How many it did not get, and will not, and does not know of yet."""
+        self._queue: deque[tuple[int, bytes]] = deque()
+        """The notifications in no log that wait, each with the first offset behind it."""
         self._passed = 0
         """The first offset behind what has been dispatched to it, while it is behind."""
         self.stuck = Stuck()
@@ -186,13 +197,13 @@ class Link(Outbox):
             if is_logged:
                 self._passed = offset + 1
             else:
-                self._keep([packed])
+                self._enqueue([packed])
         elif is_logged and (session.is_full or self.room <= 0):
             self.fall_behind(offset)
             self._passed = offset + 1
         else:
             if not is_logged and (session.is_spent or session.is_full):
-                self.node.block(self)
+                self._outgoing.backpressure.block(self)
             self.send(offset, packed)
 
     def send(self, offset: int, packed: bytes) -> None:
@@ -202,7 +213,7 @@ class Link(Outbox):
         if len(packed) > self.largest:
             self.skip(len(packed))
             return
-        self.node.counters.relayed += 1
+        self._counters.relayed += 1
         if offset != NO_OFFSET:
             self.unconfirmed[offset] = None
             session.send(wire.relay(offset + 1, packed))
@@ -216,7 +227,7 @@ class Link(Outbox):
         """Relay several that are in no log."""
         session = self.session
         if session is None or not self.outflow.is_live:
-            self._keep(relays.each)
+            self._enqueue(relays.each)
         elif relays.count > 1 and relays.size > session.room:
             for half in relays.halves():
                 self.relay_all(half)
@@ -224,8 +235,8 @@ class Link(Outbox):
             self.skip(relays.size)
         else:
             if session.is_spent or session.is_full:
-                self.node.block(self)
-            self.node.counters.relayed += relays.count
+                self._outgoing.backpressure.block(self)
+            self._counters.relayed += relays.count
             session.relay(relays.body, relays.count)
 
     @property
@@ -241,30 +252,30 @@ class Link(Outbox):
     def send_record(self, record: Record) -> None:
         """Relay a record of the log, if it concerns the neighbour and does not come from it."""
         packed = notification_in(record)
-        if self in self.node.router.of(packed, neighbour_in(record)).links:
-            self.send_kept(record.offset)
+        if self in self._router.of(packed, neighbour_in(record)).links:
+            self.send_queued(record.offset)
             self.send(record.offset, packed)
 
     def missed(self, count: int) -> None:
         """So many records that may have concerned it are not in the log any more."""
         self._lose(count)
 
-    def _keep(self, each: list[bytes]) -> None:
+    def _enqueue(self, each: list[bytes]) -> None:
         """These cannot go now."""
         if self.outflow.queues:
-            self._kept.extend((self._passed, packed) for packed in each)
-            self.node.block(self)
+            self._queue.extend((self._passed, packed) for packed in each)
+            self._outgoing.backpressure.block(self)
         else:
             self._lose(len(each))
 
-    def send_kept(self, offset: int | None = None) -> None:
-        """Send what was kept and comes before a record, by default all."""
-        while self._kept and (offset is None or self._kept[0][0] <= offset):
-            self.send(NO_OFFSET, self._kept.popleft()[1])
+    def send_queued(self, offset: int | None = None) -> None:
+        """Send what was queued before a record, by default all."""
+        while self._queue and (offset is None or self._queue[0][0] <= offset):
+            self.send(NO_OFFSET, self._queue.popleft()[1])
 
     def catch_up(self) -> None:
         super().catch_up()
-        self.send_kept()
+        self.send_queued()
         self.drained()
 
     def drained(self) -> None:
@@ -276,7 +287,7 @@ class Link(Outbox):
             and not (session.is_spent or session.is_full)
         ):
             self.outflow.on(Step.UNBLOCK)
-            self.node.unblock(self)
+            self._outgoing.backpressure.unblock(self)
 
     def detach(self, dispatched: int) -> None:
         super().detach(dispatched)
@@ -290,36 +301,36 @@ class Link(Outbox):
         """
         session = self.session
         is_deaf = session is not None and not session.is_read
-        place = None if session is None else (session.gone_out, self.looked, len(self.unconfirmed))
-        if self.stuck.has_lasted(STUCK_S, place, is_stuck=is_deaf):
+        progress = None if session is None else (session.gone_out, self.looked, len(self.unconfirmed))
+        if self.stuck.has_lasted(STUCK_S, progress, is_stuck=is_deaf):
             log.warning(
-                "%s: nobody waits for %s any longer, which does not answer", self.node.name, self.name
+                "%s: nobody waits for %s any longer, which does not answer", self._outgoing.broker, self.name
             )
             self.give_up()
 
     def give_up(self) -> None:
         """Nobody waits for it any longer, until it has caught up."""
         if self.outflow.is_live:
-            self.looked = self.node.dispatched
+            self.looked = self._dispatch.reached
         if self.outflow.is_blocking:
             self.outflow.on(Step.GIVE_UP)
-        self._lose(len(self._kept))
-        self._kept.clear()
-        self.node.unblock(self)
+        self._lose(len(self._queue))
+        self._queue.clear()
+        self._outgoing.backpressure.unblock(self)
 
     def _lose(self, count: int) -> None:
-        self.node.counters.dropped += count
+        self._counters.dropped += count
         self.lost += count
 
-    def tell_lost(self) -> None:
-        """Tell the neighbour how many it has missed: whoever is behind it, and might have got them, has to know.
+    def report_lost(self) -> None:
+        """Send the neighbour how many it has missed: subscribers behind it have to know.
 
         Also where the connection is full, which is when things are lost; but not without bound.
         """
         session = self.session
         if session is None or not self.ready or not self.lost:
             return
-        if session.waiting <= TOLD_MAX * self.node.limits.buffer_bytes:
+        if session.waiting <= REPORTED_MAX * self._outgoing.limits.buffer_bytes:
             count = min(self.lost, wire.DROPPED_MAX)
             session.tell(wire.Dropped(count))
             self.lost -= count
@@ -327,11 +338,11 @@ class Link(Outbox):
     def skip(self, size: int) -> None:
         """The neighbour does not take what is as large as this, and would end the connection, for ever."""
         self._lose(1)
-        if not self.told:
-            self.told = True
+        if not self.has_warned:
+            self.has_warned = True
             log.error(
                 "%s: a notification of %s bytes does not get to %s, which takes at most %s; nor do others",
-                self.node.name,
+                self._outgoing.broker,
                 f"{size:,}",
                 self.name,
                 f"{self.largest:,}",

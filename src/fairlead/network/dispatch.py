@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from fairlead.broker.publications import (
     AcknowledgeAll,
@@ -110,28 +110,36 @@ class Dispatch:
             self._ledger.synced(synced)
             cursors = self._ledger.log.cursors.safe
         for effect in self._publications.synced(synced, cursors):
-            match effect:
-                case SendOn(entries):
-                    for offset, fanout, packed, _ in entries:
-                        self._send_on(offset, fanout, packed)
-                case AnswerDuplicates(session, entries):
-                    session.answer_duplicates(entries)
-                case AcknowledgeAll(session, number):
-                    session.acknowledge(number)
-                case Run(then):
-                    try:
-                        then()
-                    except Exception:  # one who waits for the log must not keep it from the others
-                        log.exception("what was to happen after a sync has failed")
+            self._CARRY_OUT[type(effect)](self, effect)
 
-    def _send_on(self, offset: int, fanout: Fanout, packed: bytes) -> None:
+    def _send_on(self, effect: SendOn[Fanout, bytes]) -> None:
+        for offset, fanout, packed, _ in effect.entries:
+            try:
+                fanout.send(offset, packed)
+            except Exception:
+                # A destination that has got it recognises the duplicate; the others get it when they are back.
+                log.exception("a notification could not be handed out")
+                for session in fanout.sessions():
+                    session.end("the broker has failed")
+
+    def _answer_duplicates(self, effect: AnswerDuplicates[Session, Fanout, bytes]) -> None:
+        effect.origin.answer_duplicates(effect.entries)
+
+    def _acknowledge(self, effect: AcknowledgeAll[Session]) -> None:
+        effect.origin.acknowledge(effect.number)
+
+    def _run(self, effect: Run) -> None:
         try:
-            fanout.send(offset, packed)
-        except Exception:
-            # Whoever has got it by then knows that when it comes again; who has not gets it when it is back.
-            log.exception("a notification could not be handed out")
-            for session in fanout.sessions():
-                session.end("the broker has failed")
+            effect.then()
+        except Exception:  # others wait for the log, too
+            log.exception("what was to happen after a sync has failed")
+
+    _CARRY_OUT: Final[dict[type, Callable[[Any, Any], None]]] = {
+        SendOn: _send_on,
+        AnswerDuplicates: _answer_duplicates,
+        AcknowledgeAll: _acknowledge,
+        Run: _run,
+    }
 
     # -- no room -----------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def text(survey: Survey, *, tables: bool = False, plain: bool = False) -> str:
         return ["  ".join(described(survey, name)) + state, *(entries(survey, name) if tables else ())]
 
     drawn = [*drawing.tree(survey.first, survey.children().__getitem__, lines, plain)]
-    drawn += (f"{a} - {b} closes a circle: end one of its links" for a, b in survey.beside())
+    drawn += (f"{a} - {b} closes a cycle: end one of its links" for a, b in survey.beside())
     drawn += (f"{each.broker} - {each.other} {each}" for each in survey.waits)
     return "\n".join([*drawn, ""])
 

@@ -1,31 +1,37 @@
-"""A durable subscriber gets all that matches what it asks for, until it ends that: not when its connection does.
+"""A durable subscriber gets every notification that its subscriptions match until it ends, connected or not.
 
-It is at most one client at a time: the latest one that came for it. What it has neither accepted nor rejected is
-delivered again when it is back. Who subscribes to the past without a name is one that ends with its connection.
+At most one client at a time is the subscriber: the latest one that subscribed under its name. A delivery that the
+client has neither accepted nor rejected is delivered again when it is back. A subscription to the past without a
+name has a durable subscriber of its own, which ends with the connection.
 
-Who comes back asks for all that the subscriber asked for, and is served then. There is one place in the log: what
-is for a subscription that the client does not know could be neither delivered nor passed over. So who asks for
-something else is refused, and who leaves something out is told so after a while.
+A client that comes back subscribes to all filters of the subscriber again, and is served then. The subscriber has
+one cursor in the log: a notification for a subscription that the client does not have could be neither delivered
+nor passed over. So a client with another filter is refused, and one that leaves a filter out is, after a while.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from fairlead.broker import Broker
 from fairlead.broker import messages as calls
 from fairlead.errors import NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
 from fairlead.network import wire
+from fairlead.network.barriers import Barriers
+from fairlead.network.catch_up import CatchUp
+from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
+from fairlead.network.dispatch import Dispatch
+from fairlead.network.interests import Interests
 from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
 from fairlead.network.outflow import Step
-from fairlead.network.sessions import ClientSession
-
-if TYPE_CHECKING:
-    from fairlead.network.node import Node
+from fairlead.network.persistence import Persistence
+from fairlead.network.router import Router
+from fairlead.network.sessions import Outgoing
 
 __all__ = ["Durability"]
 
@@ -35,33 +41,45 @@ NAMED_MAX: Final = 3
 
 
 class Durability:
-    """The durable subscribers of a node: how they come, are away, are back, and end."""
+    """The durable subscribers of a broker: how they begin, are away, are back, and end."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker: Broker,
+        outgoing: Outgoing,
+        persistence: Persistence,
+        *,
+        durables: dict[str, Durable],
+        router: Router,
+        dispatch: Dispatch,
+        catch_up: CatchUp,
+        barriers: Barriers,
+        interests: Interests,
+    ) -> None:
+        self._broker, self._outgoing, self._persistence = broker, outgoing, persistence
+        self._durables, self._router, self._dispatch = durables, router, dispatch
+        self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
 
     def recall(self, now: int) -> None:
         """Know the durable subscribers, what they ask for and where they are, as before."""
-        node = self._node
-        for name, subscriptions in node.state.durables.items():
-            since = min((since for _, since in subscriptions.values()), default=node.dispatched)
-            durable = self._new(name, node.place(cursor_of_durable(name), since))
+        for name, subscriptions in self._persistence.state.durables.items():
+            since = min((since for _, since in subscriptions.values()), default=self._dispatch.reached)
+            durable = self._new(name, self._persistence.cursor(cursor_of_durable(name), since))
             for id, (text, since) in subscriptions.items():
-                filter = node.filter(text)
+                filter = self._interests.filter(text)
                 durable.subscriptions[id] = (filter, since)
-                node.broker.handle(calls.Subscribe(durable.client, id, filter), now)
-                node.router.look_at(filter)
+                self._broker.handle(calls.Subscribe(durable.client, id, filter), now)
+                self._router.look_at(filter)
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
     def subscribe(self, session: ClientSession, message: wire.Subscribe, filter: Filter, now: int) -> None:
         """The client is this durable subscriber from now on, and asks for this, too."""
-        node = self._node
-        if node.ledger is None:
+        if not self._persistence.is_logged:
             raise ValueRefused("this broker keeps no log, so nothing is durable and there is no past here")
         ends = not message.durable
-        name = _passing(session, message.id) if ends else message.durable
-        durable = node.durables.get(name)
+        name = _name_of(session, message.id) if ends else message.durable
+        durable = self._durables.get(name)
         known = None if durable is None else durable.subscriptions.get(message.id)
         if known is not None and known[0] != filter:
             raise ValueRefused(f"the id {message.id!r} is taken")
@@ -83,41 +101,40 @@ class Durability:
         durable.claimed.add(message.id)
         # Those who knew of it before are not waited for where they are away.
         patient = not ends and message.id not in durable.acknowledged
-        node.fences.answer(
+        self._barriers.answer(
             session, message.number, patient=patient, then=lambda: durable.acknowledged.add(message.id)
         )
         # What it missed follows when those who asked before have been answered.
-        node.dispatch.after_sync(lambda: node.catch_up.read_on(durable))
+        self._dispatch.after_sync(lambda: self._catch_up.read_on(durable))
 
     def _subscribed(
         self, durable: Durable | None, name: str, message: wire.Subscribe, filter: Filter, now: int
     ) -> Durable:
         """The subscriber asks for one thing more, or for a first one. What is not in the log is not in memory."""
-        node, ends = self._node, not message.durable
-        if f"d:{name}" in node.broker.links:
+        ends = not message.durable
+        if f"d:{name}" in self._broker.links:
             raise ValueRefused("a neighbour of this broker has that name")
         if durable is None:
             since = self._first_since(message.since)
         else:
-            since = node.dispatch.end if durable.subscriptions else durable.looked
+            since = self._dispatch.end if durable.subscriptions else durable.looked
         if not ends:
-            node.note(Subscribed(name, message.id, render(filter), since), now)
+            self._persistence.note(Subscribed(name, message.id, render(filter), since), now)
         if durable is None:
             durable = self._new(name, since, ends=ends)
         durable.subscriptions[message.id] = (filter, since)
-        node.call(calls.Subscribe(durable.client, message.id, filter), now)
+        self._interests.call(calls.Subscribe(durable.client, message.id, filter), now)
         return durable
 
     def unsubscribe(self, asked_by: ClientSession, name: str, id: str, now: int) -> None:
         """It does not ask for this any more; without an id, or with the last one, it ends."""
-        node = self._node
-        durable = node.durables.get(name)
+        durable = self._durables.get(name)
         if durable is None or durable.ends:
             raise NotThere(f"there is no durable subscriber {name!r}")
         if id and id not in durable.subscriptions:
             raise NotThere(f"the durable subscriber {name!r} has no subscription {id!r}")
         ends = not id or durable.subscriptions.keys() == {id}
-        node.note(Unsubscribed(name, "" if ends else id), now)
+        self._persistence.note(Unsubscribed(name, "" if ends else id), now)
         if ends and durable.session not in (None, asked_by):
             durable.session.tell(wire.Refused(0, f"another client has ended {name!r}", name))
         if ends:
@@ -127,12 +144,12 @@ class Durability:
             del durable.subscriptions[id]
             durable.claimed.discard(id)
             durable.acknowledged.discard(id)
-            node.call(calls.Unsubscribe(durable.client, id), now)
-            node.dispatch.after_sync(lambda: node.catch_up.read_on(durable))
+            self._interests.call(calls.Unsubscribe(durable.client, id), now)
+            self._dispatch.after_sync(lambda: self._catch_up.read_on(durable))
 
-    def passing(self, session: ClientSession, id: str) -> Durable | None:
+    def unnamed(self, session: ClientSession, id: str) -> Durable | None:
         """The subscriber without a name that a client's subscription to the past has."""
-        return self._node.durables.get(_passing(session, id))
+        return self._durables.get(_name_of(session, id))
 
     def detach(self, durable: Durable) -> None:
         """Its client is away. What it has accepted by then is safe with the next sync, which is not put off."""
@@ -140,16 +157,16 @@ class Durability:
             durable.session.durables.pop(durable.name, None)
             durable.session = None
         durable.claimed.clear()
-        durable.detach(self._node.dispatched)
+        durable.detach(self._dispatch.reached)
         if durable.ends:
             self._end(durable)
         else:
-            self._node.save_place(cursor_of_durable(durable.name), durable)
-            self._node.dispatch.after_saving()
+            self._persistence.save_cursor(cursor_of_durable(durable.name), durable, self._dispatch.reached)
+            self._dispatch.after_saving()
 
     def tick(self, now: int) -> None:
         """From time to time: tell those who leave out what they asked for before."""
-        for durable in list(self._node.durables.values()):
+        for durable in list(self._durables.values()):
             session = durable.session
             if session is not None and not durable.ready and now - durable.attached >= CLAIM_US:
                 others = durable.subscriptions.keys() - durable.claimed
@@ -166,7 +183,7 @@ class Durability:
 
     def _first_since(self, since: int | None) -> int:
         """The offset of the first record that has this time or a later one."""
-        ledger, end = self._node.ledger, self._node.dispatch.end
+        ledger, end = self._persistence.ledger, self._dispatch.end
         assert ledger is not None
         if since is None:
             return end
@@ -174,15 +191,14 @@ class Durability:
             return min(reader.find(since), end)
 
     def _new(self, name: str, cursor: int, *, ends: bool = False) -> Durable:
-        node = self._node
-        durable = node.durables[name] = Durable(node, name, cursor, ends=ends)
-        node.router.targets[durable.client] = durable
+        durable = self._durables[name] = Durable(self._outgoing, name, cursor, self._broker.seam, ends=ends)
+        self._router.targets[durable.client] = durable
         return durable
 
     def _end(self, durable: Durable) -> None:
-        self._node.leave(durable.client)
-        self._node.durables.pop(durable.name, None)
-        self._node.unplace(cursor_of_durable(durable.name))
+        self._interests.leave(durable.client)
+        self._durables.pop(durable.name, None)
+        self._persistence.remove_cursor(cursor_of_durable(durable.name))
 
     # -- deliveries --------------------------------------------------------------------------------------------
 
@@ -192,21 +208,21 @@ class Durability:
         if durable is not None:
             for place in places:
                 durable.confirm(place - 1)
-            self._node.catch_up.read_on(durable)
+            self._catch_up.read_on(durable)
 
     def reject(self, session: ClientSession, name: str, place: int, *, again: bool) -> None:
         """It has not dealt with this one: it gets it again, or never."""
-        node = self._node
         durable = session.durables.get(name)
         if durable is None or place - 1 not in durable.unconfirmed:
             return
-        node.counters.rejected += 1
+        self._outgoing.counters.rejected += 1
         if not again:
             durable.confirm(place - 1)
-            node.catch_up.read_on(durable)
+            self._catch_up.read_on(durable)
             return
-        assert node.ledger is not None
-        with node.ledger.reader(place - 1, PUBLICATION, ARRIVAL) as reader:
+        ledger = self._persistence.ledger
+        assert ledger is not None
+        with ledger.reader(place - 1, PUBLICATION, ARRIVAL) as reader:
             [record] = reader.read(1)
         head = durable.head_for(record)
         if head is None:  # the subscription it came for is gone
@@ -215,5 +231,5 @@ class Durability:
             session.send(wire.deliver(place, head, notification_in(record)))
 
 
-def _passing(session: ClientSession, id: str) -> str:
+def _name_of(session: ClientSession, id: str) -> str:
     return f"{session.client}#{id}"

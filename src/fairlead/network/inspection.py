@@ -1,91 +1,117 @@
-"""What a node says of itself, to whoever asks: as it is now, and asking changes nothing."""
+"""The status of a broker in figures, and its routing tables as text. Inspection changes nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from fairlead.broker import Broker
 from fairlead.filters.language import render
-from fairlead.network.sessions import ClientSession, Counters
+from fairlead.network.backpressure import Backpressure
+from fairlead.network.calling import Calling
+from fairlead.network.client_sessions import ClientSession
+from fairlead.network.destinations import Durable, Link
+from fairlead.network.dispatch import Dispatch
+from fairlead.network.handshakes import Handshakes
+from fairlead.network.ledger import Ledger
+from fairlead.network.sessions import Counters
 
-if TYPE_CHECKING:
-    from fairlead.network.node import Node
-
-__all__ = ["status", "tables"]
+__all__ = ["Inspection"]
 
 NAMED_MAX: Final = 100
-"""How many clients are named that hold up others."""
+"""How many clients are named that block others."""
 
 
-def status(node: Node) -> dict[str, Any]:
-    """How the broker is, in figures."""
-    counters = node.counters
-    log = None if node.ledger is None else node.ledger.log
-    # Where nothing follows but what the log says of itself, nobody is behind.
-    reached = node.dispatched if node.ledger is None else min(node.dispatched, node.ledger.content)
-    return {
-        "broker": node.name,
-        "url": node.url,
-        "clients": len(node.clients),
-        "queued": sum(len(session.backlog) for session in node.clients.values()),
-        "blocking": sorted(each.name for each in node.blocking if isinstance(each, ClientSession))[
-            :NAMED_MAX
-        ],
-        "held_up": node.blocked,
-        "outflow": Counter(str(session.outflow) for session in node.clients.values()),
-        "inflow": Counter(str(session.inflow) for session in node.clients.values()),
-        "subscriptions": sum(
-            len(node.broker.clients[each].subscriptions.by_id) for each in node.broker.clients
-        ),
-        "routing_entries": len(node.broker.subscriptions),
-        "advertisements": node.broker.settings.advertisements is not None,
-        "counters": {name: getattr(counters, name) for name in Counters.__slots__},
-        "log": None
-        if log is None
-        else {
-            "first": log.first,
-            "end": log.end,
-            "synced": log.synced,
-            "bytes": log.size,
-            "full": not log.reserve.is_held,
-        },
-        "links": {
-            name: {
-                "connected": link.session is not None,
-                "ready": link.ready,
-                "full": link in node.blocking,
-                "inflow": "" if link.session is None else str(link.session.inflow),
-                "outflow": str(link.outflow),
-                "behind": max(0, reached - link.cursor(node.dispatched)),
-                "unconfirmed": len(link.unconfirmed),
-                "url": node.neighbourhood.url_of(name),
-                **({} if link.ready else node.neighbourhood.calling.of_link(name)),
-            }
-            for name, link in node.links.items()
-        },
-        "waiting": node.neighbourhood.calling.waiting(),
-        "durables": {
-            name: {
-                "connected": durable.session is not None,
-                "outflow": str(durable.outflow),
-                "behind": max(0, reached - durable.cursor(node.dispatched)),
-                "unconfirmed": len(durable.unconfirmed),
-            }
-            for name, durable in node.durables.items()
-            if not durable.ends
-        },
-    }
+class Inspection:
+    """What a broker reports of itself."""
 
+    def __init__(
+        self,
+        broker: Broker,
+        ledger: Ledger | None,
+        counters: Counters,
+        *,
+        clients: Mapping[str, ClientSession],
+        links: Mapping[str, Link],
+        durables: Mapping[str, Durable],
+        dispatch: Dispatch,
+        backpressure: Backpressure,
+        calling: Calling,
+        handshakes: Handshakes,
+    ) -> None:
+        self._broker, self._ledger, self._counters = broker, ledger, counters
+        self._clients, self._links, self._durables = clients, links, durables
+        self._dispatch, self._backpressure = dispatch, backpressure
+        self._calling, self._handshakes = calling, handshakes
 
-def tables(node: Node) -> dict[str, Any]:
-    """The routing tables, as text."""
-    tables = [node.broker.subscriptions, node.broker.advertisements]
-    subscriptions, advertisements = (
-        [[render(interest.filter), destination] for interest, destination in table] for table in tables
-    )
-    return {
-        "broker": node.name,
-        "neighbours": sorted(node.links),
-        "subscriptions": subscriptions,
-        "advertisements": advertisements,
-    }
+    def status(self) -> dict[str, Any]:
+        """How the broker is, in figures."""
+        broker, counters, clients = self._broker, self._counters, self._clients
+        ledger, dispatched = self._ledger, self._dispatch.reached
+        log = None if ledger is None else ledger.log
+        # A destination is not behind where only changes of cursors follow.
+        reached = dispatched if ledger is None else min(dispatched, ledger.content)
+        return {
+            "broker": broker.name,
+            "url": self._handshakes.url,
+            "clients": len(clients),
+            "queued": sum(len(session.backlog) for session in clients.values()),
+            "blocking": sorted(name for name, each in clients.items() if each.outflow.is_blocking)[
+                :NAMED_MAX
+            ],
+            "held_up": self._backpressure.blocked,
+            "outflow": Counter(str(session.outflow) for session in clients.values()),
+            "inflow": Counter(str(session.inflow) for session in clients.values()),
+            "subscriptions": sum(len(broker.clients[each].subscriptions.by_id) for each in broker.clients),
+            "routing_entries": len(broker.subscriptions),
+            "advertisements": broker.settings.advertisements is not None,
+            "counters": {name: getattr(counters, name) for name in Counters.__slots__},
+            "log": None
+            if log is None
+            else {
+                "first": log.first,
+                "end": log.end,
+                "synced": log.synced,
+                "bytes": log.size,
+                "full": not log.reserve.is_held,
+            },
+            "links": {
+                name: {
+                    "connected": link.session is not None,
+                    "ready": link.ready,
+                    "full": link.outflow.is_blocking,
+                    "inflow": "" if link.session is None else str(link.session.inflow),
+                    "outflow": str(link.outflow),
+                    "behind": max(0, reached - link.cursor(dispatched)),
+                    "unconfirmed": len(link.unconfirmed),
+                    "url": self._calling.url_of(name),
+                    **({} if link.ready else self._calling.of_link(name)),
+                }
+                for name, link in self._links.items()
+            },
+            "waiting": self._calling.waiting(),
+            "durables": {
+                name: {
+                    "connected": durable.session is not None,
+                    "outflow": str(durable.outflow),
+                    "behind": max(0, reached - durable.cursor(dispatched)),
+                    "unconfirmed": len(durable.unconfirmed),
+                }
+                for name, durable in self._durables.items()
+                if not durable.ends
+            },
+        }
+
+    def tables(self) -> dict[str, Any]:
+        """The routing tables, as text."""
+        tables = [self._broker.subscriptions, self._broker.advertisements]
+        subscriptions, advertisements = (
+            [[render(interest.filter), destination] for interest, destination in table] for table in tables
+        )
+        return {
+            "broker": self._broker.name,
+            "neighbours": sorted(self._links),
+            "subscriptions": subscriptions,
+            "advertisements": advertisements,
+        }

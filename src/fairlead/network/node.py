@@ -1,70 +1,60 @@
 """The broker with its sessions, without sockets: frames in, frames out.
 
-A node drives one `Broker`, keeps its ledger, and knows who is connected. Whoever drives the node, the server or a
-test, hands it what has been received and the time, carries `flush` out, and syncs the log when `wants_sync`,
-telling the node when that is done. A node never waits.
+A node drives one `Broker`. The driver of the node, the server or a test, hands it the frames that were received
+and the time, carries `flush` out, syncs the log when `wants_sync`, and then calls `synced`. A node never waits.
 
-Here is the way of a notification, from a frame to its destinations, and what all parts share. The parts:
+The node makes its parts, gives each the others that it needs, and takes frames to them. No part has the node:
 
-    admission      what clients publish: that it is new, and may be
+    admission      a client's publications: admitted, duplicate or refused
     router         where a notification goes: the answers of the seam
     dispatch       log, sync, then send: drives the program of publications
-    catch_up       those who are behind read on in the log
-    fences         that all brokers have made safe what came before
-    neighbourhood  the links: how they are made and end, what neighbours tell each other
-    calling        whom it calls, and why a link is not up
-    clientele      the clients, and what they ask
+    catch_up       destinations that are behind read on in the log
+    barriers       all brokers have synced what came before
+    persistence    the state and the cursors that outlive the process
+    interests      filters: of clients, of neighbours, and what neighbours have to know
+    neighbourhood  the links: how they are made and end (`handshakes`, `newcomers`, `cycles`, `calling`)
+    clientele      the clients and their requests
     durability     the durable subscribers
+    backpressure   slow destinations, and connections that wait for them
     inflow         when a connection is read from: states
     outflow        what becomes of notifications for a destination: states
-    inspection     what the node says of itself
+    inspection     the status of the broker
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from fairlead.broker import Broker
-from fairlead.broker import messages as calls
 from fairlead.broker.publications import NO_OFFSET
-from fairlead.errors import FairleadError, LogFull, NotThere, ProtocolError, ValueRefused
-from fairlead.filters.filter import Filter
-from fairlead.filters.language import parse
-from fairlead.network import inspection, wire
+from fairlead.errors import FairleadError, LogFull, ProtocolError
+from fairlead.network import wire
 from fairlead.network.admission import Admission
+from fairlead.network.backpressure import Backpressure
+from fairlead.network.barriers import Barriers
+from fairlead.network.calling import Clock
 from fairlead.network.catch_up import CatchUp
+from fairlead.network.client_sessions import ClientSession
 from fairlead.network.clientele import NAME_MAX, Clientele
 from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
-from fairlead.network.fences import Fences
-from fairlead.network.inflow import Event, Frame
-from fairlead.network.ledger import (
-    Change,
-    Ledger,
-    State,
-    cursor_of_acknowledged,
-    cursor_of_durable,
-    cursor_of_link,
-)
+from fairlead.network.handshakes import Handshakes
+from fairlead.network.inflow import Frame
+from fairlead.network.inspection import Inspection
+from fairlead.network.interests import Interests
+from fairlead.network.ledger import Ledger
+from fairlead.network.link_sessions import LinkSession
 from fairlead.network.neighbourhood import Neighbourhood
-from fairlead.network.outbox import Outbox
-from fairlead.network.outflow import Step
+from fairlead.network.peers import Peer
+from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
 from fairlead.network.router import Router
-from fairlead.network.sessions import (
-    GONE,
-    ClientSession,
-    Counters,
-    LinkSession,
-    Peer,
-    Session,
-    Stuck,
-)
+from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
 
 __all__ = ["Node"]
@@ -72,11 +62,13 @@ __all__ = ["Node"]
 log: Final = logging.getLogger(__name__)
 
 READ_AT_ONCE: Final = 512
-"""How many records of the log are looked at in one turn, for all who are behind: others wait meanwhile."""
+"""How many records of the log are read in one turn, for all destinations that are behind: others wait."""
 HEARING: Final = 64
-"""How many of them it is worth to go on with what somebody said."""
+"""How many of them it is worth to handle frames that were held."""
 ANSWERED_AT_ONCE: Final = 1 << 14
 """So many bytes of answers take a turn: in a large network, one answer may take long."""
+SLOW_REQUESTS: Final = frozenset({wire.Listen})
+"""Requests that compare many filters: the next one has to wait for a turn."""
 
 
 class Node:
@@ -85,120 +77,98 @@ class Node:
     def __init__(
         self, broker: Broker, ledger: Ledger | None, limits: Limits | None = None, *, life: str, now: int = 0
     ) -> None:
-        self.broker, self.ledger, self.limits, self.life = broker, ledger, limits or Limits(), life
+        self.broker, self.ledger, self.limits = broker, ledger, limits or Limits()
         self.name = broker.name
-        self.state = State() if ledger is None else ledger.state
         self.counters = Counters()
         self.clients: dict[str, ClientSession] = {}
         self.durables: dict[str, Durable] = {}
         self.links: dict[str, Link] = {}
+        self._brokers: dict[str, LinkSession] = {}
+        """The connection with each broker, whether its link is open, new, or has been ended."""
         self.dirty: list[Session] = []
-        self.calls: dict[str, str] = {}
-        """Where this side calls: the neighbours' addresses, each with its name, once that is known."""
-        self.on_calls: Callable[[], None] = lambda: None
-        """Called when that changes."""
-        self.url = ""
-        """Where this broker can be called."""
-        self.blocking: set[ClientSession | Link] = set()
-        """Whoever cannot keep up and is to miss nothing: what is for them waits where it comes from."""
-        self._acknowledged: dict[str, int] = {}
-        """How far each neighbour has acknowledged this log."""
+        """The sessions that have something to send, or wait for their turn."""
+        self._clock = Clock(now)
+        self.persistence = Persistence(ledger)
         self.router = Router(broker, self.links)
         self.dispatch = Dispatch(ledger, counters=self.counters, durables=self.durables)
         self.catch_up = CatchUp(ledger, self.dispatch)
-        self.fences = Fences(f"{self.name}/{life}", self.links, self.dispatch)
-        self.neighbourhood = Neighbourhood(self)
-        self.durability = Durability(self)
-        self.clientele = Clientele(self)
-        self.admission = Admission(self)
+        self.barriers = Barriers(f"{self.name}/{life}", self.links, self.dispatch)
+        self.backpressure = Backpressure(
+            self.router, self.clients, self._brokers, is_logged=self.persistence.is_logged
+        )
+        self.outgoing = Outgoing(self.name, self.limits, self.counters, self.dirty, self.backpressure)
+        self.interests = Interests(broker, self.router, self.links, self.persistence, self.limits.texts)
+        self.handshakes = Handshakes(broker, life, self.limits.frame_bytes, self.persistence, self.dispatch)
+        self.neighbourhood = Neighbourhood(
+            broker,
+            self.outgoing,
+            self.persistence,
+            links=self.links,
+            sessions=self._brokers,
+            clients=self.clients,
+            router=self.router,
+            dispatch=self.dispatch,
+            catch_up=self.catch_up,
+            barriers=self.barriers,
+            handshakes=self.handshakes,
+            interests=self.interests,
+            clock=self._clock,
+        )
+        self.calling = self.neighbourhood.calling
+        self.durability = Durability(
+            broker,
+            self.outgoing,
+            self.persistence,
+            durables=self.durables,
+            router=self.router,
+            dispatch=self.dispatch,
+            catch_up=self.catch_up,
+            barriers=self.barriers,
+            interests=self.interests,
+        )
+        self._inspection = Inspection(
+            broker,
+            ledger,
+            self.counters,
+            clients=self.clients,
+            links=self.links,
+            durables=self.durables,
+            dispatch=self.dispatch,
+            backpressure=self.backpressure,
+            calling=self.calling,
+            handshakes=self.handshakes,
+        )
+        self.clientele = Clientele(
+            broker,
+            life,
+            self.outgoing,
+            clients=self.clients,
+            router=self.router,
+            dispatch=self.dispatch,
+            barriers=self.barriers,
+            handshakes=self.handshakes,
+            interests=self.interests,
+            neighbourhood=self.neighbourhood,
+            durability=self.durability,
+            is_logged=self.persistence.is_logged,
+            questions={"status": self._inspection.status, "tables": self._inspection.tables},
+        )
+        room = wire.relay_room(self.limits.frame_bytes)
+        self.admission = Admission(broker, self.router, self.dispatch, self.counters, room)
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,
             LinkSession: self._from_broker,
         }
-        self._texts: dict[str, Filter] = {}
-        self._now = now
         self._recall(now)
 
-    # -- what it remembers -------------------------------------------------------------------------------------
-
     def _recall(self, now: int) -> None:
+        """Begin with the state that the ledger has."""
         self.neighbourhood.recall(now)
         self.durability.recall(now)
         if self.ledger is not None:
             for identity in self.ledger.identities:
                 self.broker.is_new(identity)
             self.ledger.identities.clear()
-
-    @property
-    def log_name(self) -> str:
-        """The log's identity; empty if there is none."""
-        return "" if self.ledger is None else self.ledger.identity
-
-    @property
-    def dispatched(self) -> int:
-        """The first offset that has not been dispatched."""
-        return self.dispatch.reached
-
-    @property
-    def now(self) -> int:
-        """The time when something came, or was looked after, last."""
-        return self._now
-
-    def place(self, name: str, first: int) -> int:
-        """Where a destination is in the log; a new one is at `first`, and the log is told so at once."""
-        if self.ledger is None:
-            return first
-        return self.ledger.log.cursors.setdefault(name, first)
-
-    def unplace(self, name: str) -> None:
-        """There is no such destination any more: nothing is kept for it."""
-        if self.ledger is not None and name in self.ledger.log.cursors:
-            del self.ledger.log.cursors[name]
-
-    def note(self, change: Change, now: int) -> None:
-        """Change the state, and remember it."""
-        if self.ledger is None:
-            self.state.apply(change)
-        else:
-            self.ledger.note(change, now)
-
-    @property
-    def lineage(self) -> list[tuple[str, int]]:
-        """The incarnations of the log; none if there is no log."""
-        return [] if self.ledger is None else [(each.id, each.first) for each in self.ledger.lineage]
-
-    def acknowledged(self, neighbour: str) -> int:
-        """All records below this offset that concern a neighbour have been acknowledged by it."""
-        if neighbour not in self._acknowledged and self.ledger is not None:
-            self._acknowledged[neighbour] = self.ledger.log.cursors.get(cursor_of_acknowledged(neighbour), 0)
-        return self._acknowledged.get(neighbour, 0)
-
-    def acknowledge(self, neighbour: str, end: int, *, rewound: bool = False) -> None:
-        """A neighbour has acknowledged the records below this offset; `rewound`: and no others any longer."""
-        if rewound or end > self.acknowledged(neighbour):
-            self._acknowledged[neighbour] = (
-                end  # `save` writes it: a cursor for each would be a sync for each
-            )
-
-    def save(self, now: int) -> None:
-        """Note where every destination is, so that less is sent again after a restart."""
-        if self.ledger is None:
-            return
-        for name, link in self.links.items():
-            self.save_place(cursor_of_link(name), link)
-            if name in self._acknowledged:
-                self.ledger.log.cursors[cursor_of_acknowledged(name)] = self._acknowledged[name]
-        for name, durable in self.durables.items():
-            if not durable.ends:
-                self.save_place(cursor_of_durable(name), durable)
-        if self.ledger.is_scattered:
-            self.ledger.gather(now)
-
-    def save_place(self, name: str, outbox: Outbox) -> None:
-        """Note where one destination is; that is safe with the next sync."""
-        if self.ledger is not None:
-            # Not beyond the content: or changes of cursors would change the cursors, for ever.
-            self.ledger.log.cursors[name] = min(outbox.cursor(self.dispatched), self.ledger.content)
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -215,13 +185,15 @@ class Node:
         if hello.role not in ("client", "broker"):
             raise ProtocolError(f"neither client nor broker, but {hello.role!r}")
         is_client = hello.role == "client"
-        greet = self.clientele.greet(peer, hello) if is_client else self.neighbourhood.greet(peer, hello, now)
-        greet.follow_inflow()
-        return greet
+        session = (
+            self.clientele.greet(peer, hello) if is_client else self.neighbourhood.greet(peer, hello, now)
+        )
+        session.follow_inflow()
+        return session
 
     def hello(self, neighbour: str) -> wire.Hello:
-        """What this side says when it calls a broker; `neighbour` is its name, if that is known."""
-        return self.neighbourhood.hello(neighbour)
+        """What this side declares when it calls a broker; `neighbour` is its name, if that is known."""
+        return self.handshakes.hello(neighbour)
 
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int = 0) -> LinkSession:
         """A broker that was called has answered."""
@@ -231,94 +203,58 @@ class Node:
 
     def lost(self, session: Session) -> None:
         """A connection has ended."""
-        if session.ended:
-            return
-        session.inflow.end()
-        if session.out:
-            session.peer.write(session.take_out())
-        session.peer.close()
         session.lost()
-        session.peer = GONE  # which holds the session: what has ended is freed at once
 
     def keep_links(self, names: Iterable[str], now: int) -> None:
         """Have links to these neighbours only, and call nobody before it is said where they are now.
 
-        Those that have not been connected yet are waited for, as those that are away are.
+        A neighbour that has not been connected yet is waited for, as one that is away is.
         """
         self.neighbourhood.keep(names, now)
+
+    @property
+    def sessions(self) -> list[Session]:
+        """All connections of clients and brokers."""
+        return [*self.clients.values(), *self._brokers.values()]
 
     # -- frames ------------------------------------------------------------------------------------------------
 
     def receive(self, session: Session, frames: Iterable[Frame], now: int) -> None:
-        """Handle what came over a connection; after a protocol error it is closed, and nobody else minds."""
-        self._now = now
+        """Handle frames that arrived over a connection; a protocol error ends that connection alone."""
+        self._clock.now = now
         if session.ended:
-            return  # what comes behind the gap that ended it must not close the gap
+            return  # frames behind the gap that ended it must not close the gap
         session.has_spoken = True
         taken: list[Taken] = []
         waiting: list[Frame] = []
         inflow = session.inflow
         try:
-            if self.blocking or not inflow.is_open:
-                frames = self._let_through(session, frames, waiting)
+            if self.backpressure.blocking or not inflow.is_open:
+                frames = self.backpressure.pass_on(session, frames, waiting)
             self._handlers[type(session)](session, frames, taken, now)
             self.dispatch.commit(session, taken, now)
         except Exception as error:
-            # What has been taken is known from now on, so it has to be in the log, whatever comes after it.
+            # The identities of what was taken are remembered, so it has to be in the log, whatever comes after it.
             with contextlib.suppress(FairleadError):
                 self.dispatch.commit(session, taken, now)
             self._end_failed(session, error)
         if self.ledger is None:
             self.dispatch.synced(0)
         if waiting:
-            inflow.hold(waiting, blocked=not inflow.frames and self._is_blocked(session, *waiting[0]))
+            blocked = not inflow.frames and self.backpressure.blocks(session, *waiting[0])
+            inflow.hold(waiting, blocked=blocked)
         session.look_at_answers()
         if not inflow.is_open:
             session.follow_inflow()
 
-    def _let_through(
-        self, session: Session, frames: Iterable[Frame], waiting: list[Frame]
-    ) -> Iterator[Frame]:
-        """What comes before the first notification for a destination that is too slow; the rest is `waiting`."""
-        is_waiting = not session.inflow.is_open
-        for frame in frames:
-            if frame[0] in session.passing:
-                yield frame
-            elif is_waiting or self._is_blocked(session, *frame):
-                is_waiting = True
-                waiting.append(frame)
-            else:
-                yield frame
-
-    def _is_blocked(self, session: Session, kind: int, payload: bytes) -> bool:
-        """Whether a frame has to wait for one of its destinations. What is logged waits for no neighbour."""
-        source = session.source
-        try:
-            if kind == wire.RELAYS:
-                found = [fanout for fanout, _ in self.router.of_all(Relays.read(payload), source)]
-                number = 0
-            elif kind in (wire.PUBLISH, wire.RELAY):
-                number, packed = wire.parse_numbered(payload)
-                found = [self.router.of(packed, source)]
-            else:
-                return False
-        except Exception:
-            return False  # it goes nowhere: whoever takes it says why
-        is_logged = number > 0 and self.ledger is not None
-        return any(
-            target in self.blocking
-            for fanout in found
-            for target in (*(() if is_logged else fanout.links), *(each.target for each in fanout.recipients))
-        )
-
     def _end_failed(self, session: Session, error: Exception) -> None:
-        """Whatever goes wrong with one connection ends that one; if it is our fault, we want to know."""
+        """An error ends the connection that it happened on; a mistake of ours is logged with its traceback."""
         if isinstance(error, FairleadError):
             session.end(str(error))
         else:
             log.error("the connection with %s has failed", session.name, exc_info=error)
             session.take_out()
-            self.lost(session)
+            session.lost()
 
     def _from_client(
         self, session: ClientSession, frames: Iterable[Frame], taken: list[Taken], now: int
@@ -333,10 +269,10 @@ class Node:
                     self.admission.take(session, publications, taken, now)
                     self.dispatch.commit(session, taken, now)
                     message = wire.parse_control(payload)
-                    self.clientele.said(session, message, now)
+                    self.clientele.handle(session, message, now)
                     if session.ended:
                         return
-                    if isinstance(message, wire.Listen) or session.waiting > enough:
+                    if type(message) in SLOW_REQUESTS or session.waiting > enough:
                         session.inflow.hold(frames)  # the rest when others have had their turn
                 else:
                     raise ProtocolError(f"clients do not send frames of the kind {kind}")
@@ -379,7 +315,7 @@ class Node:
                         fanout.send_all(relays)
             elif kind == wire.CONTROL:
                 self.dispatch.commit(session, taken, now)
-                self.neighbourhood.said(session, session.parts.finish(payload), now)
+                self.neighbourhood.handle(session, session.parts.finish(payload), now)
                 if session.ended:
                     return
                 last = self.neighbourhood.received(session)
@@ -389,11 +325,12 @@ class Node:
                 raise ProtocolError(f"brokers do not send frames of the kind {kind}")
 
     def flush(self) -> None:
-        """Hand out all that is to be sent, and let those have a turn who wait for one.
+        """Write what is to be sent, and give a turn to each session that waits for one.
 
-        Whoever is not through with it is `dirty` again, and whoever had none is the first to have one next time.
+        A session that needs another turn is `dirty` again, and one that had none is the first next time.
         """
-        dirty, self.dirty = dict.fromkeys(self.dirty), []  # each once: one turn is one turn
+        dirty = dict.fromkeys(self.dirty)  # each once: one turn is one turn
+        self.dirty.clear()
         late: list[Session] = []
         left = READ_AT_ONCE
         for session in dirty:
@@ -412,10 +349,10 @@ class Node:
         self.dirty[:0] = late
 
     def _turn(self, session: Session, at_most: int) -> int:
-        """Hear more of what a connection said, and let it read on; how many records (`at_most`) that is worth."""
+        """Handle frames that were held, and read on in the log; how many records (`at_most`) that is worth."""
         looked = 0
         if session.inflow.is_due:
-            self.receive(session, session.inflow.take(), self._now)
+            self.receive(session, session.inflow.take(), self._clock.now)
             looked += HEARING
             session.follow_inflow()
         for outbox in session.outboxes():
@@ -430,32 +367,6 @@ class Node:
             self.catch_up.read_on(outbox)
             outbox.drained()
 
-    def block(self, target: ClientSession | Link) -> None:
-        """A destination cannot keep up, and nothing is to be left out: what is for it waits from now on."""
-        if target not in self.blocking:
-            self.blocking.add(target)
-            target.outflow.on(Step.BLOCK)
-            target.stuck = Stuck()
-
-    def unblock(self, target: ClientSession | Link) -> None:
-        """It has caught up, or is gone: whoever waits for it goes on."""
-        if target in self.blocking:
-            self.blocking.discard(target)
-            for each in self.sessions:
-                if each.inflow.is_blocked:
-                    each.inflow.on(Event.UNBLOCK)
-                    each.follow_inflow()
-
-    @property
-    def blocked(self) -> int:
-        """How many connections wait for a destination that is too slow."""
-        return sum(each.inflow.is_blocked for each in self.sessions)
-
-    @property
-    def sessions(self) -> list[Session]:
-        """All connections of clients and neighbours."""
-        return [*self.clients.values(), *self.neighbourhood.sessions]
-
     # -- the log -----------------------------------------------------------------------------------------------
 
     @property
@@ -464,60 +375,38 @@ class Node:
         return bool(self.dispatch.pending)
 
     def synced(self, synced: int) -> None:
-        """The log is safe below this offset: acknowledge what is in it, and let it go on its way."""
+        """The log is synced below this offset: send on what is in it, and acknowledge it."""
         self.dispatch.synced(synced)
 
     def log_is_full(self, error: LogFull, now: int) -> None:
-        """What could be written goes on its way, the rest is refused; what else waits, waits for room."""
+        """What could be written is sent on, the rest is refused; changes of state wait for room."""
         self.dispatch.log_is_full(error, now)
 
-    # -- the broker --------------------------------------------------------------------------------------------
+    def save(self, now: int) -> None:
+        """Write the cursors of all destinations, so that less is sent again after a restart."""
+        self.persistence.save(self.links, self.durables, self.dispatch.reached, now)
 
-    def filter(self, text: str) -> Filter:
-        """The filter that a text says; the same texts come often."""
-        filter = self._texts.get(text)
-        if filter is None:
-            if len(self._texts) > self.limits.texts:
-                self._texts.clear()
-            filter = self._texts[text] = parse(text)
-        return filter
-
-    def call(self, call: calls.Call, now: int) -> None:
-        """Tell the broker what a client asks for, and the neighbours what follows; FairleadError says why not."""
-        effects = self.broker.handle(call, now)
-        for effect in effects:
-            if isinstance(effect, calls.Refuse):
-                raise (NotThere if effect.is_missing else ValueRefused)(effect.reason)
-        self.neighbourhood.carry(effects)
-        self.router.change()
-
-    def leave(self, client: str) -> None:
-        """Tell the broker that a client is gone, with all that it has asked for."""
-        self.router.targets.pop(client, None)
-        self.neighbourhood.carry(self.broker.handle(calls.Leave(client), 0))
-        self.router.change()
+    # -- beside ------------------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
-        """From time to time: tell producers whether anyone listens, and make ready what comes next."""
-        self._now = now
-        for target in list(self.blocking):
-            target.look_after()
+        """From time to time: what has to happen though nothing arrives."""
+        self._clock.now = now
+        self.backpressure.look_after()
         self.router.tick()
-        self.neighbourhood.calling.tick(now)
-        self.neighbourhood.tick()
+        self.neighbourhood.tick(now)
         self.clientele.tick()
         self.durability.tick(now)
 
     def status(self) -> dict[str, Any]:
-        """How the broker is, in figures."""
-        return inspection.status(self)
+        """The status of the broker, in figures."""
+        return self._inspection.status()
 
     def tables(self) -> dict[str, Any]:
         """The routing tables, as text."""
-        return inspection.tables(self)
+        return self._inspection.tables()
 
     def close(self, now: int) -> None:
-        """Say goodbye to everyone, and make all safe."""
+        """End all connections, and close the log."""
         for session in self.sessions:
             session.end("the broker stops")
         for outbox in [*self.links.values(), *self.durables.values()]:

@@ -233,7 +233,7 @@ def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:
         elif a == b:
             problems.append(f"{a} - {b}: a broker is not linked to itself")
         elif b in pieces[a]:
-            problems.append(f"they make a circle: {' - '.join([*_way(pieces[a], a, b), a])}")
+            problems.append(f"they make a cycle: {' - '.join([*_way(pieces[a], a, b), a])}")
         else:
             joined = {**pieces[a], **pieces[b]}
             joined[a], joined[b] = [*joined[a], b], [*joined[b], a]

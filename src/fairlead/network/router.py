@@ -17,9 +17,10 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.packed import PlainParts, unpack, unpack_plain
 from fairlead.network import wire
+from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable, Link, Recipient
 from fairlead.network.relays import Relays
-from fairlead.network.sessions import ClientSession, Session
+from fairlead.network.sessions import Session
 from fairlead.rules import Memory, Refusal, Route, is_plain
 
 __all__ = ["Fanout", "Router", "Verdict", "together"]

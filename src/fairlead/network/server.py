@@ -32,8 +32,9 @@ from fairlead.network.contexts import (
 )
 from fairlead.network.files import room_for_connections
 from fairlead.network.ledger import RESERVE_BYTES, Ledger
+from fairlead.network.link_sessions import LinkSession
 from fairlead.network.node import Node
-from fairlead.network.sessions import LinkSession, Session
+from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings
 
 __all__ = ["Server", "run"]
@@ -129,7 +130,7 @@ class Connection(asyncio.Protocol):
         if not self.url and (reason := self.server.why_crowded()):
             self._bye(reason)
         if self.url:
-            hello = wire.control(self.server.node.hello(self.server.node.calls.get(self.url, "")))
+            hello = wire.control(self.server.node.hello(self.server.node.calling.calls.get(self.url, "")))
             self.write(wire.checked(hello))
 
     def data_received(self, data: bytes) -> None:
@@ -170,7 +171,7 @@ class Connection(asyncio.Protocol):
             case wire.Bye(reason, broker):
                 self.reason, self.is_refused = reason, True
                 if broker:
-                    node.neighbourhood.calling.answers(self.url, broker)
+                    node.calling.answers(self.url, broker)
                 self.close()
                 return None
             case _:
@@ -295,12 +296,12 @@ class Server:
             if isinstance(error, FairleadError):
                 raise
             raise NetworkError(f"cannot listen at {settings.listen}: {error.strerror or error}") from None
-        self.node.url = self.url
+        self.node.handshakes.url = self.url
         if settings.neighbours is not None:
             self.node.keep_links(settings.neighbours, micros())
         for url in settings.links:
             self.node.neighbourhood.call(url, settings.expects)
-        self.node.on_calls = self._dial_all
+        self.node.calling.on_change = self._dial_all
         self._dial_all()
         self._begin(self._housekeeping())
 
@@ -467,20 +468,20 @@ class Server:
             log.error("what the broker does beside has failed", exc_info=error)
 
     def _dial_all(self) -> None:
-        for url in self.node.calls:
+        for url in self.node.calling.calls:
             if url not in self._dialling:
                 self._dialling[url] = self._begin(self._dial(url))
         for url in list(self._dialling):
-            if url not in self.node.calls:
+            if url not in self.node.calling.calls:
                 self._dialling.pop(url).cancel()
 
     async def _dial(self, url: str) -> None:
         """Call a broker, again and again, and stay connected."""
         least, most = BACKOFF_S
         wait, lost, told = least, self.loop.time(), ""
-        calling = self.node.neighbourhood.calling
+        calling = self.node.calling
         while True:
-            name = self.node.calls.get(url, "")
+            name = self.node.calling.calls.get(url, "")
             if self.node.neighbourhood.is_connected(name):
                 await asyncio.sleep(least)  # it has called
                 continue
@@ -494,7 +495,7 @@ class Server:
             self.schedule()
             # When a network is started, not all of it is there at once.
             late = is_refused or self.loop.time() - lost > UNREACHED_S
-            if late and reason not in ("", told) and url in self.node.calls:
+            if late and reason not in ("", told) and url in self.node.calling.calls:
                 told = reason  # once, not with every call
                 log.warning("%s: %s; it is called again and again", url, reason)
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))
@@ -561,7 +562,7 @@ def run(
         finally:
             await server.stop()
 
-    # A broker holds many filters that stay, and makes many notifications that go: to look through all for circles
+    # A broker holds many filters that stay, and makes many notifications that go: to look through all for cycles
     # as often as Python does by default would take a fifth of its time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

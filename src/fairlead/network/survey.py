@@ -78,7 +78,7 @@ class Survey:
         return found
 
     def beside(self) -> tuple[Link, ...]:
-        """The links that are not in that tree: they close circles."""
+        """The links that are not in that tree: they close cycles."""
         within = {frozenset((name, each)) for name, below in self.children().items() for each in below}
         return tuple(link for link in self.links if frozenset(link) not in within)
 

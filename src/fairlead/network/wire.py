@@ -58,13 +58,12 @@ __all__ = [
     "Accept",
     "Advertise",
     "Ask",
+    "Barrier",
     "Bye",
     "Control",
     "Credit",
     "Done",
     "Dropped",
-    "Fence",
-    "Fenced",
     "Frames",
     "Heard",
     "Hello",
@@ -72,6 +71,7 @@ __all__ = [
     "Listen",
     "Listening",
     "Parts",
+    "Passed",
     "Ping",
     "Pong",
     "Probe",
@@ -361,7 +361,7 @@ Heard: TypeAlias = tuple[str, str]
 class Table(_Message, frozen=True):
     """All that the sender asks of the receiver, in place of what it said before (book 4.6.4).
 
-    From the one that opened a new link it also says that the link closes no circle."""
+    From the one that opened a new link it also says that the link closes no cycle."""
 
     subscriptions: list[Heard]
     advertisements: list[Heard]
@@ -383,10 +383,10 @@ class Received(_Message, frozen=True):
     place: int
 
 
-class Fence(_Message, frozen=True):
-    """Answer with Fenced, when all that came before this is known to whoever has to know it.
+class Barrier(_Message, frozen=True, tag="Fence"):
+    """Answer with Passed when every broker behind has synced all that came before this.
 
-    `patient`: to those as well that cannot be reached now."""
+    `patient`: brokers that are away as well."""
 
     origin: str
     number: int
@@ -394,17 +394,17 @@ class Fence(_Message, frozen=True):
 
 
 class Probe(_Message, frozen=True):
-    """Who gets this back over another link has closed a circle with the link to the broker it called.
+    """A broker that gets its own probe back over another link has closed a cycle with the link to `called`.
 
-    It goes over all links, new ones too, waits for those that are away, and is answered with Fenced."""
+    It goes over all links, new ones too, waits for brokers that are away, and is answered with Passed."""
 
     origin: str
     number: int
     called: str
 
 
-class Fenced(_Message, frozen=True):
-    """The answer to either."""
+class Passed(_Message, frozen=True, tag="Fenced"):
+    """The answer to a barrier, or to a probe."""
 
     origin: str
     number: int
@@ -437,9 +437,9 @@ Control: TypeAlias = (
     | Table
     | Tell
     | Received
-    | Fence
+    | Barrier
     | Probe
-    | Fenced
+    | Passed
 )
 
 _encoder: Final = msgspec.msgpack.Encoder()

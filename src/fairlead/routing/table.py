@@ -155,14 +155,14 @@ class RoutingTable:
 
     # -- where things go -----------------------------------------------------------------------------------
 
-    def meet(self, neighbour: str, *, deaf: bool = False) -> None:
+    def add_neighbour(self, neighbour: str, *, deaf: bool = False) -> None:
         """Add a neighbour, or stop forwarding filters to it."""
         self.neighbours[neighbour] = None
         if deaf:
             self.deaf.add(neighbour)
         self._others.clear()
 
-    def part(self, neighbour: str) -> None:
+    def remove_neighbour(self, neighbour: str) -> None:
         """Remove a neighbour; its entries stay until they are removed."""
         del self.neighbours[neighbour]
         self.deaf.discard(neighbour)

@@ -96,7 +96,7 @@ def delta(
     """δ(T|S, m): what becomes of T|S where it is all that the table holds."""
     table = RoutingTable(catalogue)
     if is_neighbour:
-        table.meet(source)
+        table.add_neighbour(source)
     for interest in part.interests:
         table.add(interest, source)
     if part.mergers:

@@ -48,7 +48,7 @@ FAULTS: Final = (
 )
 """A connection breaks; a broker is killed; the power fails; a broker stands still; two are cut off from each
 other; syncs take long; a subscriber loses all it knew; a disk has no room; a broker is to be linked with another
-one, which closes a circle, or a guest leaves its place for another one, whoever is away."""
+one, which closes a cycle, or a guest leaves its place for another one, whoever is away."""
 TREES: Final[tuple[tuple[tuple[int, int], ...], ...]] = (
     (),
     ((1, 0),),
@@ -301,7 +301,7 @@ class Host:
         node = self.node
         assert node is not None
         dialled = False
-        for url, name in list(node.calls.items()):
+        for url, name in list(node.calling.calls.items()):
             # Brokers are called by their names here.
             if node.neighbourhood.is_connected(name or url) or any(end.url == url for end in self.ends):
                 continue
@@ -805,7 +805,7 @@ class World:
             if not (one in _node(self.hosts[other]).links and other in _node(self.hosts[one]).links):
                 found.append(f"only one of {one} and {other} is linked with the other")
         if _is_circular(links):
-            found.append(f"there is a circle in {sorted(map(sorted, links))}")
+            found.append(f"there is a cycle in {sorted(map(sorted, links))}")
         for client in self.clients:
             if isinstance(client, Listener):
                 found += [

@@ -1,0 +1,171 @@
+"""A barrier is passed when every broker that it reaches has synced all records before it.
+
+It travels as a wave over all links, away from its origin, and the answers return along the same links. A patient
+barrier waits for neighbours that are away; any other waits for connected neighbours alone. Brokers acknowledge a
+subscription or an advertisement when its barrier has been passed.
+
+A probe travels in the same way, and is always patient, but waits for no sync: it searches for a path back to its
+origin. It goes over new links as well, so that of two links that close a cycle together one is detected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fairlead.network import wire
+from fairlead.network.client_sessions import ClientSession
+from fairlead.network.destinations import Link
+from fairlead.network.dispatch import Dispatch
+from fairlead.network.link_sessions import LinkSession
+
+__all__ = ["BarrierKey", "Barriers", "broker_in"]
+
+BarrierKey: TypeAlias = tuple[str, int]
+"""The origin of a barrier, a broker and its life, and the barrier's number there."""
+
+
+@dataclass(slots=True)
+class Wave:
+    """A barrier or a probe in flight: which neighbours have not answered, and what happens when all have."""
+
+    message: wire.Barrier | wire.Probe
+    source: str
+    """The neighbour that it came from; empty where it began here."""
+    waiting: set[str]
+    done: Callable[[], None]
+    patient: bool = True
+    called: str = ""
+    """Of a probe: the broker at the other end of the new link; empty for a barrier."""
+
+    @property
+    def key(self) -> BarrierKey:
+        return self.message.origin, self.message.number
+
+    @property
+    def new_link(self) -> tuple[str, str]:
+        """Of a probe: between which brokers the new link is."""
+        return broker_in(self.message.origin), self.called
+
+
+class Barriers:
+    """The barriers and probes that one broker has begun or passes on. `origin` names the broker and its life."""
+
+    def __init__(self, origin: str, links: Mapping[str, Link], dispatch: Dispatch) -> None:
+        self.origin = origin
+        self._links, self._dispatch = links, dispatch
+        self.new: dict[str, LinkSession] = {}
+        """The connections of new links, over which nothing but probes goes; the earliest first."""
+        self._waves: dict[BarrierKey, Wave] = {}
+        self._begun = 0
+
+    def next_key(self) -> BarrierKey:
+        """The key of the next barrier that begins here."""
+        self._begun += 1
+        return self.origin, self._begun
+
+    def answer(
+        self, session: ClientSession, number: int, *, patient: bool, then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Answer a client when a barrier that begins now has been passed, after doing `then`."""
+
+        def done() -> None:
+            then()
+            if not session.ended:
+                session.tell(wire.Done(number))
+
+        self.begin(wire.Barrier(*self.next_key(), patient), "", done)
+
+    def begin(self, barrier: wire.Barrier, source: str, done: Callable[[], None]) -> None:
+        """Pass a barrier on to all neighbours but its source, when all records before it are synced here."""
+
+        def begin() -> None:
+            ahead = {name for name, link in self._links.items() if barrier.patient or link.ready}
+            self._begin(Wave(barrier, source, ahead - {source}, done, barrier.patient))
+
+        self._dispatch.after_sync(begin)
+
+    def probe(self, probe: wire.Probe, source: str, ahead: set[str], done: Callable[[], None]) -> None:
+        """Pass a probe on to these neighbours: is there a path back to its origin?"""
+        wave = Wave(probe, source, ahead, done, called=probe.called)
+        # A broker that calls another one once more has given up its earlier probe.
+        for old in self._probes_for(*wave.new_link):
+            del self._waves[old.key]
+        self._begin(wave)
+
+    def is_known(self, probe: wire.Probe, source: str) -> bool:
+        """Whether this probe has come along another path already: then there is a cycle without the new link."""
+        wave = self._waves.get((probe.origin, probe.number))
+        return wave is not None and wave.source != source
+
+    def _begin(self, wave: Wave) -> None:
+        self._waves[wave.key] = wave
+        for name in list(wave.waiting):
+            self._pass(wave, name)
+        self._finish(wave)
+
+    def forget(self, key: BarrierKey) -> None:
+        """Nobody waits for this one any longer."""
+        self._waves.pop(key, None)
+
+    def answered(self, key: BarrierKey, name: str) -> None:
+        """A neighbour has answered."""
+        if key in self._waves:
+            self._strike(self._waves[key], name)
+
+    def ready(self, name: str) -> None:
+        """A neighbour is connected: it gets all barriers that it has not answered."""
+        for wave in list(self._waves.values()):
+            if name in wave.waiting:
+                self._pass(wave, name)
+
+    def lost(self, name: str) -> None:
+        """A neighbour is away: only patient barriers wait for it."""
+        for wave in list(self._waves.values()):
+            if not wave.patient:
+                self._strike(wave, name)
+
+    def remove_neighbour(self, name: str) -> None:
+        """The link has ended: no barrier waits for this broker."""
+        for wave in list(self._waves.values()):
+            self._strike(wave, name)
+
+    def away(self, probe: wire.Probe) -> list[str]:
+        """The neighbours that a probe waits for because they are away."""
+        wave = self._waves.get((probe.origin, probe.number))
+        return [] if wave is None else self._away(wave)
+
+    def away_for(self, caller: str, called: str) -> list[str]:
+        """The same, of the probe for a new link that one broker has made with another."""
+        return [name for wave in self._probes_for(caller, called) for name in self._away(wave)]
+
+    def _probes_for(self, caller: str, called: str) -> list[Wave]:
+        return [each for each in self._waves.values() if each.called and each.new_link == (caller, called)]
+
+    def _away(self, wave: Wave) -> list[str]:
+        return sorted(each for each in wave.waiting if not self._session(wave, each))
+
+    def _session(self, wave: Wave, name: str) -> LinkSession | None:
+        if wave.called and name in self.new:
+            return self.new[name]
+        link = self._links.get(name)
+        return link.session if link is not None and link.ready else None
+
+    def _pass(self, wave: Wave, name: str) -> None:
+        session = self._session(wave, name)
+        if session is not None:
+            session.tell(wave.message)
+
+    def _strike(self, wave: Wave, name: str) -> None:
+        wave.waiting.discard(name)
+        self._finish(wave)
+
+    def _finish(self, wave: Wave) -> None:
+        if not wave.waiting and self._waves.pop(wave.key, None) is not None:
+            wave.done()
+
+
+def broker_in(origin: str) -> str:
+    """The broker where a barrier or a probe began."""
+    return origin.rpartition("/")[0]

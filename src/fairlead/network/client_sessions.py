@@ -1,0 +1,234 @@
+"""The connection of a client: its deliveries, its backlog when it is slow, and the answers to its publications."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairlead.broker.publications import NO_OFFSET, Entry, Pending
+from fairlead.broker.published import Published
+from fairlead.errors import FairleadError, LogFull, NotThere
+from fairlead.filters.filter import Filter
+from fairlead.model.order import Identity, identity_of
+from fairlead.model.packed import unpack
+from fairlead.network import wire
+from fairlead.network.backpressure import Stuck
+from fairlead.network.inflow import Event, Inflow
+from fairlead.network.outflow import Outflow, Step, To
+from fairlead.network.peers import Peer
+from fairlead.network.relays import Relays
+from fairlead.network.sessions import Outgoing, Session
+from fairlead.network.settings import DISCONNECT, DROP
+
+if TYPE_CHECKING:
+    from fairlead.network.destinations import Durable, Link, Recipient
+    from fairlead.network.ledger import Ledger
+    from fairlead.network.router import Fanout
+
+__all__ = ["ClientSession"]
+
+log: Final = logging.getLogger(__name__)
+
+ANSWERS_MAX: Final = 4
+"""How many times what may be in flight to a client may wait for it in answers."""
+UNHEARD: Final = 4
+"""So many times as long, a client may block others that is not read from, and could not be heard."""
+
+
+class ClientSession(Session):
+    """A connected client."""
+
+    @property
+    def connection(self) -> Session:
+        """Over which it is reached."""
+        return self
+
+    def __str__(self) -> str:
+        return f"the client {self.name!r}"
+
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        peer: Peer,
+        name: str,
+        policy: str,
+        *,
+        identities: Published,
+        on_lost: Callable[[ClientSession], None],
+    ) -> None:
+        super().__init__(outgoing, peer, name, Inflow("client"), on_lost)
+        self._identities = identities
+        """The identities of what was published at this broker."""
+        self.policy = policy or DROP
+        self.client = f"c:{name}"
+        """What the broker calls it."""
+        self.durables: dict[str, Durable] = {}
+        self.listens: dict[str, tuple[Filter, bool]] = {}
+        self.backlog: deque[bytes] = deque()
+        self.backlog_bytes = 0
+        self.dropped = 0
+        self.outflow = Outflow("client", To.OPEN)
+        """What becomes of notifications for it."""
+        self.stuck = Stuck()
+
+    def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
+        """Deliver to a subscription that is not durable."""
+        self._counters.delivered += 1
+        size = len(packed)
+        head = recipient.heads.get(size) or recipient.head_of(size)
+        if self.backlog or self.is_full:
+            self._queue(head + packed)
+            return
+        if not self.out:
+            self._turns.append(self)
+        self.out += (head, packed)
+        self.waiting += size
+
+    def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
+        """Deliver several that are in no log."""
+        if self.backlog or self.waiting + relays.size > self._buffer_bytes:
+            for packed in relays.each:
+                self.deliver(NO_OFFSET, recipient, packed)
+            return
+        if not self.out:
+            self._turns.append(self)
+        heads = recipient.heads
+        for packed in relays.each:
+            self.out += (heads.get(len(packed)) or recipient.head_of(len(packed)), packed)
+        self._counters.delivered += relays.count
+        self.waiting += relays.size
+
+    def _queue(self, frame: bytes) -> None:
+        """The client is slow."""
+        if self.ended:
+            return
+        self.starved = True
+        self.outflow.on(Step.QUEUE)
+        self.backlog.append(frame)
+        self.backlog_bytes += len(frame)
+        if not self._has_too_much:
+            return
+        if self.policy == DROP:
+            while self._has_too_much:
+                self._next()
+                self.dropped += 1
+                self._counters.dropped += 1
+        elif self.policy == DISCONNECT:
+            waiting = len(self.backlog)
+            self.backlog.clear()
+            self.end(f"too slow: {waiting:,} notifications were waiting", is_final=True)
+        else:
+            self._outgoing.backpressure.block(self)
+
+    @property
+    def _has_too_much(self) -> bool:
+        limits = self._outgoing.limits
+        return len(self.backlog) > limits.queue or self.backlog_bytes > limits.queue_bytes
+
+    def _next(self) -> bytes:
+        frame = self.backlog.popleft()
+        self.backlog_bytes -= len(frame)
+        return frame
+
+    def drained(self) -> None:
+        """There is room again."""
+        while self.backlog and not self.is_full:
+            self._tell_dropped()
+            self.send(self._next())
+        if not self.backlog:
+            self._tell_dropped()
+            self.outflow.on(Step.EMPTY)
+            self._outgoing.backpressure.unblock(self)
+        if self.inflow.is_choked and not self.is_full:
+            self.inflow.on(Event.UNCHOKE)
+            self.follow_inflow()
+
+    def look_at_answers(self) -> None:
+        """A client that asks and does not read the answers asks nothing more before it has."""
+        if self.waiting > ANSWERS_MAX * self._buffer_bytes:
+            self.inflow.on(Event.CHOKE)
+            self.starved = True
+
+    @property
+    def source(self) -> str:
+        return ""
+
+    def outboxes(self) -> Sequence[Durable | Link]:
+        return list(self.durables.values())
+
+    def look_after(self) -> None:
+        """See to it that nobody waits for a client that is gone: one that is there and slow says so."""
+        seconds = self._outgoing.limits.block_seconds * (1 if self.is_read else UNHEARD)
+        is_silent, self.has_spoken = not self.has_spoken, False
+        if self.stuck.has_lasted(seconds, self.gone_out, is_stuck=is_silent):
+            reason = f"it has held up others for {seconds} s, in which it took nothing and said nothing"
+            self.end(f"{reason}; {len(self.backlog):,} notifications were waiting", is_final=True)
+
+    def answer_error(self, number: int, error: Exception) -> None:
+        """Answer a request with the reason why not. A mistake of ours is one, too: or it would be repeated."""
+        self._counters.refused += 1
+        if isinstance(error, FairleadError):
+            reason = str(error)
+            log.info("%s is refused: %s", self, reason)
+        else:
+            reason = f"the broker has failed to do this: {type(error).__name__}: {error}"
+            log.error("%s asks for something, and %s", self, reason, exc_info=error)
+        self.tell(wire.Refused(number, reason, is_missing=isinstance(error, NotThere)))
+
+    def missed(self, count: int) -> None:
+        """So many that may have been for it were lost on their way here."""
+        self.dropped += count
+        if not self.backlog and not self.is_full:
+            self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        """What is missing is missing before what comes now."""
+        if self.dropped:
+            self.tell(wire.Dropped(self.dropped))
+            self.dropped = 0
+
+    # -- what it publishes --
+
+    def append_to(self, ledger: Ledger, records: list[tuple[bytes, int]], now: int) -> range:
+        return ledger.publications_of([packed for packed, _ in records], now)
+
+    def took(self, new: int, number: int) -> None:
+        self._counters.published += new
+
+    def acknowledge(self, number: int) -> None:
+        if number > self.acknowledged and not self.ended:
+            self.acknowledged = number
+            self.send(wire.stored(number))
+
+    def answer_duplicates(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        if not self.ended:
+            for _, _, number in entries:
+                self.tell(wire.Repeated(number))
+
+    def forget(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
+        for fanout, packed, _ in entries:
+            if fanout is not None:
+                self._identities.forget(identity_of(unpack(packed)))
+
+    def refuse(self, entries: Iterable[Entry[Fanout, bytes]], reason: str) -> None:
+        if not self.ended:
+            for number in filter(None, (each[2] for each in entries)):
+                self._counters.refused += 1
+                self.tell(wire.Refused(number, reason))
+
+    def take_back(
+        self,
+        pending: Pending[Session, Fanout, bytes],
+        gone: list[tuple[int, Fanout, bytes, int]],
+        earlier: Iterable[Pending[Session, Fanout, bytes]],
+        refused: set[Identity],
+        error: LogFull,
+    ) -> list[Entry[Fanout, bytes]]:
+        """All that is gone, and what came again of what was refused."""
+        lost: list[Entry[Fanout, bytes]] = [each[1:] for each in gone]
+        refused |= {identity_of(unpack(packed)) for _, packed, _ in lost}
+        return lost + [
+            each for each in pending.duplicates if refused and identity_of(unpack(each[1])) in refused
+        ]

@@ -1,0 +1,184 @@
+"""The filters that clients and neighbours have at a broker, and what each neighbour has to know of them.
+
+When a link is connected, both sides announce all interests that the other one has to know (`Table`), and the
+difference takes effect at once. From then on they send changes (`Tell`). A neighbour that is away is sent nothing:
+it gets all of it when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from fairlead.broker import Broker
+from fairlead.broker import messages as calls
+from fairlead.errors import FairleadError, NotThere, ProtocolError, ValueRefused
+from fairlead.filters.filter import Filter
+from fairlead.filters.language import parse, render
+from fairlead.network import wire
+from fairlead.network.destinations import Link
+from fairlead.network.ledger import Heard, Told
+from fairlead.network.persistence import Persistence
+from fairlead.network.router import Router
+from fairlead.routing import Interest
+
+__all__ = ["Interests"]
+
+NOTED_AT_ONCE: Final = 1 << 20
+"""How many characters of filters go into one record of the log."""
+
+
+class Interests:
+    """Calls the broker for clients and neighbours, and sends the neighbours what follows."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        router: Router,
+        links: Mapping[str, Link],
+        persistence: Persistence,
+        texts_max: int,
+    ) -> None:
+        self._broker, self._router, self._links = broker, router, links
+        self._persistence, self._texts_max = persistence, texts_max
+        self._texts: dict[str, Filter] = {}
+
+    def filter(self, text: str) -> Filter:
+        """The filter of a text; the same texts come often."""
+        filter = self._texts.get(text)
+        if filter is None:
+            if len(self._texts) > self._texts_max:
+                self._texts.clear()
+            filter = self._texts[text] = parse(text)
+        return filter
+
+    # -- of clients ----------------------------------------------------------------------------------------------
+
+    def call(self, call: calls.Call, now: int) -> None:
+        """Call the broker for a client, and send the neighbours what follows; FairleadError says why not."""
+        effects = self._broker.handle(call, now)
+        for effect in effects:
+            if isinstance(effect, calls.Refuse):
+                raise (NotThere if effect.is_missing else ValueRefused)(effect.reason)
+        self._send(effects)
+        self._router.change()
+
+    def leave(self, client: str) -> None:
+        """A client has gone, with all its subscriptions and advertisements."""
+        self._router.targets.pop(client, None)
+        self._send(self._broker.handle(calls.Leave(client), 0))
+        self._router.change()
+
+    # -- of neighbours -------------------------------------------------------------------------------------------
+
+    def recall(self, name: str, now: int) -> None:
+        """A neighbour's interests, as the state has them."""
+        neighbour = self._persistence.state.neighbours[name]
+        for advertisements in (True, False):
+            texts = neighbour.told(advertisements=advertisements)
+            added = tuple(self._interest(each) for each in texts)
+            if added:
+                self._broker.handle(calls.Admin(name, added, (), advertisements), now)
+
+    def announcement(self, name: str) -> wire.Table:
+        """All interests that a neighbour has to know."""
+        return wire.Table(*map(_texts, self._broker.announcement(name)))
+
+    def replace(self, name: str, table: wire.Table, now: int) -> None:
+        """A neighbour has announced all its interests, in place of those before."""
+        self._replace(name, table.advertisements, [], now, advertisements=True)
+        self._replace(name, table.subscriptions, table.others, now, advertisements=False)
+
+    def _replace(
+        self, name: str, announced: list[Heard], others: list[Heard], now: int, *, advertisements: bool
+    ) -> None:
+        """A subscription that nothing here is advertised for stays, if it was known: something may have been
+        published for it by clients that have gone since."""
+        broker = self._broker
+        whole = dict.fromkeys([*announced, *others])
+        # The table counts, not the state: where filters cover others, the table has dropped some.
+        table = broker.advertisements if advertisements else broker.subscriptions
+        initial = () if advertisements else broker.settings.strategy.initial()
+        known = dict.fromkeys(_texts(each for each in table.of(name) if each not in initial))
+        removed = [each for each in known if each not in whole]
+        # One of the others may cover what is removed.
+        added = [each for each in (whole if removed else announced) if each not in known]
+        noted = self._persistence.state.neighbours[name].told(advertisements=advertisements)
+        dropped = [each for each in noted if each not in whole and each not in known]
+        if added or removed or dropped:
+            self._change(name, added, removed, now, advertisements=advertisements, dropped=dropped)
+
+    def change(self, name: str, message: wire.Tell, now: int) -> None:
+        """A neighbour has changed its interests; ProtocolError where they cannot be read."""
+        self._change(name, message.added, message.removed, now, advertisements=message.advertisements)
+
+    def _change(
+        self,
+        name: str,
+        added: list[Heard],
+        removed: list[Heard],
+        now: int,
+        *,
+        advertisements: bool,
+        dropped: Iterable[Heard] = (),
+    ) -> None:
+        if advertisements and self._broker.settings.advertisements is None:
+            raise ProtocolError("there are no advertisements in this network")
+        try:
+            more = tuple(self._interest(each) for each in added)
+            less = tuple(self._interest(each) for each in removed)
+        except FairleadError as error:
+            raise ProtocolError(f"a filter that cannot be read here: {error}") from None
+        for some in _in_records([*removed, *dropped]):
+            self._persistence.note(Told(name, [], some, advertisements), now)
+        for some in _in_records(added):
+            self._persistence.note(Told(name, some, [], advertisements), now)
+        self._send(self._broker.handle(calls.Admin(name, more, less, advertisements), now))
+        self._router.change()
+
+    def add_neighbour(self, name: str) -> None:
+        """A broker is a neighbour from now on."""
+        self._broker.add_neighbour(name)
+        self._router.change()
+
+    def remove_neighbour(self, name: str, now: int) -> None:
+        """A broker is no neighbour any longer: its interests end. Its link has been removed."""
+        effects = self._broker.handle(calls.Unlink(name), now)
+        self._router.forget(name)
+        self._send(effects)
+
+    def _interest(self, text_and_owner: Iterable[str]) -> Interest:
+        text, owner = text_and_owner
+        interest = self._broker.catalogue.interest(self.filter(text), owner)
+        self._router.look_at(interest.filter)
+        return interest
+
+    def _send(self, effects: Iterable[calls.Effect]) -> None:
+        """Send the neighbours that are connected what the broker sends them."""
+        for effect in effects:
+            match effect:
+                case calls.Send(to, calls.Admin(_, added, removed, advertisements)):
+                    link = self._links.get(to)
+                    if link is not None and link.session is not None:
+                        link.session.tell(wire.Tell(_texts(added), _texts(removed), advertisements))
+                case _:
+                    pass
+
+
+def _texts(interests: Iterable[Interest]) -> list[Heard]:
+    return [(render(interest.filter), interest.owner) for interest in interests]
+
+
+def _in_records(interests: Iterable[Heard]) -> Iterator[list[Heard]]:
+    """All of them, in pieces that fit into a record."""
+    some: list[Heard] = []
+    size = 0
+    for each in interests:
+        length = len(each[0]) + len(each[1])
+        if some and size + length > NOTED_AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append(each)
+        size += length
+    if some:
+        yield some
