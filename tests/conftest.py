@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     def wanted(item: pytest.Item) -> bool:
         if config.getoption("--golden"):
-            return "golden" in getattr(item, "fixturenames", ())
+            return not {"golden", "generated"}.isdisjoint(getattr(item, "fixturenames", ()))
         return PROFILE == "soak" or item.get_closest_marker("soak") is None
 
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
@@ -64,15 +64,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden(name, text)`: the text equals `tests/golden/NAME`; with `--golden` it becomes that file."""
+def generated(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """`generated(path, text)`: the text equals the file; with `--golden` it becomes that file."""
 
-    def compare(name: str, text: str) -> None:
-        path = GOLDEN / name
+    def compare(path: Path, text: str) -> None:
         if request.config.getoption("--golden"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-        assert path.exists(), f"tests/golden/{name} is missing: `make golden` writes it"
-        assert text == path.read_text(encoding="utf-8"), f"tests/golden/{name} says something else"
+        where = path.relative_to(GOLDEN.parents[1])
+        assert path.exists(), f"{where} is missing: `make golden` writes it"
+        assert text == path.read_text(encoding="utf-8"), (
+            f"{where} is not current: `make golden` writes it anew"
+        )
 
     return compare
+
+
+@pytest.fixture
+def golden(generated: Callable[[Path, str], None]) -> Callable[[str, str], None]:
+    """`golden(name, text)`: the text equals `tests/golden/NAME`; with `--golden` it becomes that file."""
+    return lambda name, text: generated(GOLDEN / name, text)

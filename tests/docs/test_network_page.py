@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from fairlead.configuration import Key
 from fairlead.network import sync
-from fairlead.network.overlay import OVERLAY_FILE, read_overlay
-from fairlead.network.settings import BROKER_FILE, COMMON, DROP, POLICIES, read_settings
+from fairlead.network.overlay import read_overlay
+from fairlead.network.settings import DROP, POLICIES, read_settings
 from fairlead.routing import STRATEGIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
-OWN = {name: keys for name, keys in OVERLAY_FILE.items() if name not in COMMON}
-
-
-def shown_default(default: Any) -> str:
-    if default is None or default == ():
-        return ""
-    return f"`{default if isinstance(default, str) else json.dumps(default)}`"
-
-
-def documented(keys: Mapping[str, Key]) -> str:
-    """A table of the documentation, made of the code."""
-    rows = ["| key | default | means |", "| --- | --- | --- |"]
-    rows += (
-        f"| `{name}` | {key.shown or shown_default(key.default)} | {key.meaning} |"
-        for name, key in keys.items()
-    )
-    return "\n".join(rows) + "\n"
-
-
-@pytest.mark.parametrize(
-    "keys", [*BROKER_FILE.values(), *OWN.values()], ids=[*BROKER_FILE, *(f"network {name}" for name in OWN)]
-)
-def test_every_key_is_there_with_its_default_and_meaning(keys: Mapping[str, Key]) -> None:
-    assert documented(keys) in PAGE
 
 
 def rows(heading: str) -> list[str]:

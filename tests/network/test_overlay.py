@@ -178,7 +178,7 @@ WRONG = {
         'links = [["a", "b"], ["b", "a"]]\n[brokers]\na = 1\nb = 2',
         "links: they make a cycle: b - a - b",
     ),
-    "both": ('memory = true\ndata = "x"\n[brokers]\na = 1', "memory: brokers without logs have no directory"),
+    "both": ('memory = true\ndata = "x"\n[brokers]\na = 1', "data: with memory = true it means nothing"),
     "http": (
         "[brokers]\na = { port = 1, http = 1 }",
         "[brokers]: a and its HTTP cannot both listen at port 1",

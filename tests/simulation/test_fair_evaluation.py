@@ -13,7 +13,6 @@ from fairlead.cli import main
 from fairlead.errors import ScenarioError
 from fairlead_lab.broker.fair.client import Client
 from fairlead_lab.simulation.fair import SYSTEMS, FairCell, FairScenario, evaluate, plots
-from fairlead_lab.simulation.fair.scenario import FAIR_KEYS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "simulation").glob("fair_*.toml"))
 FILE = """
@@ -59,7 +58,6 @@ def test_what_is_changed_is_checked() -> None:
     assert scenario.changed(systems=["token"], subscribers=[9, 3], seed=4).subscribers == (3, 9)
     with pytest.raises(ScenarioError, match="did you mean 'token'"):
         scenario.changed(systems=["tokens"])
-    assert FAIR_KEYS["fair"]["systems"].default == scenario.systems
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_seed_others() -> None:
@@ -201,13 +199,3 @@ def test_a_run_that_is_not_fair_is_found(file: Path, capsys: pytest.CaptureFixtu
     with patch.object(Client, "_deliver", falls_silent):
         assert main(["simulate", str(file), "--check"]) == 1
     assert "conjunction validity: subscriber 1 delivered no relation" in capsys.readouterr().err
-
-
-def test_the_page_has_every_key_with_what_it_means() -> None:
-    page = (EXAMPLES[0].parents[2] / "docs" / "fairness.md").read_text(encoding="utf-8")
-    for name, keys in FAIR_KEYS.items():
-        for key, each in keys.items():
-            place = f"`[{name}]` `{key}`" if name else f"`{key}`"
-            row = next(line for line in page.splitlines() if line.startswith(f"| {place} |"))
-            assert row.endswith(f"| {each.meaning} |")
-            assert not each.required or row.startswith(f"| {place} | required |")

@@ -10,7 +10,6 @@ import pytest
 
 from fairlead.errors import ScenarioError
 from fairlead_lab.simulation import Crash, Delay, Partition, Scenario
-from fairlead_lab.simulation.scenario import KEYS
 
 ROOT = Path(__file__).parents[2]
 # Those with a kind of their own are read by the tests of that kind.
@@ -115,7 +114,8 @@ def test_an_explicit_topology_names_its_brokers() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[workload]\nsubscriptions = 1", "[topology] shape: missing: `line`, `star`"),
+        ("[workload]\nsubscriptions = 1", "[topology]: the table is missing"),
+        (LEAST.replace('shape = "line"', ""), "[topology] shape: missing: `line`, `star`"),
         (LEAST.replace("brokers = 5", ""), "[topology] brokers: missing: how many there are"),
         (LEAST.replace("brokers", "borkers"), "[topology] borkers: no such key; did you mean 'brokers'?"),
         (changed('algorithm = "simple"'), "[workload] algorithm: no such key; it belongs in [routing]"),
@@ -137,14 +137,17 @@ def test_an_explicit_topology_names_its_brokers() -> None:
             changed("fanout = 3", "topology"),
             '[topology] fanout: it goes with shape = "balanced", not with "line"',
         ),
-        (LEAST.replace("= 10", "= [10, 10]"), "numbers that rise were expected, such as [100, 200, 500]"),
+        (LEAST.replace("= 10", "= [10, 10]"), "numbers that rise were expected, such as [1, 2]"),
         (LEAST + "[clients]\nsubscribers = 1\n[workload.more]", "[workload] more: no such key"),
         (LEAST + '[clients]\nplaces = ["B9"]', "[clients] places: there is no broker 'B9'"),
         (LEAST + "[clients]\nregions = 6", "[clients] regions: 5 brokers do not make 6 regions"),
         (LEAST + '[routing]\nhierarchical = ["B2", "B4"]', "B4 is below B2 already: name one of the two"),
         (LEAST + '[routing]\nalgorithm = "cover"', "was expected, not 'cover'; did you mean 'covering'?"),
         (LEAST + "[routing]\nalgorithm = []", "[routing] algorithm: the list is empty"),
-        (LEAST + '[faults]\ncrashes = [{ broker = "B1" }]', "at_ms is missing, as in { broker"),
+        (
+            LEAST + '[faults]\ncrashes = [{ broker = "B1" }]',
+            "1: at_ms: missing: when it stops (as in { broker",
+        ),
         (LEAST + '[faults]\ncrashes = [{ broker = "B7", at_ms = 1 }]', "crashes: there is no broker 'B7'"),
         (LEAST + '[faults]\ncrashes = [{ broker = "B1", at_ms = 5, back_ms = 5 }]', "before it has gone"),
         (LEAST.replace("line", "ring"), "needs a tree, and this topology has cycles; there"),
@@ -217,23 +220,3 @@ def test_changes_take_the_place_of_what_the_file_says() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_can_be_read(path: Path) -> None:
     assert Scenario.read(path).routing.algorithms
-
-
-def test_the_page_documents_every_key() -> None:
-    page = (ROOT / "docs" / "routing.md").read_text(encoding="utf-8")
-    for name, keys in KEYS.items():
-        for key, row in keys.items():
-            default = "required" if row.required else row.shown or _shown(row.default)
-            label = f"`[{name}]` `{key}`" if name else f"`{key}`"
-            assert f"| {label} | {default} | {row.meaning} |" in page, f"{label}: {default} | {row.meaning}"
-
-
-def _shown(default: object) -> str:
-    match default:
-        case None | ():
-            return "none"
-        case bool():
-            return f"`{str(default).lower()}`"
-        case str():
-            return f'`"{default}"`'
-    return f"`{default}`"

@@ -267,55 +267,18 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def show_settings(settings: BrokerSettings, *, as_json: bool) -> None:
     """All that a broker is run with."""
-    held = _settings_of(settings)
+    from fairlead.configuration import written
+
+    held = written(settings)
     if as_json:
-        emit_json({**held.pop(""), **held})
+        emit_json(held)
         return
-    for table, keys in held.items():
+    top = {key: value for key, value in held.items() if not isinstance(value, dict)}
+    for table, keys in {"": top, **{name: held[name] for name in held if name not in top}}.items():
         if table:
             say(paint(f"[{table}]", "bold"))
         for key, value in keys.items():
             say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
-
-
-def _settings_of(settings: BrokerSettings) -> dict[str, dict[str, object]]:
-    """What a broker is run with, by the tables and keys of its file."""
-    from fairlead.correlation.patterns.durations import render_duration
-    from fairlead.network.settings import http_url
-
-    kept = settings.keep_seconds
-    tls = settings.tls
-    held: dict[str, dict[str, object]] = {
-        "": {
-            "name": settings.name,
-            "listen": str(settings.listen),
-            "data": settings.data,
-            "memory": settings.data is None,
-            "links": list(settings.links),
-        },
-        "routing": {
-            "algorithm": settings.algorithm,
-            "imperfection": settings.imperfection,
-            "advertisements": settings.advertisements,
-        },
-        "retention": {
-            "time": None if kept is None else render_duration(round(kept * 1e6)),
-            "bytes": settings.keep_bytes,
-        },
-        "limits": {name: getattr(settings.limits, name) for name in type(settings.limits).__slots__},
-        "log": {
-            "level": settings.log_level,
-            "format": settings.log_format,
-            "access": settings.access_log,
-        },
-        "http": {
-            name: None if each is None else http_url(each)
-            for name, each in (("listen", settings.http), ("health", settings.health))
-        },
-    }
-    if tls is not None:
-        held["tls"] = {name: getattr(tls, name) for name in type(tls).__slots__}
-    return held
 
 
 SHOWN: Final = {None: "-", True: "yes", False: "no"}

@@ -6,9 +6,10 @@ import contextlib
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from fairlead.configuration import PATH, Key
 from fairlead.errors import NetworkError
 
 __all__ = ["HOST", "PORT", "Address", "Tls", "free_ports"]
@@ -52,14 +53,17 @@ class Address(NamedTuple):
 class Tls:
     """With which certificates a broker, or a client, speaks."""
 
-    certificate: str | None = None
-    key: str | None = None
-    authority: str | None = None
-    """Whose certificates are trusted; the system's authorities if none is given."""
-    mutual: bool = False
-    """Whether whoever connects has to show a certificate, too."""
-    names: bool = False
-    """Whether the certificate that a broker shows has to be for its name."""
+    certificate: Annotated[
+        str | None, Key("the file with the broker's certificate, and those that vouch for it", PATH)
+    ] = None
+    key: Annotated[str | None, Key("the file with its key", PATH)] = None
+    authority: Annotated[
+        str | None, Key("the file with the certificates that are trusted", PATH, shown="the system's")
+    ] = None
+    mutual: Annotated[bool, Key("whoever connects has to show a certificate of the `authority`, too")] = False
+    names: Annotated[
+        bool, Key("a neighbour's certificate has to be for its name: as the CN, or a DNS name")
+    ] = False
 
 
 def free_ports(hosts: Sequence[str]) -> list[int]:

@@ -21,11 +21,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from fairlead.configuration import Format, Key, Reading, Wrong, all_of, count, expected, flag, read_toml, text
+from fairlead.configuration import (
+    PATH,
+    Format,
+    Key,
+    Kind,
+    Off,
+    Reading,
+    Row,
+    Table,
+    Wrong,
+    count,
+    expected,
+    file_of,
+    made,
+    read_toml,
+)
 from fairlead.errors import NetworkError
-from fairlead.network.addresses import free_ports
+from fairlead.network.addresses import HOST, free_ports
 from fairlead.network.settings import (
     BROKER_FILE,
     COMMON,
@@ -63,24 +78,37 @@ def _table(given: Any) -> Mapping[str, Any]:
 
 _port: Final = count(0, 65_535)
 
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """What `topology.toml` has at its top."""
+
+    host: Annotated[str, Key("where all of them listen")] = HOST
+    data: Annotated[
+        str | None,
+        Key("the directory that holds a directory for each broker's log", PATH),
+        Off("memory", "they keep no logs, and nothing is durable"),
+    ] = "fairlead-data"
+    links: Annotated[tuple[Link, ...], Key("which brokers are neighbours: pairs of names", _pairs)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What `[brokers]` has for each broker, beside tables of its own."""
+
+    port: Annotated[int, Key("where it listens; 0: one is chosen", _port)] = 0
+    http: Annotated[int | None, Key("where it serves HTTP", _port, shown="nowhere")] = None
+
+
+_OWN: Final = {
+    name: Row(
+        name, Kind(_table), f"`[brokers.NAME.{name}]`: each key goes before the one for all", shown="as all"
+    )
+    for name in COMMON
+}
 OVERLAY_FILE: Final[Format] = {
-    "": {
-        "host": Key(text, "where all of them listen", "127.0.0.1"),
-        "data": Key(text, "the directory that holds a directory for each broker's log", "fairlead-data"),
-        "memory": Key(flag, "they keep no logs, and nothing is durable", False),
-        "links": Key(_pairs, "which brokers are neighbours: pairs of names", ()),
-    },
-    "brokers": {
-        "port": Key(_port, "where it listens; 0: one is chosen", 0),
-        "http": Key(_port, "where it serves HTTP", None, "nowhere"),
-        "routing": Key(
-            _table, "`[brokers.NAME.routing]`: each key goes before the one for all", None, "as all"
-        ),
-        "retention": Key(_table, "the same", None, "as all"),
-        "limits": Key(_table, "the same", None, "as all"),
-        "tls": Key(_table, "the same", None, "as all"),
-        "log": Key(_table, "the same", None, "as all"),
-    },
+    **file_of(_Top),
+    "brokers": Table({**file_of(_Line)[""].rows, **_OWN}),
     **{name: BROKER_FILE[name] for name in COMMON},
 }
 """`topology.toml`. `[brokers]` has a line `name = port` for each broker, or a table `[brokers.name]`."""
@@ -140,36 +168,33 @@ def read_overlay(path: str | Path) -> Overlay:
 
 def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None = None) -> Overlay:
     """What the tables of such a file say; paths are relative to `directory`."""
-    reading = Reading(OVERLAY_FILE)
-    top = reading.top(given)
+    reading = Reading(OVERLAY_FILE, under(directory))
+    top = _Top(**made(_Top, {"": reading.top(given)}))
     for_all = common_tables(reading, given)
     tables = _brokers(reading, given.get("brokers"))
-    own = {name: common_tables(reading, _said(table), f"brokers.{name}.") for name, table in tables.items()}
+    lines = {name: _Line(**made(_Line, {"": table})) for name, table in tables.items()}
+    own = {name: common_tables(reading, table, f"brokers.{name}.") for name, table in tables.items()}
     settings = {
-        name: common_settings(reading, directory, for_all, own[name], f"brokers.{name}.") for name in tables
-    } or {"": common_settings(reading, directory, for_all)}
-    if top["memory"] and "data" in given:
-        reading.wrong("", "memory", "brokers without logs have no directory for them: leave out one of both")
+        name: common_settings(reading, for_all, own[name], f"brokers.{name}.") for name in tables
+    } or {"": common_settings(reading, for_all, {}, "")}
     if "" not in reading.unsound and tables:
-        for problem in _not_a_tree(list(tables), top["links"]):
+        for problem in _not_a_tree(list(tables), top.links):
             reading.wrong("", "links", problem)
     if not reading.problems:
         for place, problem in _disagreements(settings):
             reading.wrong("brokers", place, problem)
-    if reading.problems:
-        raise all_of(reading.problems, source, NetworkError)
-    data = under(directory, top["data"])
+    reading.check(source, NetworkError)
     brokers = tuple(
         replace(
             settings[name],
             name=name,
-            listen=Address(top["host"], table["port"], settings[name].tls is not None),
-            data=None if top["memory"] else str(Path(str(data)) / name),
-            http=None if table["http"] is None else Address(top["host"], table["http"]),
+            listen=Address(top.host, line.port, settings[name].tls is not None),
+            data=None if top.data is None else str(Path(top.data) / name),
+            http=None if line.http is None else Address(top.host, line.http),
         )
-        for name, table in tables.items()
+        for name, line in lines.items()
     )
-    return Overlay(brokers, Topology.explicit(top["links"], tables))
+    return Overlay(brokers, Topology.explicit(top.links, tables))
 
 
 def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
@@ -184,23 +209,20 @@ def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
         if isinstance(each, Mapping):
             tables[name] = reading.table("brokers", each, f"[brokers] {name}:")
             continue
-        tables[name] = reading.table("brokers", {})
         try:
-            tables[name]["port"] = _port(each)
+            tables[name] = {"port": _port(each)}
         except Wrong as wrong:
+            tables[name] = {}
             reading.wrong("brokers", f"[brokers] {name}", str(wrong))
-    ports = [(name, table[key]) for name, table in tables.items() for key in ("port", "http") if table[key]]
+    ports = [
+        (name, table[key]) for name, table in tables.items() for key in ("port", "http") if table.get(key)
+    ]
     for port, times in Counter(port for _, port in ports).items():
         if times > 1:
             names = dict.fromkeys(name for name, each in ports if each == port)
             who = " and ".join(names) if len(names) > 1 else f"{next(iter(names))} and its HTTP"
             reading.wrong("brokers", "[brokers]", f"{who} cannot both listen at port {port}")
     return tables
-
-
-def _said(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Which of the tables for all a broker has for itself."""
-    return {name: table[name] for name in COMMON if table[name] is not None}
 
 
 def _disagreements(settings: Mapping[str, BrokerSettings]) -> Iterator[tuple[str, str]]:

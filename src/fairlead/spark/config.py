@@ -1,9 +1,9 @@
-"""A pipeline as a file says it: read whole, checked whole, and wrong in all its places at once.
+"""A pipeline as a file describes it: read whole, checked whole, and wrong in all its places at once.
 
     config = Config.read("pipeline.toml")
 
-`KEYS` is the file format: each table with its keys, how each is read, what holds without it and what it means.
-`RULES` are the combinations that mean nothing. Reading needs no Spark, so a slip of the pen is told at once.
+`Config` is the file format: each field is a key or a table, declared as `fairlead.configuration.keys` says.
+`combinations.py` has the combinations of keys that mean nothing. Reading needs no Spark.
 
 A file that is written from a configuration (`to_json`) reads as that configuration.
 """
@@ -13,39 +13,43 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from decimal import Decimal
 from difflib import get_close_matches
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 from fairlead.configuration import (
-    Format,
+    NEVER,
+    PATH,
     Key,
+    Kind,
+    Off,
     Reading,
     Wrong,
     all_of,
     count,
     expected,
-    flag,
-    one_of,
+    file_of,
+    made,
+    parsed,
     read_toml,
     some_of,
     suggestion,
     text,
     texts,
+    written,
 )
-from fairlead.errors import NetworkError, PipelineError, ValueRefused
+from fairlead.correlation.patterns.durations import duration_of
+from fairlead.errors import PipelineError, ValueRefused
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.times import Times
-
-if TYPE_CHECKING:
-    from fairlead.network.addresses import Tls
+from fairlead.network.addresses import Address, Tls
+from fairlead.spark.combinations import PUBLISHED, URI, combination_problems
 
 __all__ = [
-    "KEYS",
     "SPECIFICATIONS",
     "Audit",
     "Config",
@@ -56,12 +60,9 @@ __all__ = [
     "SparkSettings",
     "Stream",
     "SubscriptionsSource",
-    "duration_us",
     "format_duration",
 ]
 
-FLAT_SINKS: Final = ("csv", "text")
-"""What Spark can write and lists cannot be written to."""
 SPECIFICATIONS: Final = ("simple", "advertisements", "fifo", "causal", "total", "ordered")
 """What `fairlead.audit` judges by; a test compares the two."""
 EVENT_FILES: Final = ("json", "csv", "parquet", "orc", "xml", "text")
@@ -71,8 +72,6 @@ UNTYPED: Final = frozenset({"json", "csv", "xml", "text", "kafka"})
 SUBSCRIPTION_FILES: Final = ("json", "csv", "parquet")
 SINKS: Final = ("parquet", "json", "table", "callback")
 """Where deliveries can go; anything else is a sink of Spark's."""
-PUBLISHED: Final = ("deliveries", "composites")
-"""What can be published into the network."""
 ENDINGS: Final = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),
@@ -97,72 +96,130 @@ BUCKETS_MAX: Final = 65_536
 
 SECRET: Final = re.compile(r"(?i)secret|passw|passphrase|token|(access|account)[.]?key|credential|jaas")
 """Options that are nobody's business: Spark's own pattern, and where Kafka keeps passwords."""
-PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
-URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
-
-# -- the values --------------------------------------------------------------------------------------------
+# -- the values, which are the tables of the file --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
     """An input: where notifications come from, and how they are read."""
 
-    path: str | None
-    format: str = "json"
-    name: str = "input"
-    lift: bool = False
-    lines: bool = False
-    fields: Fields = STANDARD
-    select: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    path: Annotated[
+        str | None,
+        Key("a file, a directory or a pattern such as `events/*.jsonl`", PATH, shown="required for files"),
+    ]
+    format: Annotated[
+        str,
+        Key(
+            "`json` (lines), `csv`, `parquet`, `orc`, `xml`, `text`, `kafka`, `log` (a broker's), or any source "
+            "that Spark knows",
+            _format(*EVENT_FILES, "kafka", "log"),
+            shown="by the path's ending, else `json`",
+        ),
+    ] = "json"
+    name: Annotated[
+        str, Key("the input's name in messages and in rejected rows; several inputs have one each")
+    ] = "input"
+    lift: Annotated[bool, Key("lift the payload of CloudEvents to the top")] = False
+    lines: Annotated[bool, Key("`xml`: every line is a document, where otherwise every file is one")] = False
+    fields: Annotated[
+        Fields,
+        Key("what the records call `id`, `time`, `producer` and `sequence`", FIELDS, shown="the same names"),
+    ] = STANDARD
+    select: Annotated[
+        tuple[str, ...],
+        Key(
+            "typed columns: SQL expressions that make what is taken, such as `cast(price as double) price`",
+            shown="all columns",
+        ),
+    ] = ()
+    options: Annotated[
+        Mapping[str, str], Key("options of Spark's reader, such as `sep` for CSV", SETTINGS, public=_public)
+    ] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionsSource:
     """Where subscriptions, or patterns, are, and whether a stream looks for changes."""
 
-    path: str
-    format: str = "json"
-    watch: bool = False
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    path: Annotated[str, Key("a file, a directory or a pattern", PATH)]
+    format: Annotated[
+        str,
+        Key(
+            "`json` (lines), `csv`, `parquet`, or any source that Spark knows",
+            _format(*SUBSCRIPTION_FILES),
+            shown="by the path's ending, else `json`",
+        ),
+    ] = "json"
+    watch: Annotated[bool, Key("in a stream, take up changes while it runs")] = False
+    options: Annotated[
+        Mapping[str, str], Key("options of Spark's reader, such as `sep` for CSV", SETTINGS, public=_public)
+    ] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """How long rows are waited for, and whether the end of the input ends the waiting."""
 
-    lateness_us: int = 0
-    final: bool = True
+    lateness_us: Annotated[
+        int, Key("how long after a later row an earlier one may come", DURATION, at="lateness")
+    ] = 0
+    final: Annotated[
+        bool,
+        # What is committed is the same, whether or not more is to come.
+        Key(
+            "the end of the input is the end: nothing is waited for any more",
+            shown="`true` in batch mode",
+            counts=NEVER,
+        ),
+    ] = True
 
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
     """Where deliveries go."""
 
-    format: str = "parquet"
-    buckets: int = 16
-    payload: bool = True
-    table: str | None = None
-    callback: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    format: Annotated[
+        str,
+        Key("`parquet`, `json` (lines), `table`, `callback`, or any sink that Spark knows", _format(*SINKS)),
+    ] = "parquet"
+    buckets: Annotated[int, Key("in how many parts subscribers are divided", count(1, BUCKETS_MAX))] = 16
+    payload: Annotated[bool, Key("deliver the notification's content, not its identity alone")] = True
+    table: Annotated[str | None, Key("`table`: its name, such as `db.deliveries`")] = None
+    callback: Annotated[
+        str | None,
+        Key("`callback`: the function that gets each batch, as `module:function`", _dotted("a function")),
+    ] = None
+    options: Annotated[
+        Mapping[str, str],
+        Key("options of Spark's writer, for `table` and sinks of Spark's", SETTINGS, public=_public),
+    ] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
     """At which broker what becomes of notifications, and which of it."""
 
-    url: str
-    what: tuple[str, ...] = PUBLISHED
-    authority: str | None = None
-    certificate: str | None = None
-    key: str | None = None
+    url: Annotated[
+        str, Key("the broker, such as `fairlead://host:7400`", parsed(lambda url: str(Address.parse(url))))
+    ]
+    what: Annotated[
+        tuple[str, ...],
+        Key(
+            "`deliveries`, and `composites`, which is what patterns with a name have found",
+            some_of(*PUBLISHED),
+            shown="both",
+        ),
+    ] = PUBLISHED
+    authority: Annotated[
+        str | None, Key("TLS: the file with the certificates that are trusted", PATH, shown="the system's")
+    ] = None
+    certificate: Annotated[str | None, Key("TLS: the certificate that the workers show", PATH)] = None
+    key: Annotated[str | None, Key("TLS: its key", PATH)] = None
 
     @property
     def tls(self) -> Tls | None:
         """With which certificates the broker is spoken to; None where nothing is said of them."""
-        from fairlead.network.addresses import Tls
-
         given = (self.certificate, self.key, self.authority)
         return Tls(*given) if any(given) else None
 
@@ -171,58 +228,92 @@ class Publish:
 class Audit:
     """Whether a trace is recorded, and by what it is judged."""
 
-    trace: bool = False
-    specifications: tuple[str, ...] = ()
+    trace: Annotated[
+        bool,
+        Key(
+            "record the run in `OUTPUT/trace`, to be audited", shown="`true` where something is to be judged"
+        ),
+    ] = False
+    specifications: Annotated[
+        tuple[str, ...],
+        Key(
+            f"what to judge at the end: {', '.join(f'`{name}`' for name in SPECIFICATIONS)}",
+            some_of(*SPECIFICATIONS),
+            counts=NEVER,
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """When a micro-batch begins, and how much it takes."""
 
-    trigger_us: int | None = 1_000_000
-    """None: what is there now, then end."""
-    max_files: int = 100
+    trigger_us: Annotated[
+        int | None,
+        Key("how often a micro-batch begins", DURATION, at="trigger"),
+        Off("available", "take what is there now, batch by batch, then end"),
+    ] = 1_000_000
+    max_files: Annotated[int, Key("how many files a micro-batch takes at most", count(1, 1_000_000))] = 100
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """Which Spark runs it."""
 
-    master: str | None = None
-    remote: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
-    quiet: bool = True
-
-
-def _spelled_out(events: Events) -> dict[str, Any]:
-    """An input as the file says it."""
-    tables = asdict(events)
-    del tables["fields"]["times"]
-    if form := events.fields.times.form:
-        tables["fields"]["times"] = form
-    return tables
+    master: Annotated[str | None, Key("Spark's master, such as `spark://host:7077`", shown="`local[*]`")] = (
+        None
+    )
+    remote: Annotated[
+        str | None,
+        Key(
+            "the address of a Spark Connect server, such as `sc://host:15002`",
+            public=lambda remote: remote.partition("/;")[0],  # behind it: ;token=…
+        ),
+    ] = None
+    settings: Annotated[
+        Mapping[str, str],
+        Key('settings of Spark\'s, such as `"spark.executor.memory" = "4g"`', SETTINGS, public=_public),
+    ] = field(default_factory=dict, hash=False)
+    quiet: Annotated[bool, Key("keep Spark's own messages from the terminal")] = True
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """A pipeline: what comes in, who wants what, and where it goes. Paths are absolute, or URIs."""
 
-    name: str
-    output: str
+    name: Annotated[str, Key("what the run is called", shown="the file's name", counts=NEVER)]
+    output: Annotated[str, Key("the directory that the run writes; nobody else does", PATH, counts=NEVER)]
     events: tuple[Events, ...]
     subscriptions: SubscriptionsSource
-    mode: Literal["batch", "stream"] = "batch"
-    schema: str | None = None
-    extensions: tuple[str, ...] = ()
+    mode: Annotated[
+        Literal["batch", "stream"],
+        Key("`batch` takes what is there and ends; `stream` watches the inputs until it is stopped"),
+    ] = "batch"
+    schema: Annotated[
+        str | None, Key("a [schema file](model.md#schema-files): declared types and attributes", PATH)
+    ] = None
+    extensions: Annotated[
+        tuple[str, ...],
+        Key(
+            "[types with operators of your own](extensions.md), such as `mypackage.terms:Terms`",
+            lambda given: tuple(map(_dotted("an extension"), texts(given))),
+        ),
+    ] = ()
     order: Order = Order()
     deliveries: Deliveries = Deliveries()
-    publish: Publish | None = None
+    publish: Annotated[Publish | None, Key("where results are published", counts=NEVER)] = None
     audit: Audit = Audit()
-    stream: Stream = Stream()
-    spark: SparkSettings = SparkSettings()
-    rejected: Literal["keep", "fail"] = "keep"
+    stream: Annotated[Stream, Key("how a stream is cut into batches", counts=NEVER)] = Stream()
+    spark: Annotated[SparkSettings, Key("where it runs", counts=NEVER)] = SparkSettings()
+    rejected: Annotated[
+        Literal["keep", "fail"],
+        Key(
+            "rows that cannot be read: `keep` them in `OUTPUT/rejected` with the reason, or `fail` the run",
+            counts=NEVER,
+        ),
+    ] = "keep"
     patterns: SubscriptionsSource | None = None
-    report: bool = True
+    report: Annotated[bool, Key("write `OUTPUT/report.html` at the end of a run", counts=NEVER)] = True
 
     @classmethod
     def read(cls, path: str | Path) -> Config:
@@ -237,40 +328,13 @@ class Config:
     @classmethod
     def of(cls, given: Mapping[str, Any], base: str | Path | None = None, source: str = "pipeline") -> Config:
         """The pipeline of a mapping with the tables of the file; `base` is where relative paths begin."""
-        reading = _Reading(Path(base or "."))
-        top = reading.top(given)
-        mode = top["mode"]
-        order = reading.table("order", given.get("order", {}))
-        audit = reading.table("audit", given.get("audit", {}))
-        subscriptions = reading.source(reading.required("subscriptions", given))
-        config = cls(
-            name=top["name"] or Path(source).stem,
-            mode=mode,
-            output=reading.resolved(top["output"]) or "",
-            events=reading.events(given),
-            subscriptions=subscriptions,
-            patterns=reading.patterns(given),
-            schema=reading.resolved(top["schema"]),
-            extensions=top["extensions"],
-            order=Order(order["lateness"], mode == "batch" if order["final"] is None else order["final"]),
-            deliveries=Deliveries(**reading.table("deliveries", given.get("deliveries", {}))),
-            publish=reading.publish(given),
-            audit=Audit(
-                bool(audit["specifications"]) if audit["trace"] is None else audit["trace"],
-                audit["specifications"],
-            ),
-            stream=reading.stream(given.get("stream", {})),
-            spark=SparkSettings(**reading.table("spark", given.get("spark", {}))),
-            rejected=top["rejected"],
-            report=top["report"],
-        )
-        problems = reading.problems + [
-            f"{rule.place}: {rule.problem}"
-            for rule in RULES
-            if reading.unsound.isdisjoint(rule.tables) and rule.broken(config)
-        ]
-        if problems:
-            raise all_of(problems, source, PipelineError)
+        start = Path(base or ".")
+        reading = Reading(file_of(cls), lambda path: _absolute(path, start))
+        tables = reading.tables(given)
+        config = _complete(cls(**made(cls, tables)), tables, source)
+        problems = [*_problems_of_inputs(config, given, tables, reading.unsound)]
+        reading.unsound.update({"events"} if problems else ())
+        reading.check(source, PipelineError, [*problems, *combination_problems(config, reading.unsound)])
         return config
 
     def overridden(
@@ -281,15 +345,14 @@ class Config:
         remote: str | None = None,
         quiet: bool | None = None,
     ) -> Config:
-        """The same, but where it is told otherwise; of a master and a Connect address, one replaces the other."""
+        """The configuration with these values; of a master and a Connect address, one replaces the other."""
         spark = self.spark
         if master is not None or remote is not None:
             spark = replace(spark, master=master, remote=remote)
         if quiet is not None:
             spark = replace(spark, quiet=quiet)
         changed = replace(self, spark=spark, output=self.output if output is None else _absolute(output))
-        problems = [f"{rule.place}: {rule.problem}" for rule in RULES if rule.broken(changed)]
-        if problems:
+        if problems := [*combination_problems(changed)]:
             raise all_of(problems, self.name, PipelineError)
         return changed
 
@@ -304,11 +367,7 @@ class Config:
 
         Of the schema its content counts. Where it runs, how it is cut into batches, and passwords do not.
         """
-        result = self.to_json(secrets=False)
-        for free in ("name", "output", "spark", "stream", "rejected", "report", "publish"):
-            result.pop(free, None)
-        del result["order"]["final"]  # what is committed is the same, whether or not more is to come
-        result["audit"] = {"trace": self.audit.trace}
+        result = _without_none(written(self, public=True, counting=True))
         if self.schema is not None:
             from fairlead.filters.schema import Schema
 
@@ -317,52 +376,11 @@ class Config:
 
     def to_json(self, *, secrets: bool = True) -> dict[str, Any]:
         """The tables of the file with everything spelled out; without `secrets`, *** stands for each."""
-        tables: dict[str, Any] = {
-            "name": self.name,
-            "mode": self.mode,
-            "output": self.output,
-            "schema": self.schema,
-            "extensions": list(self.extensions),
-            "rejected": self.rejected,
-            "report": self.report,
-            "events": [_spelled_out(each) for each in self.events],
-            "subscriptions": asdict(self.subscriptions),
-            "patterns": None if self.patterns is None else asdict(self.patterns),
-            "order": {"lateness": format_duration(self.order.lateness_us), "final": self.order.final},
-            "deliveries": asdict(self.deliveries),
-            "publish": None if self.publish is None else asdict(self.publish),
-            "audit": {"trace": self.audit.trace, "specifications": list(self.audit.specifications)},
-            "stream": {
-                "trigger": None
-                if self.stream.trigger_us is None
-                else format_duration(self.stream.trigger_us),
-                "max_files": self.stream.max_files,
-                "available": self.stream.trigger_us is None,
-            },
-            "spark": asdict(self.spark),
-        }
-        if not secrets:
-            asked = [tables["subscriptions"], *([tables["patterns"]] if self.patterns else [])]
-            for table in (*tables["events"], *asked, tables["deliveries"]):
-                _hide_secrets(table["options"])
-            _hide_secrets(tables["spark"]["settings"])
-            if self.spark.remote is not None:  # sc://host:port/;token=… carries them behind the address
-                tables["spark"]["remote"] = self.spark.remote.partition("/;")[0]
-        # TOML has no null: what is not there is not given.
-        return {key: _without_none(value) for key, value in tables.items() if value is not None}
+        tables: dict[str, Any] = _without_none(written(self, public=not secrets))
+        return tables
 
 
 # -- reading one value -------------------------------------------------------------------------------------
-
-
-def _broker(given: Any) -> str:
-    """The address of a broker, spelled out."""
-    from fairlead.network.addresses import Address
-
-    try:
-        return str(Address.parse(text(given)))
-    except NetworkError as error:
-        raise Wrong(str(error).replace("\n  hint: ", "; ")) from None
 
 
 def _format(*ours: str) -> Callable[[Any], str]:
@@ -425,34 +443,25 @@ def _dotted(what: str) -> Callable[[Any], str]:
     return read
 
 
-def _duration(given: Any) -> int:
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        raise Wrong(f'a duration has a unit, as in "{given}s"; there is {", ".join(UNITS_US)}')
-    try:
-        return duration_us(text(given))
-    except ValueError as error:
-        raise Wrong(str(error)) from None
+def _fields_written(fields: Fields) -> dict[str, str]:
+    names: dict[str, Any] = asdict(fields)
+    del names["times"]
+    return names | ({"times": fields.times.form} if fields.times.form else {})
 
 
-DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*")
+FIELDS: Final = Kind(_fields, _fields_written)
+SETTINGS: Final = Kind(_settings)
 
 
-def duration_us(text: str) -> int:
-    """The microseconds of a duration such as "10s", "1.5h" or "250 ms"; ValueError where there are none."""
-    found = DURATION.fullmatch(text)
-    if found is None:
-        raise ValueError(
-            f'a duration such as "10s" was expected, not {text!r}; there is {", ".join(UNITS_US)}'
-        )
-    number, unit = found.groups()
-    if unit not in UNITS_US:
-        raise ValueError(f"no unit is named {unit!r}; there is {', '.join(UNITS_US)}")
-    exact = Decimal(number) * UNITS_US[unit]
-    if exact != (whole := int(exact)):
-        raise ValueError(f"{text!r} is finer than a microsecond")
-    if whole > DURATION_US_MAX:
-        raise ValueError(f"{text!r} is too long")
-    return whole
+def _public(options: Mapping[str, str]) -> dict[str, str]:
+    """Options without what is secret in them."""
+    return {key: "***" if SECRET.search(key) else value for key, value in options.items()}
+
+
+def _microseconds(text: str) -> int:
+    if (us := duration_of(text)) > DURATION_US_MAX:
+        raise PipelineError(f"{text!r} is too long")
+    return us
 
 
 def format_duration(us: int) -> str:
@@ -463,373 +472,73 @@ def format_duration(us: int) -> str:
     return f"{us // UNITS_US[unit]}{unit}"
 
 
-# -- the file format ---------------------------------------------------------------------------------------
+DURATION: Final = Kind(parsed(_microseconds, 'a duration with its unit, such as "10s",'), format_duration)
 
 
-_ASKED: Final = {
-    "path": Key(text, "a file, a directory or a pattern", required=True),
-    "format": Key(
-        _format(*SUBSCRIPTION_FILES),
-        "`json` (lines), `csv`, `parquet`, or any source that Spark knows",
-        shown="by the path's ending, else `json`",
-    ),
-    "watch": Key(flag, "in a stream, take up changes while it runs", False),
-    "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
-}
+# -- what depends on other keys ------------------------------------------------------------------------------
 
-KEYS: Final[Format] = {
-    "": {
-        "name": Key(text, "what the run is called", shown="the file's name"),
-        "mode": Key(
-            one_of("batch", "stream"),
-            "`batch` takes what is there and ends; `stream` watches the inputs until it is stopped",
-            "batch",
+
+def _complete(config: Config, tables: Mapping[str, Any], source: str) -> Config:
+    """The configuration with the defaults that depend on what is given."""
+
+    def is_given(table: str, key: str) -> bool:
+        return key in tables.get(table, {})
+
+    def with_format(table: str) -> Any:
+        source = getattr(config, table)
+        if source is None or is_given(table, "format"):
+            return source
+        return replace(source, format=_format_by_ending(source.path, SUBSCRIPTION_FILES))
+
+    events = zip(config.events or (), tables.get("events", ()), strict=True)
+    order, audit = config.order, config.audit
+    return replace(
+        config,
+        name=config.name or Path(source).stem,
+        events=tuple(
+            each if "format" in given else replace(each, format=_format_by_ending(each.path, EVENT_FILES))
+            for each, given in events
         ),
-        "output": Key(text, "the directory that the run writes; nobody else does", required=True),
-        "schema": Key(text, "a [schema file](model.md#schema-files): declared types and attributes"),
-        "extensions": Key(
-            lambda given: tuple(map(_dotted("an extension"), texts(given))),
-            "[types with operators of your own](extensions.md), such as `mypackage.terms:Terms`",
-            (),
-        ),
-        "rejected": Key(
-            one_of("keep", "fail"),
-            "rows that cannot be read: `keep` them in `OUTPUT/rejected` with the reason, or `fail` the run",
-            "keep",
-        ),
-        "report": Key(flag, "write `OUTPUT/report.html` at the end of a run", True),
-    },
-    "events": {
-        "path": Key(
-            text, "a file, a directory or a pattern such as `events/*.jsonl`", shown="required for files"
-        ),
-        "format": Key(
-            _format(*EVENT_FILES, "kafka", "log"),
-            "`json` (lines), `csv`, `parquet`, `orc`, `xml`, `text`, `kafka`, `log` (a broker's), or any source "
-            "that Spark knows",
-            shown="by the path's ending, else `json`",
-        ),
-        "name": Key(
-            text, "the input's name in messages and in rejected rows; several inputs have one each", "input"
-        ),
-        "lift": Key(flag, "lift the payload of CloudEvents to the top", False),
-        "lines": Key(flag, "`xml`: every line is a document, where otherwise every file is one", False),
-        "fields": Key(
-            _fields,
-            "what the records call `id`, `time`, `producer` and `sequence`",
-            STANDARD,
-            shown="the same names",
-        ),
-        "select": Key(
-            texts,
-            "typed columns: SQL expressions that make what is taken, such as `cast(price as double) price`",
-            (),
-            shown="all columns",
-        ),
-        "options": Key(_settings, "options of Spark's reader, such as `sep` for CSV", {}, shown="none"),
-    },
-    "subscriptions": _ASKED,
-    "patterns": _ASKED,
-    "order": {
-        "lateness": Key(_duration, "how long after a later row an earlier one may come", 0, shown="`0s`"),
-        "final": Key(
-            flag,
-            "the end of the input is the end: nothing is waited for any more",
-            shown="`true` in batch mode",
-        ),
-    },
-    "deliveries": {
-        "format": Key(
-            _format(*SINKS),
-            "`parquet`, `json` (lines), `table`, `callback`, or any sink that Spark knows",
-            "parquet",
-        ),
-        "buckets": Key(count(1, BUCKETS_MAX), "in how many parts subscribers are divided", 16),
-        "payload": Key(flag, "deliver the notification's content, not its identity alone", True),
-        "table": Key(text, "`table`: its name, such as `db.deliveries`"),
-        "callback": Key(
-            _dotted("a function"), "`callback`: the function that gets each batch, as `module:function`"
-        ),
-        "options": Key(
-            _settings, "options of Spark's writer, for `table` and sinks of Spark's", {}, shown="none"
-        ),
-    },
-    "publish": {
-        "url": Key(_broker, "the broker, such as `fairlead://host:7400`", required=True),
-        "what": Key(
-            some_of(*PUBLISHED),
-            "`deliveries`, and `composites`, which is what patterns with a name have found",
-            PUBLISHED,
-            shown="both",
-        ),
-        "authority": Key(text, "TLS: the file with the certificates that are trusted", shown="the system's"),
-        "certificate": Key(text, "TLS: the certificate that the workers show"),
-        "key": Key(text, "TLS: its key"),
-    },
-    "audit": {
-        "trace": Key(
-            flag,
-            "record the run in `OUTPUT/trace`, to be audited",
-            shown="`true` where something is to be judged",
-        ),
-        "specifications": Key(
-            some_of(*SPECIFICATIONS),
-            f"what to judge at the end: {', '.join(f'`{name}`' for name in SPECIFICATIONS)}",
-            (),
-        ),
-    },
-    "stream": {
-        "trigger": Key(_duration, "how often a micro-batch begins", 1_000_000, shown="`1s`"),
-        "max_files": Key(count(1, 1_000_000), "how many files a micro-batch takes at most", 100),
-        "available": Key(flag, "take what is there now, batch by batch, then end", False),
-    },
-    "spark": {
-        "master": Key(text, "Spark's master, such as `spark://host:7077`", shown="`local[*]`"),
-        "remote": Key(text, "the address of a Spark Connect server, such as `sc://host:15002`"),
-        "settings": Key(
-            _settings, 'settings of Spark\'s, such as `"spark.executor.memory" = "4g"`', {}, shown="none"
-        ),
-        "quiet": Key(flag, "keep Spark's own messages from the terminal", True),
-    },
-}
-"""The tables of the file; what stands above the first one is the table without a name."""
+        subscriptions=with_format("subscriptions"),
+        patterns=with_format("patterns"),
+        order=order if is_given("order", "final") else replace(order, final=config.mode == "batch"),
+        audit=audit if is_given("audit", "trace") else replace(audit, trace=bool(audit.specifications)),
+    )
 
 
-class _Rule(NamedTuple):
-    """A combination that means nothing; judged only where the tables it is about could be read."""
-
-    tables: tuple[str, ...]
-    place: str
-    broken: Callable[[Config], bool]
-    problem: str
-
-
-RULES: Final = (
-    _Rule(
-        ("deliveries",),
-        "[deliveries] table",
-        lambda c: c.deliveries.format == "table" and c.deliveries.table is None,
-        'missing: format = "table" needs the name of a table',
-    ),
-    _Rule(
-        ("deliveries",),
-        "[deliveries] table",
-        lambda c: c.deliveries.format != "table" and c.deliveries.table is not None,
-        'it goes with format = "table"',
-    ),
-    _Rule(
-        ("deliveries",),
-        "[deliveries] callback",
-        lambda c: c.deliveries.format == "callback" and c.deliveries.callback is None,
-        'missing: format = "callback" needs a function, as in callback = "module:function"',
-    ),
-    _Rule(
-        ("deliveries",),
-        "[deliveries] callback",
-        lambda c: c.deliveries.format != "callback" and c.deliveries.callback is not None,
-        'it goes with format = "callback"',
-    ),
-    _Rule(
-        ("deliveries",),
-        "[deliveries] format",
-        lambda c: c.deliveries.format in FLAT_SINKS,
-        "neither csv nor text can hold a delivery, which has a list of subscriptions; take json, or a callback "
-        "that writes what you want",
-    ),
-    _Rule(
-        ("deliveries",),
-        "[deliveries] options",
-        lambda c: c.deliveries.format in ("parquet", "json", "callback") and bool(c.deliveries.options),
-        'they go with format = "table" and with sinks of Spark\'s',
-    ),
-    _Rule(
-        ("publish",),
-        "[publish] what",
-        lambda c: c.publish is not None and not c.publish.what,
-        f"name something: {' or '.join(PUBLISHED)}",
-    ),
-    _Rule(
-        ("publish",),
-        "[publish] certificate",
-        lambda c: c.publish is not None and (c.publish.certificate is None) != (c.publish.key is None),
-        "a certificate is shown with its key: name both",
-    ),
-    _Rule(
-        ("", "subscriptions"),
-        "[subscriptions] watch",
-        lambda c: c.mode == "batch" and c.subscriptions.watch,
-        'a batch reads its subscriptions once; watch goes with mode = "stream"',
-    ),
-    _Rule(
-        ("", "patterns"),
-        "[patterns] watch",
-        lambda c: c.mode == "batch" and c.patterns is not None and c.patterns.watch,
-        'a batch reads its patterns once; watch goes with mode = "stream"',
-    ),
-    _Rule(
-        ("", "order"),
-        "[order] final",
-        lambda c: c.mode == "batch" and not c.order.final,
-        'a batch ends with its input, so it is final; to go on later, take mode = "stream"',
-    ),
-    _Rule(
-        ("", "order", "stream"),
-        "[order] final",
-        lambda c: c.mode == "stream" and c.order.final and c.stream.trigger_us is not None,
-        "a stream that watches its inputs has no end; with [stream] available = true it has one",
-    ),
-    _Rule(
-        ("audit",),
-        "[audit] trace",
-        lambda c: bool(c.audit.specifications) and not c.audit.trace,
-        "specifications are judged by the trace, which is not to be recorded",
-    ),
-    _Rule(
-        ("spark",),
-        "[spark] remote",
-        lambda c: c.spark.master is not None and c.spark.remote is not None,
-        "a Connect server has a master of its own: name one of the two",
-    ),
-    _Rule(
-        ("",),
-        "schema",
-        lambda c: c.schema is not None and URI.match(c.schema) is not None,
-        "a schema is a file on this machine",
-    ),
-    _Rule(
-        ("",),
-        "output",
-        lambda c: PATTERN.search(c.output) is not None,
-        "it has one of * ? [ ] { } and \\ in its path, which Spark takes for a pattern when it reads",
-    ),
-    _Rule(
-        ("", "events"),
-        "output",
-        lambda c: any(_overlap(c.output, each.path) for each in c.events),
-        "it overlaps with an input, which would then read what the run writes",
-    ),
-    _Rule(
-        ("", "subscriptions"),
-        "output",
-        lambda c: _overlap(c.output, c.subscriptions.path),
-        "it overlaps with the subscriptions",
-    ),
-    _Rule(
-        ("", "patterns"),
-        "output",
-        lambda c: c.patterns is not None and _overlap(c.output, c.patterns.path),
-        "it overlaps with the patterns",
-    ),
-    _Rule(
-        ("patterns", "subscriptions"),
-        "[patterns] path",
-        lambda c: c.patterns is not None and _overlap(c.subscriptions.path, c.patterns.path),
-        "it overlaps with the subscriptions; put it beside them",
-    ),
-    _Rule(
-        ("events", "patterns"),
-        "[patterns] path",
-        lambda c: c.patterns is not None and _among(c.patterns.path, c.events),
-        "it lies among the events, and would be read as such; put it beside them",
-    ),
-    _Rule(
-        ("events", "subscriptions"),
-        "[subscriptions] path",
-        lambda c: _among(c.subscriptions.path, c.events),
-        "it lies among the events, and would be read as such; put it beside them",
-    ),
-)
+def _problems_of_inputs(
+    config: Config, given: Mapping[str, Any], tables: Mapping[str, Any], unsound: Collection[str]
+) -> Iterator[str]:
+    """What is wrong with inputs that can be read: names, and keys that do not go with the format."""
+    listed = isinstance(given.get("events"), list | tuple)
+    inputs = given["events"] if listed else []
+    named = [each for each in tables.get("events", ()) if "name" in each]
+    for number, (each, said) in enumerate(zip(config.events, tables.get("events", ()), strict=True), start=1):
+        label = f"[[events]] {number}:" if listed else "[events]"
+        if len(config.events) > 1 and "name" not in said and isinstance(inputs[number - 1], Mapping):
+            yield f"{label} name: missing: each of several inputs has a name"
+        if "events" in unsound:
+            continue
+        if each.path is None and each.format in EVENT_FILES:
+            yield f"{label} path: missing: events in {each.format} are read from files"
+        if each.lines and each.format != "xml":
+            yield f'{label} lines: it goes with format = "xml"'
+        if each.select and each.format in UNTYPED:
+            yield f"{label} select: it goes with typed columns, not with {each.format}"
+        if each.format == "kafka":
+            yield from _problems_of_kafka(each, label)
+    for name, times in Counter(each["name"] for each in named).items():
+        if times > 1:
+            yield f"[[events]] name: {times} inputs are named {name!r}"
 
 
-# -- reading a file ----------------------------------------------------------------------------------------
-
-
-class _Reading(Reading):
-    """One pass over the tables of a pipeline; `base` is where relative paths begin."""
-
-    def __init__(self, base: Path) -> None:
-        super().__init__(KEYS)
-        self._base = base
-
-    def events(self, given: Mapping[str, Any]) -> tuple[Events, ...]:
-        """The inputs: [events] is one, [[events]] are several, each with a name of its own."""
-        inputs = given.get("events")
-        if not isinstance(inputs, list | tuple):
-            return (self._input(self.required("events", given), "[events]"),)
-        if not inputs:
-            self.wrong("events", "[[events]]", "there is no input")
-        read = []
-        for number, each in enumerate(inputs, start=1):
-            label = f"[[events]] {number}:" if len(inputs) > 1 else "[events]"
-            read.append(self._input(self.table("events", each, label), label))
-            if len(inputs) > 1 and isinstance(each, Mapping) and "name" not in each:
-                self.wrong("events", f"{label} name", "missing: each of several inputs has a name")
-        names = [
-            each.name
-            for each, raw in zip(read, inputs, strict=True)
-            if isinstance(raw, Mapping) and "name" in raw
-        ]
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            self.wrong("events", "[[events]] name", f"{names.count(name)} inputs are named {name!r}")
-        return tuple(read)
-
-    def _input(self, values: dict[str, Any], label: str) -> Events:
-        path = values["path"]
-        format = values["format"] or _format_by_ending(path or "", EVENT_FILES)
-        if "events" not in self.unsound:
-            if path is None and format in EVENT_FILES:
-                self.wrong("events", f"{label} path", f"missing: events in {format} are read from files")
-            if values["lines"] and format != "xml":
-                self.wrong("events", f"{label} lines", 'it goes with format = "xml"')
-            if values["select"] and format in UNTYPED:
-                self.wrong("events", f"{label} select", f"it goes with typed columns, not with {format}")
-            if format == "kafka":
-                self._kafka(path, values["options"], label)
-        return Events(**{**values, "path": self.resolved(path), "format": format})
-
-    def _kafka(self, path: str | None, options: Mapping[str, str], label: str) -> None:
-        if path is not None:
-            self.wrong("events", f"{label} path", "Kafka has topics: name them in options.subscribe")
-        if "kafka.bootstrap.servers" not in options:
-            self.wrong("events", f"{label} options", 'Kafka needs "kafka.bootstrap.servers" = "host:9092"')
-        if sum(key in options for key in ("subscribe", "subscribePattern", "assign")) != 1:
-            self.wrong(
-                "events", f"{label} options", "Kafka needs one of subscribe, subscribePattern and assign"
-            )
-
-    def patterns(self, given: Mapping[str, Any]) -> SubscriptionsSource | None:
-        """The patterns: a pipeline need not have any."""
-        if "patterns" not in given:
-            return None
-        return self.source(self.table("patterns", given["patterns"]))
-
-    def publish(self, given: Mapping[str, Any]) -> Publish | None:
-        """Where to publish: a pipeline need not."""
-        if "publish" not in given:
-            return None
-        values = self.table("publish", given["publish"])
-        files = {name: self.resolved(values[name]) for name in ("authority", "certificate", "key")}
-        return Publish(**{**values, **files})
-
-    def source(self, values: Mapping[str, Any]) -> SubscriptionsSource:
-        """Where subscriptions or patterns are."""
-        return SubscriptionsSource(
-            path=self.resolved(values["path"]) or "",
-            format=values["format"] or _format_by_ending(values["path"], SUBSCRIPTION_FILES),
-            watch=values["watch"],
-            options=values["options"],
-        )
-
-    def stream(self, given: Any) -> Stream:
-        values = self.table("stream", given)
-        if values["available"]:
-            if "trigger" in given:
-                self.wrong("stream", "[stream] trigger", "with available = true there is nothing to wait for")
-            return Stream(None, values["max_files"])
-        return Stream(values["trigger"], values["max_files"])
-
-    def resolved(self, path: str | None) -> str | None:
-        return None if path is None else _absolute(path, self._base)
+def _problems_of_kafka(each: Events, label: str) -> Iterator[str]:
+    if each.path is not None:
+        yield f"{label} path: Kafka has topics: name them in options.subscribe"
+    if "kafka.bootstrap.servers" not in each.options:
+        yield f'{label} options: Kafka needs "kafka.bootstrap.servers" = "host:9092"'
+    if sum(key in each.options for key in ("subscribe", "subscribePattern", "assign")) != 1:
+        yield f"{label} options: Kafka needs one of subscribe, subscribePattern and assign"
 
 
 def _absolute(path: str, base: Path = Path()) -> str:
@@ -845,27 +554,6 @@ def _format_by_ending(path: str | None, formats: tuple[str, ...]) -> str:
         stem = stem.removesuffix(packed)
     format = ENDINGS.get(os.path.splitext(stem)[1], "json")
     return format if format in formats else "json"
-
-
-def _within(path: str | None, directory: str | None) -> bool:
-    """Whether a path is a directory or lies in it, as far as the names tell."""
-    if not path or not directory:
-        return False
-    return f"{path.rstrip('/')}/".startswith(f"{directory.rstrip('/')}/")
-
-
-def _overlap(one: str | None, other: str | None) -> bool:
-    return _within(one, other) or _within(other, one)
-
-
-def _among(path: str, events: tuple[Events, ...]) -> bool:
-    return any(each.path in (path, os.path.dirname(path)) for each in events)
-
-
-def _hide_secrets(options: dict[str, str]) -> None:
-    for key in options:
-        if SECRET.search(key):
-            options[key] = "***"
 
 
 def _without_none(value: Any) -> Any:

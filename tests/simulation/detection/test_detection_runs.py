@@ -12,7 +12,6 @@ import pytest
 from fairlead.cli import main
 from fairlead.errors import ScenarioError, SimulationFailed
 from fairlead_lab.simulation.detection import (
-    DETECTION_KEYS,
     DetectionResults,
     DetectionRow,
     DetectionScenario,
@@ -127,18 +126,6 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once() -> None:
         DetectionScenario.of({**GIVEN, "subscriptions": [{"broker": "B1", "pattern": "A then"}]})
     with pytest.raises(ScenarioError, match="minimum bandwith"):
         SCENARIO.changed(policies=["minimum bandwith"])
-
-
-def test_the_page_has_every_key_with_what_it_means() -> None:
-    page = (EXAMPLES.parents[1] / "docs" / "patterns.md").read_text(encoding="utf-8")
-    for name, keys in DETECTION_KEYS.items():
-        listed = f"[[{name}]]" if name in ("publishers", "subscriptions") else f"[{name}]"
-        for key, each in keys.items():
-            place = f"`{listed}` `{key}`" if name else f"`{key}`"
-            default = "required" if each.required else each.shown or None
-            row = next(line for line in page.splitlines() if line.startswith(f"| {place} |"))
-            assert row.endswith(f"| {each.meaning} |")
-            assert default is None or row.startswith(f"| {place} | {default} |")
 
 
 @pytest.mark.parametrize("name", ["detection_policies", "detection_stability", "detection_failure"])

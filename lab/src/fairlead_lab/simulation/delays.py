@@ -12,9 +12,11 @@ from decimal import Decimal, localcontext
 from functools import cache
 from itertools import chain
 from random import Random
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
+from fairlead.configuration import Key
 from fairlead.errors import ValueRefused
+from fairlead_lab.simulation.kinds import MS
 
 __all__ = ["Delay", "DelayShape"]
 
@@ -27,9 +29,12 @@ _STEPS: Final = 4096
 class Delay:
     """A delay of `least` microseconds, and beyond it one of mean `spread`, by the shape."""
 
-    least: int = 1_000
-    spread: int = 1_000
-    shape: DelayShape = "uniform"
+    least: Annotated[int, Key("how long a message takes on a link, at least", MS, at="least_ms")] = 1_000
+    spread: Annotated[int, Key("how much longer, on average", MS, at="spread_ms")] = 1_000
+    shape: Annotated[
+        DelayShape,
+        Key("how the time beyond the least is spread: `constant`, `uniform`, `exponential`"),
+    ] = "uniform"
 
     def __post_init__(self) -> None:
         if self.least < 0 or self.spread < 0:

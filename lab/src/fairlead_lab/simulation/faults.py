@@ -4,47 +4,69 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Annotated, Final
 
+from fairlead.configuration import Key, Kind, small_tables
 from fairlead.errors import ValueRefused
+from fairlead_lab.simulation.kinds import MILLION, MS, PPM, brokers
 
 __all__ = ["NO_FAULTS", "Crash", "Faults", "Partition"]
 
-_MILLION: Final = 1_000_000
+CUT_OFF: Final = Kind(lambda given: frozenset(brokers(given)), sorted)
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A broker stops at a time, forgets everything, and comes back empty at another; None: never."""
 
-    broker: str
-    at: int
-    back: int | None = None
+    broker: Annotated[str, Key("the broker that stops")]
+    at: Annotated[int, Key("when it stops", MS, at="at_ms")]
+    back: Annotated[int | None, Key("when it is back", MS, at="back_ms", shown="never")] = None
+
+    def __post_init__(self) -> None:
+        if self.back is not None and self.back <= self.at:
+            raise ValueRefused(f"{self.broker} is back after {self.back} us, before it has gone")
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
     """No message passes between these brokers and the others in [at, until)."""
 
-    brokers: frozenset[str]
-    at: int
-    until: int
+    brokers: Annotated[frozenset[str], Key("the brokers that are cut off", CUT_OFF)]
+    at: Annotated[int, Key("when the partition begins", MS, at="at_ms")]
+    until: Annotated[int, Key("when it ends", MS, at="until_ms")]
+
+    def __post_init__(self) -> None:
+        if self.until <= self.at:
+            raise ValueRefused(f"a partition ends after {self.until} us, before it begins")
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
     """Shares of messages, in parts per million, and what happens to brokers and links at which time."""
 
-    loss_ppm: int = 0
-    duplication_ppm: int = 0
-    reordering_ppm: int = 0
+    loss_ppm: Annotated[int, Key("the share of messages that get lost", PPM, at="loss")] = 0
+    duplication_ppm: Annotated[int, Key("the share that arrive twice", PPM, at="duplication")] = 0
+    reordering_ppm: Annotated[int, Key("the share that overtake others", PPM, at="reordering")] = 0
     """A message that is reordered does not wait for those sent before it on its link."""
-    crashes: tuple[Crash, ...] = ()
-    partitions: tuple[Partition, ...] = ()
+    crashes: Annotated[
+        tuple[Crash, ...],
+        Key(
+            'brokers that stop and come back empty, such as `[{ broker = "B2", at_ms = 50, back_ms = 90 }]`',
+            small_tables(Crash, '{ broker = "B2", at_ms = 50, back_ms = 90 }'),
+        ),
+    ] = ()
+    partitions: Annotated[
+        tuple[Partition, ...],
+        Key(
+            'brokers that are cut off, such as `[{ brokers = ["B2"], at_ms = 50, until_ms = 90 }]`',
+            small_tables(Partition, '{ brokers = ["B2"], at_ms = 50, until_ms = 90 }'),
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
         for ppm in (self.loss_ppm, self.duplication_ppm, self.reordering_ppm):
-            if not 0 <= ppm <= _MILLION:
+            if not 0 <= ppm <= MILLION:
                 raise ValueRefused(f"a share in parts per million is between 0 and a million, not {ppm}")
 
     def __bool__(self) -> bool:
@@ -52,15 +74,15 @@ class Faults:
 
     def copies(self, random: Random) -> int:
         """How often a message arrives."""
-        if self.loss_ppm and random.randrange(_MILLION) < self.loss_ppm:
+        if self.loss_ppm and random.randrange(MILLION) < self.loss_ppm:
             return 0
-        if self.duplication_ppm and random.randrange(_MILLION) < self.duplication_ppm:
+        if self.duplication_ppm and random.randrange(MILLION) < self.duplication_ppm:
             return 2
         return 1
 
     def reorders(self, random: Random) -> bool:
         """Whether a message overtakes those before it."""
-        return bool(self.reordering_ppm) and random.randrange(_MILLION) < self.reordering_ppm
+        return bool(self.reordering_ppm) and random.randrange(MILLION) < self.reordering_ppm
 
     def separates(self, one: str, other: str, now: int) -> bool:
         """Whether a partition lies between two brokers."""

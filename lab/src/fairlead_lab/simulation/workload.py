@@ -26,7 +26,8 @@ from fairlead.broker.messages import Advertise, Call, Publish, Subscribe, Unsubs
 from fairlead.filters import Filter, parse
 from fairlead.model import Notification
 from fairlead.overlay.topology import Topology
-from fairlead_lab.simulation.scenario import ATTRIBUTES, EVERYWHERE, LEAVES, MILLION, Scenario, WorkloadPlan
+from fairlead_lab.simulation.kinds import MILLION
+from fairlead_lab.simulation.scenario import ATTRIBUTES, EVERYWHERE, LEAVES, Scenario, WorkloadPlan
 
 __all__ = ["Delivery", "Phase", "Placed", "Workload", "workload_of"]
 

@@ -51,7 +51,7 @@ _MICROSECONDS: Final = {
     **dict.fromkeys(("weeks", "week", "w"), 7 * _SCALE["day"][0]),
 }
 _UNIT = "|".join(sorted(_MICROSECONDS, key=len, reverse=True))
-_SUMMAND: Final = re.compile(rf"\s*([0-9]{{1,18}}(?:\.[0-9]{{1,9}})?)\s*({_UNIT})(?![^\W\d])")
+_SUMMAND: Final = re.compile(rf"\s*([0-9]{{1,19}}(?:\.[0-9]{{1,9}})?)\s*({_UNIT})(?![^\W\d])")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
 _TIME_OF_DAY: Final = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?Z?(?![\w:.])")
 _HINT: Final = "a duration is a number and a unit: 90 s, 5 minutes, 1h30m, 250 ms, 2 days"

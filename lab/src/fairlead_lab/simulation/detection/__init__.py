@@ -13,10 +13,9 @@ from fairlead_lab.simulation.detection.runs import (
     compare_detection,
     detect_in_order,
 )
-from fairlead_lab.simulation.detection.scenario import DETECTION_KEYS, DetectionScenario, is_detection
+from fairlead_lab.simulation.detection.scenario import DetectionScenario, is_detection
 
 __all__ = [
-    "DETECTION_KEYS",
     "Delivery",
     "DetectionNetwork",
     "DetectionResults",

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
 from random import Random
-from typing import Final, TypeAlias, get_args
+from typing import Annotated, Final, TypeAlias, get_args
 
 from fairlead.audit.fair.run import (
     Crashed,
@@ -33,6 +33,7 @@ from fairlead.audit.fair.run import (
     Unsubscribed,
 )
 from fairlead.audit.fair.run import Multicast as Multicasted
+from fairlead.configuration import Key, count
 from fairlead.correlation.fair import Choice, Conjunction, Matcher, Snapshot, Subscription
 from fairlead.errors import ValueRefused
 from fairlead.model import Notification
@@ -71,8 +72,8 @@ DETECTION_US: Final = 50_000
 class Costs:
     """What it takes a process to handle a message, and to send one, in microseconds."""
 
-    receive_us: int = 0
-    send_us: int = 0
+    receive_us: Annotated[int, Key("how long a process takes to handle a message", count(0, 10**6))] = 0
+    send_us: Annotated[int, Key("how long it takes to send one", count(0, 10**6))] = 0
 
 
 FREE: Final = Costs()
