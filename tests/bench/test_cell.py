@@ -14,7 +14,8 @@ from fairlead.filters.filter import Filter
 from fairlead.matching import EngineUnknown
 from fairlead.matching.brute import Brute
 from fairlead.model import Notification
-from fairlead_lab.bench.cell import KNOWN, MEASURED, NOT_RUN, WRONG, Cell, Task, made, measure, oracle_sample
+from fairlead_lab.bench.cell import KNOWN, Cell, Task, made, measure, oracle_sample
+from fairlead_lab.bench.harness import MEASURED, NOT_RUN, WRONG, as_json, of_json
 from fairlead_lab.bench.runner import fresh
 from fairlead_lab.matching.shapes import SHAPES
 
@@ -116,9 +117,9 @@ def test_an_engine_that_is_too_slow_is_not_run_and_says_so() -> None:
 
 
 def test_a_cell_survives_its_way_through_a_fresh_process() -> None:
-    cell = Cell.of_json(fresh("fairlead_lab.bench.cell", asdict(tiny("M3", "tree")), 120))
+    cell = of_json(Cell, fresh("fairlead_lab.bench.cell", asdict(tiny("M3", "tree")), 120))
     assert (cell.status, cell.engine, cell.matches_each) == (MEASURED, "tree", 10)
-    assert Cell.of_json(json.loads(json.dumps(cell.to_json()))) == cell
+    assert of_json(Cell, json.loads(json.dumps(as_json(cell)))) == cell
 
 
 def test_engines_are_known_by_name_or_by_their_class() -> None:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from bench_reports import correlation_cell as cell
+from bench_reports import correlation_sample as full
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.cli import main
 from fairlead.correlation.fair import parse as parse_fair
 from fairlead.correlation.patterns import Occurrence, parse
 from fairlead.model import Instant, Notification
 from fairlead.model.order import OrderKey
-from fairlead_lab.bench.cell import MEASURED, WRONG
 from fairlead_lab.bench.correlation import Plan, Report, run, shapes_named
 from fairlead_lab.bench.correlation_cell import (
     CHAINS,
     CONTENDERS,
     FAIRLEAD,
-    SEARCH,
     SHAPES,
     CorrelationCell,
     CorrelationTask,
@@ -34,12 +31,11 @@ from fairlead_lab.bench.correlation_cell import (
     notifications,
     pattern_texts,
 )
-from fairlead_lab.bench.correlation_spark import JOINS, SparkJob
 from fairlead_lab.bench.goals import Goal
-from fairlead_lab.bench.matching import UnknownShape
+from fairlead_lab.bench.harness import MEASURED, WRONG, UnknownShape, of_json
 from fairlead_lab.bench.peers.chains import Chain
 from fairlead_lab.bench.peers.selfjoins import self_joins, windows
-from fairlead_lab.bench.runner import fresh, spread_of
+from fairlead_lab.bench.runner import fresh
 from fairlead_lab.correlation.patterns import reference
 
 TINY = {"events": 80, "rounds": 2, "batch": 40, "sensors": 4, "patience_s": 60.0}
@@ -145,63 +141,6 @@ def test_an_iteration_holds_nodes_for_events_not_for_matches() -> None:
 
 # -- what the figures say ----------------------------------------------------------------------------------
 
-MACHINE = {
-    "date": "2030-01-02T03:04:05+00:00",
-    "cpu": "Abacus",
-    "cores": 2,
-    "memory_gb": 8.0,
-    "load": [0.1, 0.2, 0.3],
-    "system": "Linux",
-    "python": "CPython 3.11",
-    "versions": {"fairlead": "0.1.0"},
-}
-SETTINGS = {
-    "events": 1_000,
-    "sensors": 10,
-    "patience_s": 5.0,
-    "fairlead_patience_s": 20.0,
-    "rounds": 3,
-    "batch": 100,
-}
-
-
-def cell(shape: str, n: int, contender: str, *rates: float, matches: float = 0.1) -> CorrelationCell:
-    mode = "batch" if contender == FAIRLEAD else "one"
-    return CorrelationCell(
-        shape,
-        n,
-        contender,
-        MEASURED,
-        events=1_000,
-        rates={mode: spread_of(rates)},
-        latency_ms={mode: (1.5, 2.5)},
-        matches_each=matches,
-        found_each=matches,
-        state_max=12,
-        checked=100,
-        cpu_share=0.9,
-    )
-
-
-def full() -> Report:
-    return Report(
-        dict(MACHINE),
-        dict(SETTINGS),
-        [
-            cell("C1", 1, FAIRLEAD, 240_000.0, 250_000.0, 260_000.0),
-            cell("C1", 1, CHAINS, 25_000.0),
-            cell("C1", 1_000, FAIRLEAD, 250_000.0, matches=100.0),
-            cell("C1-apart", 1, FAIRLEAD, 300_000.0, matches=0.001),
-            cell("C1-apart", 1_000, FAIRLEAD, 100_000.0, matches=1.0),
-            CorrelationCell("C3-A", 1, SEARCH, "not run", "too slow"),
-        ],
-        [
-            StateRow("1 or more B", 10, 15, "20", 20, 0.5),
-            StateRow("1 or more B", 100, 150, str(2**80), None, 5.0),
-        ],
-        [SparkJob("C1", 1, FAIRLEAD, 1_000, 7, (1.0, 2.0)), SparkJob("C1", 1, JOINS, 1_000, 7, (10.0, 40.0))],
-    )
-
 
 def goal(found: Report, what: str) -> Goal:
     [wanted] = [each for each in found.goals() if each.what.startswith(what)]
@@ -248,7 +187,7 @@ def test_a_run_carries_out_its_plan_and_tells() -> None:
 def test_a_cell_and_the_state_come_out_of_a_fresh_process() -> None:
     module = "fairlead_lab.bench.correlation_cell"
     task = {"shape": "C1", "n": 1, "contender": FAIRLEAD, **TINY}
-    assert CorrelationCell.of_json(fresh(module, task, 120.0)).status == MEASURED
+    assert of_json(CorrelationCell, fresh(module, task, 120.0)).status == MEASURED
     assert [StateRow(**row).nodes for row in fresh(module, {"state": [10]}, 120.0)] == [15, 40]
 
 
@@ -258,58 +197,3 @@ def test_a_query_names_its_tables_and_its_window(query: Any) -> None:
     assert "from events" in text
     assert "join patterns p" in text
     assert "<= a.at + 10000000" in text
-
-
-# -- the command -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    path = tmp_path / "kept.json"
-    path.write_text(json.dumps(full().to_json()))
-    return path
-
-
-def test_a_report_is_the_same_after_it_was_written_and_read(kept: Path) -> None:
-    after = Report.read(kept)
-    assert after.to_json() == full().to_json()
-    assert after.markdown() == full().markdown()
-
-
-def test_matches_that_differ_are_exit_code_one(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "correlation", "--from", str(kept)]) == 0
-    given = json.loads(kept.read_text())
-    given["problems"] = ["self-joins, n = 1: 3 matches are missing, 0 too many"]
-    kept.write_text(json.dumps(given))
-    assert main(["bench", "correlation", "--from", str(kept)]) == 1
-    assert "3 matches are missing" in capsys.readouterr().out
-
-
-def test_the_tables_have_a_place_of_their_own_in_a_page(kept: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "before\n<!-- correlation tables: begin -->\nold\n<!-- correlation tables: end -->\nafter\n"
-    )
-    assert main(["bench", "correlation", "--from", str(kept), "--markdown", "--update", str(page)]) == 0
-    text = page.read_text()
-    assert text.startswith("before\n<!-- correlation tables: begin -->\n- Abacus")
-    assert text.endswith("<!-- correlation tables: end -->\nafter\n")
-
-
-def test_what_is_kept_can_be_shown_again_with_the_plot(kept: Path, tmp_path: Path) -> None:
-    directory = tmp_path / "out"
-    assert main(["bench", "correlation", "--from", str(kept), "--out", str(directory)]) == 0
-    assert (directory / "correlation.png").read_bytes().startswith(b"\x89PNG")
-    assert "### Goals" in (directory / "correlation.md").read_text()
-    assert json.loads((directory / "correlation.json").read_text())["benchmark"] == "correlation"
-
-
-@pytest.mark.parametrize("argv", [["--n", "many"], ["--part", "all"], ["--from", "nothing.json"]], ids=str)
-def test_bad_options_are_bad_input(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "correlation", *argv]) == 2
-    assert capsys.readouterr().err
-
-
-def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "correlation", "--help"]) == 0
-    assert "Example: fairlead bench correlation" in " ".join(capsys.readouterr().out.split())

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from bench_reports import matching_cell as cell
+from bench_reports import matching_report as report
 
 from fairlead.cli import main
 from fairlead.matching import EngineUnknown
-from fairlead_lab.bench.cell import MEASURED, NOT_RUN, WRONG, Cell, Task
-from fairlead_lab.bench.matching import GOAL_SHAPES, Goal, Plan, Report, UnknownShape, run, shapes_named
+from fairlead_lab.bench.cell import Cell, Task
+from fairlead_lab.bench.harness import MEASURED, NOT_RUN, UnknownShape
+from fairlead_lab.bench.matching import GOAL_SHAPES, Goal, Plan, Report, run, shapes_named
 from fairlead_lab.bench.runner import spread_of
 from fairlead_lab.matching.operators import OPERATORS
 from fairlead_lab.matching.shapes import SHAPES
-
-MACHINE = {
-    "date": "2030-01-02T03:04:05+00:00",
-    "cpu": "Abacus",
-    "cores": 2,
-    "memory_gb": 8.0,
-    "load": [0.1, 0.2, 0.3],
-    "system": "Linux",
-    "python": "CPython 3.11",
-    "versions": {"fairlead": "0.1.0"},
-}
-SETTINGS = {"rounds": 3, "slice_s": 0.1}
-
-
-def cell(shape: str, n: int, engine: str, one: float = 100.0, **given: object) -> Cell:
-    spread = spread_of([one * 0.9, one, one * 1.1])
-    return replace(Cell(shape, n, engine, MEASURED, rates={"one": spread}, fill_s=n * 1e-5), **given)
-
-
-def report(*cells: Cell) -> Report:
-    return Report(dict(MACHINE), dict(SETTINGS), list(cells))
 
 
 def measured_as(answer: Callable[[Task], Cell], plan: Plan) -> tuple[Report, list[Task]]:
@@ -205,28 +185,11 @@ def test_a_row_has_the_ratio_to_brute_and_a_hole_its_reason() -> None:
     assert grid.markdown().splitlines()[2].startswith("| n | engine |")
 
 
-def test_a_report_is_the_same_after_it_was_written_and_read(tmp_path: Path) -> None:
-    before = report(cell("M1", 1_000, "columnar"), Cell("M1", 1_000, "poset", NOT_RUN, "too slow"))
-    path = tmp_path / "matching.json"
-    path.write_text(json.dumps(before.to_json()))
-    after = Report.read(path)
-    assert after.cells == before.cells
-    assert after.markdown() == before.markdown()
-
-
 def test_the_goals_are_those_of_the_shapes_with_one() -> None:
     assert {each.shape for each in report().goals()} == {*GOAL_SHAPES, "M2", "M6", "M8", "M9"}
 
 
 # -- the command -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    path = tmp_path / "kept.json"
-    cells = [cell("M1", n, engine) for n in (1_000, 10_000) for engine in ("columnar", "brute")]
-    path.write_text(json.dumps(report(*cells).to_json()))
-    return path
 
 
 def test_the_command_measures_and_shows_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,64 +198,3 @@ def test_the_command_measures_and_shows_a_table(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr()
     assert "M5: all regions but one, of one service" in shown.out
     assert "tree" in shown.err
-
-
-def test_a_wrong_answer_is_exit_code_one(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = json.loads(kept.read_text())
-    given["cells"][0] |= {"status": WRONG, "reason": "notification 0 has 1 matches, not 2", "rates": {}}
-    kept.write_text(json.dumps(given))
-    assert main(["bench", "matching", "--from", str(kept)]) == 1
-    assert "wrong: notification 0 has 1 matches, not 2" in capsys.readouterr().out
-
-
-def test_as_json_everything_comes_with_what_follows_from_it(
-    kept: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "matching", "--from", str(kept), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["machine"]["cpu"] == "Abacus"
-    assert {each["engine"] for each in shown["growth"]} == {"columnar", "brute"}
-    assert len(shown["cells"]) == 4
-
-
-def test_the_tables_of_a_page_are_replaced_and_the_rest_is_left_alone(kept: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- tables: begin -->\nold\n<!-- tables: end -->\nafter\n")
-    assert main(["bench", "matching", "--from", str(kept), "--markdown", "--update", str(page)]) == 0
-    first = page.read_text()
-    assert first.startswith("before\n<!-- tables: begin -->\n- Abacus")
-    assert first.endswith("<!-- tables: end -->\nafter\n")
-    assert "old" not in first
-    assert main(["bench", "matching", "--from", str(kept), "--update", str(page)]) == 0
-    assert page.read_text() == first
-
-
-def test_a_page_without_a_place_for_tables_is_bad_input(
-    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("no marks\n")
-    assert main(["bench", "matching", "--from", str(kept), "--update", str(page)]) == 2
-    assert "no place for tables" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "argv", [["--n", "many"], ["--n", "0"], ["--shape", "M99"], ["--from", "nothing.json"]]
-)
-def test_bad_options_are_bad_input(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "matching", *argv]) == 2
-    assert capsys.readouterr().err
-
-
-def test_what_is_kept_can_be_shown_again_with_the_plot(kept: Path, tmp_path: Path) -> None:
-    directory = tmp_path / "out"
-    assert main(["bench", "matching", "--from", str(kept), "--out", str(directory)]) == 0
-    assert (directory / "matching.png").read_bytes().startswith(b"\x89PNG")
-    assert json.loads((directory / "matching.json").read_text())["machine"]["cpu"] == "Abacus"
-    assert "### Goals" in (directory / "matching.md").read_text()
-
-
-@pytest.mark.parametrize("command", [("bench",), ("bench", "matching")], ids=" ".join)
-def test_the_help_has_an_example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command, "--help"]) == 0
-    assert "Example: fairlead bench matching" in " ".join(capsys.readouterr().out.split())

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
+from bench_reports import network_sample
 
 from fairlead.filters.language import parse, render
 from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead_lab.bench import network
 from fairlead_lab.bench.load import TOPIC, JetStream, Mqtt, Nats, Spec, Varied
-from fairlead_lab.bench.network import FAIRLEAD, LINE, MOSQUITTO, NATS, Cell, Plan, Report, run
-from fairlead_lab.bench.network_plot import draw
-from fairlead_lab.bench.runner import machine
-
-
-def report_of(*cells: Cell) -> Report:
-    return Report(machine(), {"rate": 5_000, "rounds": 2}, list(cells))
+from fairlead_lab.bench.network import FAIRLEAD, MOSQUITTO, Plan, run
 
 
 def test_a_broker_is_measured_and_what_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(network.shutil, "which", lambda *_, **__: None)
     monkeypatch.setattr(network.sys, "executable", network.sys.executable)
@@ -39,25 +31,12 @@ def test_a_broker_is_measured_and_what_is_missing_is_named(
     assert [cell.brokers for cell in varied] == [1, 2]
     assert all(cell.rates for cell in varied)
     assert len(told) == len(report.cells)
-    (tmp_path / "network.json").write_text(json.dumps(report.to_json()), encoding="utf-8")
-    assert Report.read(tmp_path / "network.json").cells == report.cells
     assert "mosquitto is not installed" in report.markdown()
 
 
-def test_goals_are_judged_by_ratios_of_one_round(tmp_path: Path) -> None:
-    report = report_of(
-        Cell("throughput", FAIRLEAD, 1, 10_000, 1, [200.0, 90.0], [1.0, 1.0], [1.0, 1.0]),
-        Cell("throughput", MOSQUITTO, 1, 10_000, 1, [100.0, 100.0], [1.0, 1.0], [1.0, 1.0]),
-        Cell("latency", FAIRLEAD, 1, 10_000, 1, [1.0, 1.0], [50.0, 60.0], [1.0, 1.0]),
-        Cell("latency", MOSQUITTO, 1, 10_000, 1, [1.0, 1.0], [20.0, 20.0], [1.0, 1.0]),
-        Cell("durable", FAIRLEAD, 1, 0, 1, [50.0, 70.0], [1.0, 1.0], [1.0, 1.0]),
-        Cell("durable", NATS, 1, 0, 1, [10.0, 10.0], [1.0, 1.0], [1.0, 1.0]),
-        Cell("line", FAIRLEAD, 1, 0, 1, [100.0, 100.0], [1.0, 1.0], [1.0, 1.0]),
-        Cell("line", FAIRLEAD, 1, 0, LINE, [60.0, 60.0], [1.0, 1.0], [1.0, 1.0]),
-    )
+def test_goals_are_judged_by_ratios_of_one_round() -> None:
+    report = network_sample()
     assert [goal.met for goal in report.goals()] == [True, False, True, True]
-    draw(report, tmp_path / "network.png")
-    assert (tmp_path / "network.png").stat().st_size > 10_000
 
 
 def test_prices_vary_and_every_publication_is_as_long_as_the_others() -> None:

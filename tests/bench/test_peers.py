@@ -12,7 +12,7 @@ import pytest
 from fairlead.filters import parse
 from fairlead.model import Notification
 from fairlead_lab.bench import peers
-from fairlead_lab.bench.cell import MEASURED, NOT_RUN, WRONG
+from fairlead_lab.bench.harness import MEASURED, NOT_RUN, WRONG
 from fairlead_lab.bench.matching import Plan
 from fairlead_lab.bench.peers import ABSENT, PEERS, Absent, Peer, measure_peers
 from fairlead_lab.bench.peers.dialects import HYPERMATCH, QUAMINA, RULER, Dialect, Inexpressible

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,20 +9,18 @@ from random import Random
 
 import pyarrow as pa
 import pytest
+from bench_reports import pipeline_job as job
+from bench_reports import pipeline_report as report
+from bench_reports import pipeline_sample as full
 from pyarrow import parquet
 
-from fairlead.cli import main
 from fairlead.model import Notification
 from fairlead_lab.bench.goals import Goal
 from fairlead_lab.bench.jobs import (
     FAIRLEAD,
     LOOP,
-    Index,
-    Job,
     Pace,
     Plan,
-    Round,
-    Sampled,
     Workload,
     expected_pairs,
     latencies,
@@ -32,50 +29,6 @@ from fairlead_lab.bench.jobs import (
 )
 from fairlead_lab.bench.pipeline import Report
 from fairlead_lab.matching.shapes import SHAPES
-
-MACHINE = {
-    "date": "2030-01-02T03:04:05+00:00",
-    "cpu": "Abacus",
-    "cores": 2,
-    "memory_gb": 8.0,
-    "load": [0.1, 0.2, 0.3],
-    "system": "Linux",
-    "python": "CPython 3.11",
-    "versions": {"fairlead": "0.1.0", "pyspark": "4.3.0"},
-    "master": "local[*]",
-}
-SETTINGS = {
-    "loop_n": 10_000,
-    "loop_rows": 1_000,
-    "rounds": 3,
-    "files_per_s": 4.0,
-    "stream_s": 30.0,
-    "stream_n": 10_000,
-}
-
-
-def job(contender: str, n: int, *rates: float, rows: int = 1_000, pairs: int = 100) -> Job:
-    return Job(contender, n, rows, pairs, tuple(Round(rows / rate, 2 * rows / rate) for rate in rates))
-
-
-def report(*jobs: Job) -> Report:
-    return Report(
-        dict(MACHINE), dict(SETTINGS), {"session": 5.0}, list(jobs), [Index(10_000, 1.5, 2_000_000)]
-    )
-
-
-def full() -> Report:
-    found = report(
-        job(LOOP, 10_000, 400.0, 500.0, 450.0),
-        job(FAIRLEAD, 10_000, 100_000.0, 100_000.0, 100_000.0, rows=10_000, pairs=1_000),
-        job(FAIRLEAD, 100_000, 90_000.0, 80_000.0, 85_000.0, rows=10_000, pairs=10_000),
-    )
-    found.sampled = Sampled(1_000, 100, 50, {"ingest": (1.0, 2.0), "match": (1.0, 1.0)}, 9.0)
-    found.paces = [
-        Pace(1_000, 4.0, 3_000, 5, (0.5, 0.6, 0.5)),
-        Pace(5_000, 4.0, 15_000, 5, (1.0, 2.0, 3.0), unfinished=2),
-    ]
-    return found
 
 
 def goal(found: Report, what: str) -> Goal:
@@ -198,77 +151,3 @@ def test_the_oracle_looks_at_fewer_notifications_where_there_are_more_filters() 
 def test_a_million_is_asked_for_apart_and_gets_fewer_notifications() -> None:
     assert Plan().matched() == [(10_000, 2_000_000), (100_000, 2_000_000)]
     assert Plan(large=True).matched()[-1] == (1_000_000, 500_000)
-
-
-# -- the command -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    path = tmp_path / "kept.json"
-    path.write_text(json.dumps(full().to_json()))
-    return path
-
-
-def test_a_report_is_the_same_after_it_was_written_and_read(kept: Path) -> None:
-    after = Report.read(kept)
-    assert after.to_json() == full().to_json()
-    assert after.markdown() == full().markdown()
-
-
-def test_results_that_differ_are_exit_code_one(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "pipeline", "--from", str(kept)]) == 0
-    capsys.readouterr()
-    given = json.loads(kept.read_text())
-    given["problems"] = ["fairlead, n = 10,000: 3 pairs of the join are missing"]
-    kept.write_text(json.dumps(given))
-    assert main(["bench", "pipeline", "--from", str(kept)]) == 1
-    assert "3 pairs of the join are missing" in capsys.readouterr().out
-
-
-def test_as_json_everything_comes_with_what_follows_from_it(
-    kept: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "pipeline", "--from", str(kept), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["sustained"] == 1_000
-    assert [each["met"] for each in shown["goals"]] == [True, True, None, None]
-
-
-def test_the_tables_have_a_place_of_their_own_in_a_page(kept: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    others = "<!-- tables: begin -->\nold\n<!-- tables: end -->\n"
-    page.write_text(f"{others}<!-- spark tables: begin -->\nold\n<!-- spark tables: end -->\nafter\n")
-    assert main(["bench", "pipeline", "--from", str(kept), "--markdown", "--update", str(page)]) == 0
-    text = page.read_text()
-    assert text.startswith(f"{others}<!-- spark tables: begin -->\n- Abacus")
-    assert text.endswith("<!-- spark tables: end -->\nafter\n")
-    assert "### M1, from Parquet to pairs in Parquet" in text
-
-
-def test_what_is_kept_can_be_shown_again_with_the_plot(kept: Path, tmp_path: Path) -> None:
-    directory = tmp_path / "out"
-    assert main(["bench", "pipeline", "--from", str(kept), "--out", str(directory)]) == 0
-    assert (directory / "pipeline.png").read_bytes().startswith(b"\x89PNG")
-    assert "### Goals" in (directory / "pipeline.md").read_text()
-    assert json.loads((directory / "pipeline.json").read_text())["benchmark"] == "pipeline"
-
-
-@pytest.mark.parametrize("argv", [["--n", "many"], ["--part", "all"], ["--from", "nothing.json"]], ids=str)
-def test_bad_options_are_bad_input(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "pipeline", *argv]) == 2
-    assert capsys.readouterr().err
-
-
-def test_the_json_of_another_benchmark_is_bad_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = tmp_path / "other.json"
-    other.write_text('{"benchmark": "matching", "machine": {}, "settings": {}, "cells": []}')
-    assert main(["bench", "pipeline", "--from", str(other)]) == 2
-    assert "not the JSON of this benchmark" in capsys.readouterr().err
-
-
-def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "pipeline", "--help"]) == 0
-    assert "Example: fairlead bench pipeline" in " ".join(capsys.readouterr().out.split())

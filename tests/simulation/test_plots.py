@@ -18,24 +18,24 @@ SCENARIO = Scenario.of(
 
 
 def test_the_curves_of_all_algorithms_are_drawn_in_both_formats(tmp_path: Path) -> None:
-    written = plots.draw(compare(SCENARIO), tmp_path)
+    written = plots.draw_curves(compare(SCENARIO), tmp_path)
     assert [path.name for path in written] == ["curves.png", "curves.svg"]
     text = written[1].read_text(encoding="utf-8")
     assert all(f"<!-- {name} -->" in text for name in SCENARIO.routing.algorithms)
-    assert all(f"<!-- {panel.title} -->" in text for panel in plots.PANELS)
-    assert {"Routing tables", "Hops", "Delay", "In vain"} <= {panel.title for panel in plots.PANELS}
+    assert all(f"<!-- {figure.title} -->" in text for figure in plots.FIGURES)
+    assert {"Routing tables", "Hops", "Delay", "In vain"} <= {figure.title for figure in plots.FIGURES}
 
 
 def test_the_same_results_are_the_same_file_and_each_size_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plots, "FORMATS", ("svg",))
-    monkeypatch.setattr(plots, "PANELS", plots.PANELS[:1])
+    monkeypatch.setattr(plots, "FIGURES", plots.FIGURES[:1])
     results = compare(SCENARIO, cells_of(SCENARIO, brokers=[3, 4], seeds=[1, 2]))
-    written = plots.draw(results, tmp_path)
+    written = plots.draw_curves(results, tmp_path)
     assert [path.name for path in written] == ["curves-3.svg", "curves-4.svg"]
     first = [path.read_bytes() for path in written]
-    assert [path.read_bytes() for path in plots.draw(results, tmp_path)] == first
+    assert [path.read_bytes() for path in plots.draw_curves(results, tmp_path)] == first
 
 
 def test_a_single_point_is_drawn_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,4 +46,4 @@ def test_a_single_point_is_drawn_as_well(tmp_path: Path, monkeypatch: pytest.Mon
         }
     )
     monkeypatch.setattr(plots, "FORMATS", ("svg",))
-    assert len(plots.draw(compare(scenario), tmp_path)) == 1
+    assert len(plots.draw_curves(compare(scenario), tmp_path)) == 1

@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,7 @@ from fairlead.matching.brute import Brute
 from fairlead.matching.engine import EngineBase, EngineUnknown
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_to_json, format_json
+from fairlead_lab.bench.harness import MEASURED, NOT_RUN, WRONG, as_json
 from fairlead_lab.bench.mixture import MIXTURE
 from fairlead_lab.bench.runner import Patience, Rounds, Spread, TooSlow, rates, spread_of
 from fairlead_lab.matching import ENGINES
@@ -43,10 +44,7 @@ __all__ = [
     "BATCH",
     "CHANGES_PER_S",
     "KNOWN",
-    "MEASURED",
     "MODES",
-    "NOT_RUN",
-    "WRONG",
     "Cell",
     "Task",
     "made",
@@ -55,7 +53,6 @@ __all__ = [
 ]
 
 KNOWN: Final[dict[str, str]] = {"columnar": "fairlead.matching.columnar:Columnar"} | ENGINES
-MEASURED, NOT_RUN, WRONG = "measured", "not run", "wrong"
 MODES: Final = {
     "one": "one at a time",
     "batch": "in batches",
@@ -121,14 +118,6 @@ class Cell:
     """The longest that a change kept the matching waiting."""
     cpu_share: float | None = None
     """How much of the measured time the process had a core; well below 1, the machine was busy."""
-
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Cell:
-        spreads = {mode: Spread(**spread) for mode, spread in given.get("rates", {}).items()}
-        return cls(**{**given, "rates": spreads})
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Disagreement(Exception):
@@ -445,7 +434,7 @@ def first_answer_s() -> float:
 def main() -> None:
     """Read a task from standard input, write what came of it to standard output."""
     task = json.load(sys.stdin)
-    answer = first_answer_s() if task == {"kernels": True} else measure(Task(**task)).to_json()
+    answer = first_answer_s() if task == {"kernels": True} else as_json(measure(Task(**task)))
     json.dump(answer, sys.stdout)
 
 

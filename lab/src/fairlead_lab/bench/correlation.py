@@ -6,33 +6,58 @@ events as it can in its time, and the table says how many: nothing is extrapolat
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Final, Self
+from math import log10
+from typing import Any, ClassVar, Final
 
-from fairlead.errors import FairleadError
-from fairlead_lab.bench.cell import MEASURED, NOT_RUN, WRONG
+from fairlead_lab.bench import harness
 from fairlead_lab.bench.correlation_cell import (
+    CHAINS,
     CONTENDERS,
+    DEFINITION,
     FAIRLEAD,
     MODES,
+    SEARCH,
     SHAPES,
     CorrelationCell,
     CorrelationTask,
     StateRow,
 )
-from fairlead_lab.bench.correlation_spark import SparkJob, measure_spark
-from fairlead_lab.bench.goals import Goal, at_least, at_most, goals_grid
-from fairlead_lab.bench.matching import UnknownShape
-from fairlead_lab.bench.runner import Spread, Stopped, described, exponent, fresh, machine, spread_of
-from fairlead_lab.bench.tables import Grid, brief, page, shown, sized
+from fairlead_lab.bench.correlation_spark import JOINS, WINDOWS, SparkJob, measure_spark
+from fairlead_lab.bench.goals import Goal, at_least, at_most
+from fairlead_lab.bench.harness import (
+    MEASURED,
+    NOT_RUN,
+    ReportLine,
+    line_of,
+    named,
+    of_json,
+    slopes,
+    spark_session,
+)
+from fairlead_lab.bench.runner import Spread, Stopped, exponent, fresh, machine, spread_of
+from fairlead_lab.bench.tables import Grid, brief, compact, shown, sized
+from fairlead_lab.plotting import COLOURS, GREY, Bar, Line, Panel
 
 __all__ = ["PARTS", "Plan", "Report", "run", "shapes_named"]
 
 PARTS: Final = ("embedded", "state", "spark")
+COLOUR: Final = {
+    FAIRLEAD: COLOURS[0],
+    CHAINS: COLOURS[1],
+    SEARCH: COLOURS[7],
+    DEFINITION: GREY,
+    JOINS: GREY,
+    WINDOWS: COLOURS[2],
+}
+LABELS: Final = {
+    (FAIRLEAD, "batch"): "Fairlead, in batches",
+    (FAIRLEAD, "one"): "Fairlead, one at a time",
+    (CHAINS, "one"): "a chain of partial matches for each pattern",
+    (SEARCH, "batch"): "the search of the fair paper",
+    (DEFINITION, "batch"): "the definition",
+}
 EVENTS_PER_S: Final = 200_000
 ALIKE_EXPONENT: Final = 0.1
 """Cost that does not grow: room for the noise of measuring."""
@@ -40,19 +65,25 @@ ALIKE_EXPONENT: Final = 0.1
 
 def shapes_named(names: Iterable[str]) -> list[str]:
     """The shapes of these names in their order; C3 stands for all that begin with C3-, and so on."""
-    wanted: set[str] = set()
-    for name in names:
-        key = name.lower()
-        found = {shape for shape in SHAPES if shape.lower() == key or shape.lower().startswith(f"{key}-")}
-        if not found:
-            raise UnknownShape(f"no shape is named {name!r}", hint=f"there is {', '.join(SHAPES)}")
-        wanted |= found
-    return [shape for shape in SHAPES if shape in wanted]
+    return named(names, SHAPES)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(harness.Plan):
     """What to measure, and how patiently."""
+
+    HASTY: ClassVar = {
+        "shapes": ("C1", "C1-apart", "C2", "C3-A"),
+        "sizes": (1, 100),
+        "events": 10_000,
+        "rounds": 3,
+        "patience_s": 0.2,
+        "fairlead_patience_s": 1.0,
+        "state_sizes": (10, 50),
+        "spark_patterns": (("C1", 1), ("C2", 1), ("C3-B", 1)),
+        "spark_events": 50_000,
+        "spark_rounds": 1,
+    }
 
     parts: tuple[str, ...] = PARTS
     shapes: tuple[str, ...] = tuple(SHAPES)
@@ -74,23 +105,6 @@ class Plan:
     spark_events: int = 200_000
     """With few, what any query costs on Spark would be measured."""
     spark_rounds: int = 3
-
-    @classmethod
-    def short(cls, **given: Any) -> Plan:
-        """A look within two minutes: fewer shapes, events, patterns and rounds."""
-        hasty = {
-            "shapes": ("C1", "C1-apart", "C2", "C3-A"),
-            "sizes": (1, 100),
-            "events": 10_000,
-            "rounds": 3,
-            "patience_s": 0.2,
-            "fairlead_patience_s": 1.0,
-            "state_sizes": (10, 50),
-            "spark_patterns": (("C1", 1), ("C2", 1), ("C3-B", 1)),
-            "spark_events": 50_000,
-            "spark_rounds": 1,
-        }
-        return cls(**{**hasty, **given})
 
     def tasks(self) -> Iterator[CorrelationTask]:
         """Shape by shape, size by size, contender by contender: what is compared runs close together."""
@@ -121,15 +135,13 @@ def in_fresh_process(task: CorrelationTask) -> CorrelationCell:
     """The cell of a task, measured by a process that knows nothing of the others."""
     limit_s = (2 * task.rounds + 6) * task.patience_s + SETTLING_S
     try:
-        return CorrelationCell.of_json(fresh(CELL, asdict(task), limit_s))
+        return of_json(CorrelationCell, fresh(CELL, asdict(task), limit_s))
     except Stopped as stopped:
         return CorrelationCell(task.shape, task.n, task.contender, NOT_RUN, str(stopped))
 
 
-def run(
-    plan: Plan, tell: Callable[[str], None], measure: Measure = in_fresh_process, spark: Any = None
-) -> Report:
-    """Carry a plan out; `tell` hears of every step."""
+def run(plan: Plan, tell: ReportLine, measure: Measure = in_fresh_process, spark: Any = None) -> Report:
+    """Measure what a plan says; `tell` gets a line for every step."""
     report = Report(machine(), asdict(plan))
     if "embedded" in plan.parts:
         for task in plan.tasks():
@@ -138,7 +150,16 @@ def run(
     if "state" in plan.parts:
         report.state = [StateRow(**row) for row in fresh(CELL, {"state": plan.state_sizes}, SETTLING_S)]
     if "spark" in plan.parts:
-        report.jobs, report.problems = _on_spark(plan, report, tell, spark)
+        with spark_session(report, spark) as (running, directory):
+            report.jobs, report.problems = measure_spark(
+                running,
+                directory,
+                tell,
+                patterns=plan.spark_patterns,
+                events=plan.spark_events,
+                sensors=plan.sensors,
+                rounds=plan.spark_rounds,
+            )
     return report
 
 
@@ -148,53 +169,19 @@ def _line(cell: CorrelationCell) -> str:
     return f"{cell.shape:<9} {sized(cell.n):>5}  {cell.contender:<10} {told}"
 
 
-def _on_spark(
-    plan: Plan, report: Report, tell: Callable[[str], None], spark: Any
-) -> tuple[list[SparkJob], list[str]]:
-    from fairlead.spark.failures import reason
-    from fairlead.spark.sessions import session
-
-    running = session(app_name="fairlead bench") if spark is None else spark
-    try:
-        report.machine["versions"]["pyspark"] = running.version
-        report.machine["master"] = running.conf.get("spark.master", "?")
-        with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as directory:
-            return measure_spark(
-                running,
-                Path(directory),
-                tell,
-                patterns=plan.spark_patterns,
-                events=plan.spark_events,
-                sensors=plan.sensors,
-                rounds=plan.spark_rounds,
-            )
-    except FairleadError:
-        raise
-    except Exception as error:
-        raise reason(error) or error from error
-    finally:
-        if spark is None:
-            running.stop()
-
-
 # -- what it says ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Report:
-    """All that a run found, and what follows from it."""
+class Report(harness.Report):
+    """The figures of a run, and what follows from them."""
 
-    machine: dict[str, Any]
-    settings: dict[str, Any]
+    NAME = "correlation"
+    TITLE = "Correlation: events per second and core, against the number of patterns"
+
     cells: list[CorrelationCell] = field(default_factory=list)
     state: list[StateRow] = field(default_factory=list)
     jobs: list[SparkJob] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def wrong(self) -> Sequence[object]:
-        """Where matches differ from what they must be."""
-        return [*(cell for cell in self.cells if cell.status == WRONG), *self.problems]
 
     def cell(self, shape: str, n: int, contender: str = FAIRLEAD) -> CorrelationCell | None:
         key = shape, n, contender
@@ -212,11 +199,8 @@ class Report:
 
     def growth(self) -> Iterator[tuple[str, str, float]]:
         """Shape, contender, and the exponent of the cost of an event against the number of patterns."""
-        for shape, contender in dict.fromkeys((cell.shape, cell.contender) for cell in self.cells):
-            cells = [each for each in self.cells if (each.shape, each.contender) == (shape, contender)]
-            slope = exponent([(each.n, 1 / rate) for each in cells if (rate := _best(each))])
-            if slope is not None:
-                yield shape, contender, slope
+        rates = (((each.shape, each.contender), each.n, rate) for each in self.cells if (rate := _best(each)))
+        return ((*key, slope) for key, slope in slopes(rates).items())
 
     def goals(self) -> Iterator[Goal]:
         """The goals, each beside what was measured for Fairlead."""
@@ -251,12 +235,8 @@ class Report:
 
     # -- as tables -----------------------------------------------------------------------------------------
 
-    def grids(self) -> Iterator[Grid]:
-        """What differs, the goals, then a table for each shape, growth, state, and Spark."""
-        if self.problems:
-            yield Grid("Wrong", ("what",), tuple((each,) for each in self.problems))
-        if self.cells or self.state:
-            yield goals_grid([each for each in self.goals() if each.met is not None])
+    def tables(self) -> Iterator[Grid]:
+        """A table for each shape, growth, state, and Spark."""
         for shape in dict.fromkeys(cell.shape for cell in self.cells):
             yield self._shape_grid(shape)
         yield from self._growth_grid()
@@ -348,15 +328,10 @@ class Report:
         title = "On Spark, from Parquet to matches in Parquet; of patterns one for each start"
         return Grid(title, heads, tuple(rows), left=frozenset({0, 2}))
 
-    def facts(self) -> list[str]:
-        """The run in a few lines: where, when, how, how busy."""
-        machine, settings = self.machine, self.settings
-        load = " ".join(f"{each:.2f}" for each in machine["load"])
-        shares = [cell.cpu_share for cell in self.cells if cell.cpu_share is not None]
-        busy = f", a measuring process had a core {min(shares):.0%} of the time or more" if shares else ""
+    def notes(self) -> list[str]:
+        """What the figures are."""
+        settings = self.settings
         return [
-            described(machine) + (f"; {machine['master']}" if "master" in machine else ""),
-            f"{machine['date']}; load at the start {load}{busy}",
             f"{settings['events']:,} events, a millisecond apart, of {settings['sensors']} sensors, or as many as "
             f"{settings['patience_s']:g} s are enough for ({settings['fairlead_patience_s']:g} s for Fairlead)",
             f"{settings['rounds']} rounds; the median, and in brackets the quartiles; a batch has "
@@ -364,44 +339,58 @@ class Report:
             "matches, and of 99 in 100",
         ]
 
-    def markdown(self) -> str:
-        """The tables for a page."""
-        return page(self.facts(), self.grids())
+    def derived(self) -> dict[str, Any]:
+        """The exponents of growth."""
+        names = ("shape", "contender", "exponent")
+        return {"growth": [dict(zip(names, each, strict=True)) for each in self.growth()]}
 
-    # -- as JSON -------------------------------------------------------------------------------------------
+    def panels(self) -> Iterator[Panel]:
+        """Throughput against the number of patterns, a panel for each shape; state; and Spark."""
+        for shape in dict.fromkeys(cell.shape for cell in self.cells if cell.rates):
+            goals: dict[float, str] = {EVENTS_PER_S: f"goal {sized(EVENTS_PER_S)}/s"} if shape == "C1" else {}
+            lines = list(self._lines(shape))
+            yield Panel(shape, SHAPES.get(shape, ""), "patterns", "events per second", lines, goals=goals)
+        if self.state:
+            subtitle = "iteration in progress: powers of ten of nodes, and of the matches that they stand for"
+            yield Panel(
+                "State", subtitle, "events", "power of ten", list(self._state_lines()), is_linear=True
+            )
+        if self.jobs:
+            bars = [
+                Bar(
+                    f"{job.shape}, n = {sized(job.n)}",
+                    job.contender,
+                    job.rate.median,
+                    COLOUR[job.contender],
+                    text=f"{compact(job.rate.median)}/s",
+                )
+                for job in self.jobs
+            ]
+            subtitle = "one match for each start, from Parquet to matches in Parquet"
+            yield Panel("Spark", subtitle, "events per second", bars=bars)
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, with what follows from it."""
-        return {
-            "benchmark": "correlation",
-            "machine": self.machine,
-            "settings": self.settings,
-            "cells": [cell.to_json() for cell in self.cells],
-            "state": [asdict(each) for each in self.state],
-            "jobs": [asdict(each) for each in self.jobs],
-            "problems": self.problems,
-            "growth": [
-                {"shape": shape, "contender": contender, "exponent": slope}
-                for shape, contender, slope in self.growth()
-            ],
-            "goals": [asdict(goal) for goal in self.goals()],
-        }
+    def _lines(self, shape: str) -> Iterator[Line]:
+        cells = [cell for cell in self.cells if cell.shape == shape]
+        for contender in dict.fromkeys(cell.contender for cell in cells):
+            for mode, dash in (("batch", "-"), ("one", "--")):
+                own = [each for each in cells if each.contender == contender and mode in each.rates]
+                if own:
+                    points = [(each.n, each.rates[mode]) for each in own]
+                    label = LABELS.get((contender, mode), contender)
+                    is_chief = contender == FAIRLEAD
+                    yield line_of(label, points, colour=COLOUR[contender], dash=dash, is_chief=is_chief)
 
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Self:
-        """A report that was written down; what follows from it is found anew."""
-        return cls(
-            given["machine"],
-            given["settings"],
-            [CorrelationCell.of_json(each) for each in given["cells"]],
-            [StateRow(**each) for each in given["state"]],
-            [SparkJob.of_json(each) for each in given["jobs"]],
-            given["problems"],
-        )
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        return cls.of_json(json.loads(path.read_text(encoding="utf-8")))
+    def _state_lines(self) -> Iterator[Line]:
+        for pattern, dash in zip(dict.fromkeys(row.pattern for row in self.state), ("-", "--"), strict=False):
+            rows = [row for row in self.state if row.pattern == pattern]
+            for what, colour, counts in (
+                ("matches", GREY, [int(row.matches) for row in rows]),
+                ("nodes", COLOURS[0], [row.nodes for row in rows]),
+            ):
+                powers = [log10(max(1, each)) for each in counts]  # of numbers that no double holds, as well
+                yield Line(
+                    f"{what}: {pattern}", [row.events for row in rows], powers, colour=colour, dash=dash
+                )
 
 
 def _best(cell: CorrelationCell) -> float | None:

@@ -31,7 +31,8 @@ from fairlead.correlation.patterns import Detector, Occurrence
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Instant, Notification
 from fairlead.model.order import OrderKey
-from fairlead_lab.bench.cell import MEASURED, NOT_RUN, WRONG, Disagreement
+from fairlead_lab.bench.cell import Disagreement
+from fairlead_lab.bench.harness import MEASURED, NOT_RUN, WRONG, as_json
 from fairlead_lab.bench.peers.chains import Chain, Event, Step
 from fairlead_lab.bench.runner import Patience, Spread, TooSlow, spread_of
 from fairlead_lab.correlation.fair import reference as fair_reference
@@ -133,15 +134,6 @@ class CorrelationCell:
     """On how many events the matches were compared with the definition's."""
     cpu_share: float | None = None
     """How much of the measured time the process had a core; well below 1, the machine was busy."""
-
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> CorrelationCell:
-        spreads = {mode: Spread(**spread) for mode, spread in given["rates"].items()}
-        latency = {mode: (half, most) for mode, (half, most) in given["latency_ms"].items()}
-        return cls(**{**given, "rates": spreads, "latency_ms": latency})
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 # -- the workload ------------------------------------------------------------------------------------------
@@ -648,7 +640,7 @@ def main() -> None:
     if "state" in given:
         answer: Any = [asdict(row) for row in measure_state(given["state"])]
     else:
-        answer = measure(CorrelationTask(**given)).to_json()
+        answer = as_json(measure(CorrelationTask(**given)))
     json.dump(answer, sys.stdout)
 
 

@@ -67,10 +67,6 @@ class SparkJob:
         """Events per second."""
         return spread_of([self.events / each for each in self.seconds])
 
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> SparkJob:
-        return cls(**{**given, "seconds": tuple(given["seconds"])})
-
 
 @dataclass(slots=True)
 class _Contender:

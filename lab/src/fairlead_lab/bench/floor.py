@@ -60,11 +60,6 @@ class Floor:
     def cold(self, contender: str) -> float:
         return self.rounds[contender][0].seconds / self.rounds[FLOOR][0].seconds
 
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Floor:
-        rounds = {name: tuple(Round(**each) for each in rounds) for name, rounds in given["rounds"].items()}
-        return cls(**{**given, "rounds": rounds})
-
 
 def measure_floor(spark: Any, plan: Plan, place: Path, tell: Tell) -> tuple[list[Floor], list[str]]:
     """The floor and the pipeline on the demo's sample and on M1; and what was not as it must be."""

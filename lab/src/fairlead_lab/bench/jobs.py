@@ -23,7 +23,7 @@ from itertools import islice, pairwise
 from math import ceil
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -31,6 +31,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyarrow import parquet as pq
 
 from fairlead.errors import FairleadError
+from fairlead_lab.bench import harness
 from fairlead_lab.bench.runner import Spread, spread_of
 from fairlead_lab.bench.tables import brief
 from fairlead_lab.matching.shapes import CATEGORIES, MEASURES, SHAPES, VALUES
@@ -81,8 +82,18 @@ LARGE_N: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to measure."""
+class Plan(harness.Plan):
+    """What to measure; in a short plan, fixed costs show in the figures."""
+
+    HASTY: ClassVar = {
+        "rows": 300_000,
+        "loop_rows": 2_000,
+        "rounds": 2,
+        "events": 30_000,
+        "sample_rounds": 1,
+        "stream_rates": (1_000, 5_000),
+        "stream_s": 20.0,
+    }
 
     parts: tuple[str, ...] = PARTS
     sizes: tuple[int, ...] = (LOOP_N, NEXT_N)
@@ -101,20 +112,6 @@ class Plan:
     stream_rates: tuple[int, ...] = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
     files_per_s: float = 4.0
     stream_s: float = 30.0
-
-    @classmethod
-    def short(cls, **given: Any) -> Plan:
-        """A look within some minutes: fewer rows and rounds, so that fixed costs show in the figures."""
-        hasty = {
-            "rows": 300_000,
-            "loop_rows": 2_000,
-            "rounds": 2,
-            "events": 30_000,
-            "sample_rounds": 1,
-            "stream_rates": (1_000, 5_000),
-            "stream_s": 20.0,
-        }
-        return cls(**{**hasty, **given})
 
     def matched(self) -> list[tuple[int, int]]:
         """Numbers of subscriptions, each with the notifications for it; a million finds ten for each."""
@@ -268,10 +265,6 @@ class Job:
         """How many cores were at work."""
         used = [each.cpu_s / each.seconds for each in self.rounds if each.cpu_s is not None]
         return statistics.median(used) if used else None
-
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Job:
-        return cls(**{**given, "rounds": tuple(Round(**each) for each in given["rounds"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,10 +443,6 @@ class Sampled:
     def seconds(self, stage: str | None = None) -> Spread:
         return spread_of(self.each(stage))
 
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Sampled:
-        return cls(**{**given, "stages": {name: tuple(each) for name, each in given["stages"].items()}})
-
 
 AFTERWARDS: Final = "audit, report"
 
@@ -559,10 +548,6 @@ class Pace:
     @property
     def keeps_up(self) -> bool:
         return self.unfinished == 0 and self.growth <= GROWTH_MAX
-
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Pace:
-        return cls(**{**given, "latency_s": tuple(given["latency_s"])})
 
 
 def latencies(

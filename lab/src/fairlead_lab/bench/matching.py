@@ -8,32 +8,21 @@ subscriptions is not asked with more, and the table says so: a hole has a reason
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from fairlead.errors import FairleadError
-from fairlead_lab.bench.cell import (
-    BATCH,
-    CHANGES_PER_S,
-    MEASURED,
-    MODES,
-    NOT_RUN,
-    WRONG,
-    Cell,
-    Task,
-    made,
-    oracle_sample,
-)
-from fairlead_lab.bench.goals import Goal, at_least, at_most, goals_grid
+from fairlead_lab.bench import harness
+from fairlead_lab.bench.cell import BATCH, CHANGES_PER_S, MODES, Cell, Task, made, oracle_sample
+from fairlead_lab.bench.goals import Goal, at_least, at_most
+from fairlead_lab.bench.harness import MEASURED, NOT_RUN, ReportLine, line_of, named, of_json, slopes
 from fairlead_lab.bench.mixture import MIXTURE
-from fairlead_lab.bench.runner import Stopped, described, exponent, fresh, machine
-from fairlead_lab.bench.tables import Grid, brief, page, shown, sized
+from fairlead_lab.bench.runner import Stopped, fresh, machine
+from fairlead_lab.bench.tables import Grid, brief, compact, shown, sized
 from fairlead_lab.matching.operators import EQUALITY, OPERATORS
 from fairlead_lab.matching.shapes import SHAPES
+from fairlead_lab.plotting import COLOURS, GREY, Line, Panel, colour_of
 
 __all__ = ["Goal", "Plan", "Report", "run", "shapes_named"]
 
@@ -53,26 +42,24 @@ SUSTAINED: Final = 0.95
 """Changes count as sustained if this share of them was made in time."""
 
 
-class UnknownShape(FairleadError, LookupError):
-    """A shape that is not there was asked for."""
-
-
 def shapes_named(names: Iterable[str]) -> list[str]:
     """The shapes of these names in their order; M4 stands for all that begin with M4, and so does `operators`."""
-    wanted: set[str] = set()
-    known = SHAPES | MIXTURE | OPERATORS
-    for name in names:
-        key = name.lower()
-        found = {shape for shape in known if shape.lower() == key or shape.lower().startswith(f"{key}-")}
-        if not found:
-            raise UnknownShape(f"no shape is named {name!r}", hint=f"there is {', '.join(SHAPES)}")
-        wanted |= found
-    return [shape for shape in known if shape in wanted]
+    return named(names, SHAPES | MIXTURE | OPERATORS, SHAPES)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(harness.Plan):
     """What to measure, and how patiently; without sizes, those that fit the shape and the engine."""
+
+    HASTY: ClassVar = {
+        "rounds": 3,
+        "slice_s": 0.05,
+        "pool": 2_000,
+        "patience_s": 5.0,
+        "churn_s": 2.0,
+        "quick": True,
+        "kernels": False,
+    }
 
     shapes: tuple[str, ...] = (*SHAPES, *MIXTURE)
     sizes: tuple[int, ...] = ()
@@ -87,12 +74,6 @@ class Plan:
     quick: bool = False
     kernels: bool = True
     peers: bool = False
-
-    @classmethod
-    def short(cls, **given: Any) -> Plan:
-        """A look within a few minutes: small sizes, short rounds."""
-        hasty = {"rounds": 3, "slice_s": 0.05, "pool": 2_000, "patience_s": 5.0, "churn_s": 2.0}
-        return cls(**{**hasty, "quick": True, "kernels": False, **given})
 
     def sizes_for(self, shape: str) -> tuple[int, ...]:
         if self.sizes:
@@ -134,13 +115,13 @@ def in_fresh_process(task: Task) -> Cell:
     """The cell of a task, measured by a process that knows nothing of the others."""
     limit_s = 2 * task.patience_s + task.churn_s + SETTLING_S
     try:
-        return Cell.of_json(fresh("fairlead_lab.bench.cell", asdict(task), limit_s))
+        return of_json(Cell, fresh("fairlead_lab.bench.cell", asdict(task), limit_s))
     except Stopped as stopped:
         return Cell(task.shape, task.n, task.engine, NOT_RUN, str(stopped))
 
 
-def run(plan: Plan, tell: Callable[[Cell], None], measure: Measure = in_fresh_process) -> Report:
-    """Carry a plan out; `tell` hears of every cell as it is done."""
+def run(plan: Plan, report_line: ReportLine, measure: Measure = in_fresh_process) -> Report:
+    """Measure what a plan says."""
     for engine in plan.engines:
         made(engine)  # a name that is not known is an error now, not in an hour
     report = Report(machine(), _settings(plan))
@@ -150,14 +131,21 @@ def run(plan: Plan, tell: Callable[[Cell], None], measure: Measure = in_fresh_pr
         hopeless = _hopeless(task, report.cells)
         cell = measure(task) if hopeless is None else Cell(task.shape, task.n, task.engine, NOT_RUN, hopeless)
         report.cells.append(cell)
-        tell(cell)
+        report_line(_line(cell))
     if plan.peers:
         from fairlead_lab.bench.peers import measure_peers
 
         for cell in measure_peers(plan):
             report.cells.append(cell)
-            tell(cell)
+            report_line(_line(cell))
     return report
+
+
+def _line(cell: Cell) -> str:
+    rates = ", ".join(f"{mode} {compact(spread.median)}/s" for mode, spread in cell.rates.items())
+    return (
+        f"{cell.shape:<12} {sized(cell.n):>5}  {cell.engine:<10} {rates or f'{cell.status}: {cell.reason}'}"
+    )
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
@@ -201,6 +189,8 @@ def _kernels() -> dict[str, float] | None:
 # -- what it says ------------------------------------------------------------------------------------------
 
 
+COLOUR: Final = {PRODUCTION: COLOURS[0], "brute": GREY}
+DASHES: Final = {"one": "-", "batch": "--", "arrow": ":", "json": "-.", "churn": (0, (1, 1))}
 GOAL_N: Final = 100_000
 GOAL_SHAPES: Final = ("M1", "M3", "M3-near", "M4-prefix", "M4-suffix", "M4-substring", "M5")
 ONE_PER_S: Final = 50_000
@@ -211,18 +201,14 @@ LARGE_N: Final = 1_000_000
 
 
 @dataclass(slots=True)
-class Report:
-    """All that a run found, and what follows from it."""
+class Report(harness.Report):
+    """The cells of a run, and what follows from them."""
 
-    machine: dict[str, Any]
-    settings: dict[str, Any]
+    NAME = "matching"
+    TITLE = "Matching: throughput against the number of subscriptions"
+
     cells: list[Cell] = field(default_factory=list)
     kernels: dict[str, float] | None = None
-
-    @property
-    def wrong(self) -> list[Cell]:
-        """The cells whose engine did not answer like the oracle."""
-        return [cell for cell in self.cells if cell.status == WRONG]
 
     def cell(self, shape: str, n: int, engine: str) -> Cell | None:
         found = (cell for cell in self.cells if (cell.shape, cell.n, cell.engine) == (shape, n, engine))
@@ -236,12 +222,13 @@ class Report:
 
     def growth(self) -> Iterator[tuple[str, str, str, float]]:
         """Shape, engine, mode, and the exponent of the cost of a notification against n."""
-        for shape, engine in dict.fromkeys((cell.shape, cell.engine) for cell in self.cells):
-            cells = [cell for cell in self.cells if (cell.shape, cell.engine) == (shape, engine)]
-            for mode in ("one", "batch", "arrow"):
-                points = [(cell.n, 1 / cell.rates[mode].median) for cell in cells if mode in cell.rates]
-                if (slope := exponent(points)) is not None:
-                    yield shape, engine, mode, slope
+        rates = (
+            ((cell.shape, cell.engine, mode), cell.n, cell.rates[mode].median)
+            for cell in self.cells
+            for mode in ("one", "batch", "arrow")
+            if mode in cell.rates
+        )
+        return ((*key, slope) for key, slope in slopes(rates).items())
 
     def goals(self) -> Iterator[Goal]:
         """The goals, each beside what was measured for the production engine."""
@@ -284,12 +271,8 @@ class Report:
 
     # -- as tables -----------------------------------------------------------------------------------------
 
-    def grids(self) -> Iterator[Grid]:
-        """The goals, then a table for each shape, then growth and churn where they were measured."""
-        shapes = {cell.shape for cell in self.cells}
-        goals = [each for each in self.goals() if each.shape in shapes]
-        if goals:
-            yield goals_grid(goals)
+    def tables(self) -> Iterator[Grid]:
+        """A table for each shape, then growth and churn where they were measured."""
         for shape in dict.fromkeys(cell.shape for cell in self.cells):
             if shape not in OPERATORS:
                 yield self._shape_grid(shape)
@@ -369,16 +352,11 @@ class Report:
                 f"M8: {CHANGES_PER_S:,} added and removed per second", heads, tuple(rows), left=frozenset({1})
             )
 
-    def facts(self) -> list[str]:
-        """The run in a few lines: where, when, how, how busy."""
-        machine, settings = self.machine, self.settings
-        load = " ".join(f"{each:.2f}" for each in machine["load"])
-        shares = [cell.cpu_share for cell in self.cells if cell.cpu_share is not None]
-        busy = f", the measuring process had a core {min(shares):.0%} of the time or more" if shares else ""
+    def notes(self) -> list[str]:
+        """What the figures are, and what the kernels cost at first."""
+        settings = self.settings
         lines = [
-            described(machine),
-            f"{machine['date']}; load at the start {load}{busy}",
-            f"{settings['rounds']} rounds of {settings['slice_s']} s; the median, and in brackets the quartiles",
+            f"{settings['rounds']} rounds of {settings['slice_s']} s; the median, and in brackets the quartiles"
         ]
         if self.kernels is not None:
             lines.append(
@@ -387,36 +365,38 @@ class Report:
             )
         return lines
 
-    def markdown(self) -> str:
-        """The tables for a page."""
-        return page(self.facts(), self.grids())
+    def derived(self) -> dict[str, Any]:
+        """The exponents of growth."""
+        names = ("shape", "engine", "mode", "exponent")
+        return {"growth": [dict(zip(names, each, strict=True)) for each in self.growth()]}
 
-    # -- as JSON -------------------------------------------------------------------------------------------
+    def panels(self) -> Iterator[Panel]:
+        """Rates against n, a panel for each shape; the goals are dashed."""
+        engines = list(dict.fromkeys(cell.engine for cell in self.cells))
+        for shape in SHAPES:
+            cells = [cell for cell in self.cells if cell.shape == shape and cell.rates]
+            if cells:
+                goals: dict[float, str] = {ONE_PER_S: "goal, one at a time", BATCH_PER_S: "goal, in batches"}
+                yield Panel(
+                    shape,
+                    SHAPES[shape].summary,
+                    "subscriptions",
+                    "notifications per second",
+                    [line for engine in engines for line in _lines(engine, engines, cells)],
+                    goals=goals if shape in GOAL_SHAPES else {},
+                )
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, with what follows from it."""
-        return {
-            "benchmark": "matching",
-            "machine": self.machine,
-            "settings": self.settings,
-            "kernels": self.kernels,
-            "cells": [cell.to_json() for cell in self.cells],
-            "growth": [
-                {"shape": shape, "engine": engine, "mode": mode, "exponent": slope}
-                for shape, engine, mode, slope in self.growth()
-            ],
-            "goals": [asdict(goal) for goal in self.goals()],
-        }
 
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Report:
-        """A report that was written down; what follows from it is found anew."""
-        cells = [Cell.of_json(cell) for cell in given["cells"]]
-        return cls(given["machine"], given["settings"], cells, given.get("kernels"))
-
-    @classmethod
-    def read(cls, path: Path) -> Report:
-        return cls.of_json(json.loads(path.read_text(encoding="utf-8")))
+def _lines(engine: str, engines: Sequence[str], cells: Sequence[Cell]) -> Iterator[Line]:
+    is_chief = engine == PRODUCTION
+    for mode, dash in DASHES.items():
+        points = [
+            (cell.n, cell.rates[mode]) for cell in cells if cell.engine == engine and mode in cell.rates
+        ]
+        if points and (is_chief or mode not in ("batch", "arrow")):
+            label = engine if mode == "one" else f"{engine}, {MODES[mode]}"
+            colour = colour_of(engine, COLOUR, engines)
+            yield line_of(label, points, colour=colour, dash=dash, is_chief=is_chief)
 
 
 def _key(cell: Cell) -> tuple[str, int, str]:

@@ -24,25 +24,44 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, ClassVar, Final
 
 from fairlead.errors import FairleadError
 from fairlead.network.addresses import HOST, free_ports
-from fairlead_lab.bench.goals import Goal, at_least, at_most, goals_grid
-from fairlead_lab.bench.runner import Spread, described, machine, spread_of
-from fairlead_lab.bench.tables import Grid, brief, page, shown, sized
+from fairlead_lab.bench import harness
+from fairlead_lab.bench.goals import Goal, at_least, at_most
+from fairlead_lab.bench.harness import ReportLine
+from fairlead_lab.bench.runner import Spread, machine, spread_of
+from fairlead_lab.bench.tables import Grid, brief, compact, shown, sized
+from fairlead_lab.plotting import COLOURS, GREY, Bar, Panel
 
 __all__ = ["Cell", "Plan", "Report", "run"]
 
 FAIRLEAD, MOSQUITTO, NATS = "fairlead", "mosquitto", "nats-server"
-PARTS: Final = ("throughput", "varied", "latency", "durable", "line")
+TITLES: Final = {
+    "throughput": "Delivered per second",
+    "varied": "Delivered per second, prices vary",
+    "latency": "Median latency at a fixed rate, µs",
+    "durable": "Synced publications per second",
+    "line": "Delivered per second, in a line",
+}
+PARTS: Final = tuple(TITLES)
+COLOUR: Final = {FAIRLEAD: COLOURS[0], MOSQUITTO: GREY, NATS: COLOURS[6]}
 LINE: Final = 5
 READY_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(harness.Plan):
     """What is measured, and how often."""
+
+    HASTY: ClassVar = {
+        "messages": 50_000,
+        "others": (0, 10_000),
+        "subscribers": (1, 10),
+        "rounds": 3,
+        "durable_messages": 3_000,
+    }
 
     parts: tuple[str, ...] = PARTS
     rounds: int = 5
@@ -52,17 +71,6 @@ class Plan:
     others: tuple[int, ...] = (0, 10_000, 100_000)
     rate: int = 5_000
     durable_messages: int = 20_000
-
-    @classmethod
-    def short(cls, **given: Any) -> Self:
-        """A plan that takes a few minutes."""
-        sizes: dict[str, Any] = {
-            "messages": 50_000,
-            "others": (0, 10_000),
-            "subscribers": (1, 10),
-            "rounds": 3,
-        }
-        return cls(**{**sizes, "durable_messages": 3_000, **given})
 
 
 @dataclass(slots=True)
@@ -89,6 +97,16 @@ class Cell:
     def who(self) -> str:
         """The contender, and how many of it there are."""
         return self.contender if self.brokers == 1 else f"{self.contender}, {self.brokers} in a line"
+
+    @property
+    def row(self) -> str:
+        """What it shares with its alternatives, in few words."""
+        if self.part == "durable":
+            return "fsync"
+        subscribers = f"{self.subscribers} subscriber{'s' * (self.subscribers > 1)}"
+        brokers = "1 broker" if self.brokers == 1 else f"{self.brokers} brokers"
+        first = brokers if self.part in ("line", "varied") else subscribers
+        return f"{first}\n+ {sized(self.others)} others" if self.others else first
 
 
 # -- servers -----------------------------------------------------------------------------------------------------
@@ -242,8 +260,8 @@ def _fairlead(protocol: str = "fairlead", *, durable: bool = False, brokers: int
     return _Contender(FAIRLEAD, start, protocol, brokers)
 
 
-def run(plan: Plan, tell: Callable[[str], None]) -> Report:
-    """Carry a plan out; `tell` hears of every setting."""
+def run(plan: Plan, tell: ReportLine) -> Report:
+    """Measure what a plan says; `tell` gets a line for every cell."""
     report = Report(machine(), asdict(plan))
     others = 10_000 if 10_000 in plan.others else plan.others[-1]
     topics = [_Contender(MOSQUITTO, _start_mosquitto, "mqtt"), _Contender(NATS, _start_nats, "nats")]
@@ -277,7 +295,7 @@ def _compare(
     contenders: list[_Contender],
     change: dict[str, Any],
     rounds: int,
-    tell: Callable[[str], None],
+    tell: ReportLine,
 ) -> list[Cell]:
     """All contenders in one setting (part, subscribers, further ones), taking turns."""
     part, subscribers, others = setting
@@ -321,17 +339,16 @@ def _compare(
 
 
 @dataclass(slots=True)
-class Report:
-    """All that a run found, and what follows from it."""
+class Report(harness.Report):
+    """The cells of a run, and what follows from them.
 
-    machine: dict[str, Any]
-    settings: dict[str, Any]
+    Nothing is compared with an oracle here: a lost message would not be counted, and slows its sender.
+    """
+
+    NAME = "network"
+    TITLE = "The network, 128-byte messages"
+
     cells: list[Cell] = field(default_factory=list)
-
-    @property
-    def wrong(self) -> list[str]:
-        """Nothing is compared with an oracle here: what is lost would not be counted, and slows its sender."""
-        return []
 
     def cell(self, part: str, contender: str, subscribers: int, others: int, brokers: int = 1) -> Cell | None:
         for each in self.cells:
@@ -369,9 +386,8 @@ class Report:
 
     # -- as tables --------------------------------------------------------------------------------------------
 
-    def grids(self) -> Iterator[Grid]:
-        """The goals, then a table of all settings."""
-        yield goals_grid(list(self.goals()))
+    def tables(self) -> Iterator[Grid]:
+        """A table of all settings."""
         rows = []
         for cell in self.cells:
             is_line = cell.part == "line" or cell.brokers > 1
@@ -394,31 +410,32 @@ class Report:
         heads = ("part", "subscribers", "further", "who", "delivered /s", "ratio", "median µs", "99% µs")
         yield Grid("One broker, and five", heads, tuple(rows), left=frozenset({0, 3}))
 
-    def facts(self) -> list[str]:
-        """On what it was measured, and what the figures are."""
-        load = ", ".join(map(str, self.machine["load"]))
+    def notes(self) -> list[str]:
+        """What the figures are."""
         return [
-            described(self.machine),
-            f"{self.machine['date']}, load {load}; {self.settings['rounds']} rounds, medians with quartiles. "
-            "Messages of 128 bytes, at most 10,000 under way (1,000 where they are acknowledged). Ratios are of "
-            "one round, to mosquitto; of acknowledged publications to JetStream; of the line to one broker. "
-            "At full speed, latency is that of what is under way.",
+            f"{self.settings['rounds']} rounds, medians with quartiles. Messages of 128 bytes, at most 10,000 in "
+            "flight (1,000 where they are acknowledged). Ratios are of one round, to mosquitto; of acknowledged "
+            "publications to JetStream; of the line to one broker. At full speed, latency is that of what is in "
+            "flight."
         ]
 
-    def markdown(self) -> str:
-        """All of it as Markdown."""
-        return page(self.facts(), self.grids())
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it as JSON."""
-        return {
-            "machine": self.machine,
-            "settings": self.settings,
-            "cells": [asdict(cell) for cell in self.cells],
-        }
-
-    @classmethod
-    def read(cls, path: Path) -> Report:
-        """A report that was kept."""
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return cls(kept["machine"], kept["settings"], [Cell(**cell) for cell in kept["cells"]])
+    def panels(self) -> Iterator[Panel]:
+        """A panel for each part; the whiskers span the slowest to the fastest round."""
+        for part, title in TITLES.items():
+            bars = []
+            for cell in self.cells:
+                if cell.part == part and cell.rates:
+                    spread = spread_of(cell.median_us if part == "latency" else cell.rates)
+                    bars.append(
+                        Bar(
+                            cell.row,
+                            cell.contender,
+                            spread.median,
+                            COLOUR[cell.contender],
+                            low=spread.min,
+                            high=spread.max,
+                            text=compact(spread.median),
+                        )
+                    )
+            if bars:
+                yield Panel(title, bars=bars)

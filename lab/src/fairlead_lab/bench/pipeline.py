@@ -6,17 +6,16 @@ figures of the same round; absolute numbers stand beside it.
 
 from __future__ import annotations
 
-import json
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from fairlead.errors import FairleadError
+from fairlead_lab.bench import harness
 from fairlead_lab.bench.floor import FLOOR, GOALS, Floor, measure_floor
-from fairlead_lab.bench.goals import Goal, at_least, at_most, goals_grid
+from fairlead_lab.bench.goals import Goal, at_least, at_most
+from fairlead_lab.bench.harness import ReportLine, line_of, spark_session
 from fairlead_lab.bench.jobs import (
     FAIRLEAD,
     LARGE_N,
@@ -34,8 +33,9 @@ from fairlead_lab.bench.jobs import (
     measure_sample,
     measure_stream,
 )
-from fairlead_lab.bench.runner import Spread, Stopped, described, fresh, machine, spread_of
-from fairlead_lab.bench.tables import Grid, brief, page, shown, sized
+from fairlead_lab.bench.runner import Spread, Stopped, fresh, machine, spread_of
+from fairlead_lab.bench.tables import Grid, brief, shown, sized
+from fairlead_lab.plotting import COLOURS, GREY, Bar, Line, Panel
 
 __all__ = ["PARTS", "Plan", "Report", "run"]
 
@@ -46,37 +46,21 @@ NEXT_TIMES: Final = 100
 # -- running -----------------------------------------------------------------------------------------------
 
 
-def run(plan: Plan, tell: Callable[[str], None], spark: Any = None) -> Report:
-    """Carry a plan out in a session, a new one unless one is given; `tell` hears of every step."""
+def run(plan: Plan, tell: ReportLine, spark: Any = None) -> Report:
+    """Measure what a plan says in a session, a new one unless one is given; `tell` gets a line for every step."""
     report = Report(machine(), asdict(plan))
     if (kernels := _kernels()) is not None:
         report.startup["kernels, loaded by a process"] = kernels
-    from fairlead.spark.sessions import session
-
-    running = spark
-    if running is None:
-        started = time.perf_counter()
-        running = session(app_name="fairlead bench")
-        report.startup["session"] = time.perf_counter() - started
-        tell(f"Spark started in {report.startup['session']:.1f} s")
-    try:
-        report.machine["versions"]["pyspark"] = running.version
-        report.machine["master"] = running.conf.get("spark.master", "?")
-        with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as directory:
-            _measure(plan, running, Path(directory), report, tell)
-    except FairleadError:
-        raise
-    except Exception as error:
-        from fairlead.spark.failures import reason
-
-        raise reason(error) or error from error
-    finally:
+    started = time.perf_counter()
+    with spark_session(report, spark) as (running, directory):
         if spark is None:
-            running.stop()
+            report.startup["session"] = time.perf_counter() - started
+            tell(f"Spark started in {report.startup['session']:.1f} s")
+        _measure(plan, running, directory, report, tell)
     return report
 
 
-def _measure(plan: Plan, spark: Any, place: Path, report: Report, tell: Callable[[str], None]) -> None:
+def _measure(plan: Plan, spark: Any, place: Path, report: Report, tell: ReportLine) -> None:
     load = Workload(place, plan.rows)
     if "match" in plan.parts:
         tell(f"drawing {plan.rows:,} notifications, and subscriptions")
@@ -108,23 +92,18 @@ def _kernels() -> float | None:
 
 
 @dataclass(slots=True)
-class Report:
-    """All that a run found, and what follows from it."""
+class Report(harness.Report):
+    """The figures of a run, and what follows from them."""
 
-    machine: dict[str, Any]
-    settings: dict[str, Any]
+    NAME = "pipeline"
+    TITLE = "On Spark"
+
     startup: dict[str, float] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
     indexes: list[Index] = field(default_factory=list)
     sampled: Sampled | None = None
     floors: list[Floor] = field(default_factory=list)
     paces: list[Pace] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def wrong(self) -> list[str]:
-        """Where results differ from what they must be."""
-        return self.problems
 
     def job(self, contender: str, n: int) -> Job | None:
         return next((each for each in self.jobs if (each.contender, each.n) == (contender, n)), None)
@@ -172,12 +151,8 @@ class Report:
 
     # -- as tables -----------------------------------------------------------------------------------------
 
-    def grids(self) -> Iterator[Grid]:
-        """What differs, the goals, then a table for each part that was measured."""
-        if self.problems:
-            yield Grid("Wrong", ("what",), tuple((each,) for each in self.problems))
-        if self.jobs or self.floors:
-            yield goals_grid(list(self.goals()))
+    def tables(self) -> Iterator[Grid]:
+        """A table for each part that was measured."""
         if self.jobs:
             yield self._jobs_grid()
             yield self._indexes_grid()
@@ -280,14 +255,9 @@ class Report:
         )
         return Grid(title, heads, rows, left=frozenset())
 
-    def facts(self) -> list[str]:
-        """The run in a few lines: where, when, how."""
-        machine, settings = self.machine, self.settings
-        load = " ".join(f"{each:.2f}" for each in machine["load"])
-        lines = [
-            f"{described(machine)}; {machine.get('master', '?')}",
-            f"{machine['date']}; load at the start {load}",
-        ]
+    def notes(self) -> list[str]:
+        """What the figures are."""
+        settings, lines = self.settings, []
         if self.jobs:
             lines.append(
                 f"M1: {settings['rounds']} rounds; the median, and in brackets the quartiles; the join gets "
@@ -301,45 +271,64 @@ class Report:
             )
         return lines
 
-    def markdown(self) -> str:
-        """The tables for a page."""
-        return page(self.facts(), self.grids())
+    def derived(self) -> dict[str, Any]:
+        """The highest rate at which the stream kept up."""
+        return {"sustained": self.sustained}
 
-    # -- as JSON -------------------------------------------------------------------------------------------
+    def panels(self) -> Iterator[Panel]:
+        """Throughput against a join, stages of a batch, latency of a stream."""
+        if self.jobs:
+            yield Panel(
+                "M1, Parquet to pairs",
+                xlabel="subscriptions",
+                ylabel="rows per second",
+                lines=[
+                    self._line("nested loop join", LOOP, GREY),
+                    self._line(FAIRLEAD, FAIRLEAD, COLOURS[0], is_chief=True),
+                ],
+                goals=self._rates_asked(),
+            )
+        if self.sampled is not None:
+            stages = {name: self.sampled.seconds(name).median for name in self.sampled.stages}
+            rate = self.sampled.rows / self.sampled.seconds().median
+            yield Panel(
+                "The demo's pipeline in batch",
+                f"{self.sampled.rows:,} rows, {brief(rate)} rows/s",
+                "seconds",
+                bars=[Bar(name, "", each, text=f"{brief(each)} s") for name, each in stages.items()],
+            )
+        if paces := [pace for pace in self.paces if pace.latency_s]:
+            rates = [pace.rows_per_s for pace in paces]
+            behind = [pace for pace in paces if not pace.keeps_up]
+            yield Panel(
+                "Streaming",
+                "from the arrival of a file to its commit",
+                "rows per second",
+                "seconds",
+                [
+                    Line("median", rates, [pace.median_s or 0.0 for pace in paces]),
+                    Line("99 in 100", rates, [pace.p99_s or 0.0 for pace in paces], dash="--"),
+                    Line(
+                        "falls behind",
+                        [pace.rows_per_s for pace in behind],
+                        [pace.median_s or 0.0 for pace in behind],
+                        colour=COLOURS[6],
+                        dash="",
+                        marker="X",
+                    ),
+                ],
+            )
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, with what follows from it."""
-        return {
-            "benchmark": "pipeline",
-            "machine": self.machine,
-            "settings": self.settings,
-            "startup": self.startup,
-            "jobs": [asdict(each) for each in self.jobs],
-            "indexes": [asdict(each) for each in self.indexes],
-            "sampled": None if self.sampled is None else asdict(self.sampled),
-            "floors": [asdict(each) for each in self.floors],
-            "paces": [asdict(each) for each in self.paces],
-            "problems": self.problems,
-            "goals": [asdict(goal) for goal in self.goals()],
-            "sustained": self.sustained,
-        }
+    def _line(self, label: str, contender: str, colour: str, *, is_chief: bool = False) -> Line:
+        jobs = sorted((job for job in self.jobs if job.contender == contender), key=lambda job: job.n)
+        times = [self.times(job) for job in jobs] if is_chief else []
+        texts = ["" if each is None else f"{brief(each.median)}×" for each in times]
+        points = [(job.n, job.rate) for job in jobs]
+        return line_of(label, points, colour=colour, is_chief=is_chief, texts=texts)
 
-    @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Self:
-        """A report that was written down; what follows from it is found anew."""
-        sampled = given["sampled"]
-        return cls(
-            given["machine"],
-            given["settings"],
-            given["startup"],
-            [Job.of_json(each) for each in given["jobs"]],
-            [Index(**each) for each in given["indexes"]],
-            None if sampled is None else Sampled.of_json(sampled),
-            [Floor.of_json(each) for each in given.get("floors", ())],
-            [Pace.of_json(each) for each in given["paces"]],
-            given["problems"],
-        )
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        return cls.of_json(json.loads(path.read_text(encoding="utf-8")))
+    def _rates_asked(self) -> dict[float, str]:
+        loop = self.job(LOOP, LOOP_N)
+        if loop is None:
+            return {}
+        asked = {LOOP_N: LOOP_TIMES, NEXT_N: NEXT_TIMES}
+        return {loop.rate.median * times: f"goal {times}×, n = {sized(n)}" for n, times in asked.items()}

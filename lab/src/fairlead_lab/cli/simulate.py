@@ -132,9 +132,9 @@ def run(arguments: argparse.Namespace) -> int:
         complain(str(failure))
         return 1
     if arguments.out is not None:
-        from fairlead_lab.simulation.plots import draw
+        from fairlead_lab.simulation.plots import draw_curves
 
-        _keep(results, arguments.out, draw)
+        _keep(results, arguments.out, draw_curves)
     if arguments.json:
         for row in results.rows:
             emit_json(row.to_json())

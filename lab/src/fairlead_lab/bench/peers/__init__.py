@@ -21,16 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead_lab.bench.cell import (
-    MEASURED,
-    MEMORY_N_MIN,
-    NOT_RUN,
-    WRONG,
-    Cell,
-    Disagreement,
-    agree,
-    oracle_sample,
-)
+from fairlead_lab.bench.cell import MEMORY_N_MIN, Cell, Disagreement, agree, oracle_sample
+from fairlead_lab.bench.harness import MEASURED, NOT_RUN, WRONG
 from fairlead_lab.bench.peers.dialects import HYPERMATCH, QUAMINA, RULER, Dialect, Inexpressible
 from fairlead_lab.bench.runner import spread_of
 from fairlead_lab.matching.shapes import SHAPES
