@@ -8,6 +8,7 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     receivers     where a subscriber's notifications go: a callback, or a queue
     handing_over  that they get there, in order, by one thread at a time
     advertising   who may publish what
+    scoping       who may see what, where the bus has scopes
     handles       what users hold: subscriptions, detections, advertisements
 """
 
@@ -30,7 +31,7 @@ from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
-from fairlead.errors import BusClosed, NotAdvertised, SubscriptionRefused, ValueRefused
+from fairlead.errors import BusClosed, NotAdvertised, ScopeError, SubscriptionRefused, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
@@ -42,9 +43,13 @@ from fairlead.rules import Refusal, Route, Rule, Seam
 if TYPE_CHECKING:
     from fairlead.audit import Event
     from fairlead.audit.recorder import Recorder
+    from fairlead.bus.components import BusComponent, BusScopes
+    from fairlead.bus.scoping import Scoped
     from fairlead.correlation import fair
     from fairlead.correlation.standing import Answer, Asked, Standing
     from fairlead.filters.schema import Schema
+    from fairlead.scopes import Scopes, System
+    from fairlead.scopes.language.statements import Statement
 
 __all__ = ["Bus"]
 
@@ -78,6 +83,7 @@ class Bus:
     called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
     recognised among the last `remembered` identities (producer, id): that bounds the memory they take.
     `rules` refuse publications and narrow whom they go to (`fairlead.rules`), besides advertisements.
+    `scopes` say which component may see what (`fairlead.scopes`): producers and subscribers are components.
 
     `trace` records what happens, for `fairlead audit`: in a file with that name, complete when the bus is
     closed, or by calling a function with every event, under locks, so that it must not use the bus. What has
@@ -97,6 +103,7 @@ class Bus:
         on_late: Callable[[Late], object] | None = None,
         trace: str | os.PathLike[str] | Callable[[Event], object] | None = None,
         rules: Iterable[Rule] = (),
+        scopes: Scopes | System | None = None,
     ) -> None:
         self._schema = schema
         self._clock = clock
@@ -121,6 +128,7 @@ class Bus:
         self._counts = dict.fromkeys(COUNTED, 0)
         self._trace = None if trace is None else _recorder(trace, schema)  # late: it opens a file
         self._handing_over = HandingOver(self._lock, self._counts, trace=self._trace, on_error=on_error)
+        self._scoped = None if scopes is None else self._with_scopes(scopes)
 
     # -- producers -----------------------------------------------------------------------------------------
 
@@ -142,6 +150,8 @@ class Bus:
         with self._lock:
             self._check_open()
             matched = self._matching(notification)
+            if self._scoped is not None:
+                self._scoped.running.check_component(notification.producer)
             identified = self._seam.take(
                 notification.producer, notification, self._identities, self._now(), digest
             )
@@ -167,6 +177,8 @@ class Bus:
             admitted = self._seam.admit(notification.producer, notification, self._now())
             if isinstance(admitted, Refusal):
                 raise self._refused(admitted)
+            if self._scoped is not None:
+                self._scoped.running.check_component(notification.producer)
             arrival, identified = self._queue.take(admitted)
             if arrival is Arrival.HELD:
                 self._seam.count(identified.producer, identified, self._now())
@@ -190,17 +202,20 @@ class Bus:
             self._check_open()
             self._queue.punctuate(to.microseconds)
             failures = self._release()
+            if self._scoped is not None and not self._is_ordered:
+                failures += self._scoped.pass_time(to.microseconds)
             late = self._queue.take_late()
         self._conclude(failures, late)
 
     def _hold(self, notification: Notification) -> bool:
         """Hold a notification for what looks at the total order; False where, on a live bus, nothing does."""
-        if self._standing is None or not self._standing.is_timed:
+        standing = self._standing if self._scoped is None else self._scoped
+        if standing is None or not standing.is_timed:
             return False
         arrival = self._queue.add(notification)
         self._counts["late"] += arrival is Arrival.LATE
         if arrival is not Arrival.HELD:
-            self._standing.overlook(notification)
+            standing.overlook(notification)
         return True
 
     def _release(self) -> list[Failed]:
@@ -208,6 +223,9 @@ class Bus:
         released = self._queue.release()
         if self._is_ordered:
             released = [each for each in released if self._is_still_admitted(each[1])]
+        if self._scoped is not None:
+            look_at = self._scoped.release if self._is_ordered else self._scoped.look_at
+            return [*look_at(released, self._queue.watermark), *self._scoped.failed_filters()]
         answers: deque[Answer] = deque()
         failed: list[Failed] = []
         if self._standing is not None and self._standing.is_timed:
@@ -241,6 +259,8 @@ class Bus:
         asked_by: tuple[str, ...] = (),
     ) -> list[Failed]:
         """Hand the next notification of the bus's one order, and what it completes, to those concerned."""
+        if self._scoped is not None:
+            return [*self._scoped.enter(notification, key), *self._scoped.failed_filters()]
         matching, failures = matched
         if key is not None:
             matching = [id for id in matching if id not in self._validity or key in self._validity[id]]
@@ -282,6 +302,7 @@ class Bus:
             self._advertised.add(advertisement)
             if self._trace is not None:
                 self._trace.advertised(producer, parsed)
+            self._happened("adv", producer, parsed)
             return advertisement
 
     def unadvertise(self, advertisement: Advertisement) -> bool:
@@ -291,6 +312,7 @@ class Bus:
                 return False
             if self._trace is not None:
                 self._trace.unadvertised(advertisement.producer, advertisement.filter)
+            self._happened("unadv", advertisement.producer, advertisement.filter)
             return True
 
     @property
@@ -337,14 +359,17 @@ class Bus:
             if self._trace is not None:
                 self._trace.check(parsed)
             validity = self._admitted(since, until) if self._is_ordered else Validity()
+            name = identity if subscriber is None else subscriber
+            if self._scoped is not None:
+                self._scoped.running.check_component(name)
             self._engine.add(identity, parsed)
             if validity != Validity():
                 self._validity[identity] = validity
-            name = identity if subscriber is None else subscriber
             subscription = Subscription(self, identity, name, parsed, receiver)
             self._registry.add(subscription, is_joinable=subscriber is not None)
             if self._trace is not None:
                 self._trace.subscribed(name, identity, parsed, validity)
+            self._happened("sub", name, parsed)
             return subscription
 
     def detect(
@@ -392,12 +417,17 @@ class Bus:
             if self._trace is not None:
                 self._trace.check(question.filter)
             validity = self._admitted(since, until) if in_time else Validity()
-            standing = self._standing
-            if standing is None:
-                standing = Standing(lambda: engine_named(self._correlating), live=not self._is_ordered)
-            standing.add(identity, question, _time(validity.since, BEGINNING), _time(validity.until, END))
-            self._standing = standing
             name = identity if subscriber is None else subscriber
+            times = _time(validity.since, BEGINNING), _time(validity.until, END)
+            if self._scoped is not None:
+                self._scoped.running.check_component(name)
+                self._scoped.ask(name, identity, question, *times)
+            else:
+                standing = self._standing
+                if standing is None:
+                    standing = Standing(lambda: engine_named(self._correlating), live=not self._is_ordered)
+                standing.add(identity, question, *times)
+                self._standing = standing
             detection = Detection(self, identity, name, question, receiver)
             self._registry.add(detection, is_joinable=subscriber is not None)
             if self._trace is not None and question.is_public:
@@ -422,9 +452,13 @@ class Bus:
             self._validity.pop(identity, None)
             if self._trace is not None and found._is_recorded:  # not before: a delivery may begin up to here
                 self._trace.unsubscribed(found.subscriber, identity)
+            self._happened("unsub", found.subscriber, found.filter)
             return True
 
     def _ask_no_more(self, detection: Detection) -> None:
+        if self._scoped is not None:
+            self._scoped.ask_no_more(detection.subscriber, detection.id)
+            return
         assert self._standing is not None, "it holds what is asked"
         self._standing.remove(detection.id)
         if not len(self._standing):
@@ -455,6 +489,8 @@ class Bus:
             self._closed = True
             self._queue.close()  # the final punctuation
             failures = self._release()
+            if self._scoped is not None and not self._is_ordered:
+                failures += self._scoped.pass_time(END)
             self._handing_over.pending.append(self._end)  # behind all that was published
         self._conclude(failures)
 
@@ -465,12 +501,73 @@ class Bus:
         for subscription in self.subscriptions:
             self.unsubscribe(subscription)
 
+    # -- scopes --------------------------------------------------------------------------------------------
+
+    def component(self, name: str) -> BusComponent:
+        """A component: it publishes and subscribes under its name."""
+        from fairlead.bus.components import BusComponent
+
+        if self._scoped is not None:
+            self._scoped.running.check_component(name)
+        return BusComponent(self, name)
+
+    @property
+    def scopes(self) -> BusScopes:
+        """The scope graph, and its changes."""
+        from fairlead.bus.components import BusScopes
+
+        return BusScopes(self)
+
+    def _with_scopes(self, scopes: Scopes | System) -> Scoped:
+        from fairlead.bus.scoping import Scoped
+
+        def published(notification: Notification, key: OrderKey | None) -> None:
+            if self._trace is not None:
+                self._trace.published(notification, key)
+
+        return Scoped(
+            scopes,
+            ordered=self._is_ordered,
+            match=self._visible_matches,
+            registry=self._registry,
+            validity=self._validity,
+            handing_over=self._handing_over,
+            counts=self._counts,
+            engine=self._correlating,
+            published=published,
+            hold=self._hold,
+        )
+
+    def _visible_matches(self, version: Notification) -> tuple[list[str], Failures]:
+        matching, failures = self._matched(version)
+        if self._seam.narrows:
+            route = self._seam.narrow(self._route_to(matching), version, "")
+            matching = [id for _, ids in route.clients for id in ids]
+        return matching, failures
+
+    def _change_scopes(self, statements: tuple[Statement, ...]) -> None:
+        with self._lock:
+            self._check_open()
+            if self._scoped is None:
+                raise ScopeError("the bus has no scopes", hint="Bus(scopes=Scopes.read(…))")
+            notices = self._scoped.running.change(statements, watermark=self._queue.watermark)
+            failures = self._scoped.noticed(notices)
+        self._conclude(failures)
+
+    def _happened(self, kind: str, component: str, filter: Filter) -> None:
+        """Let the rules of scopes act on a subscription or advertisement."""
+        if self._scoped is not None and self._scoped.running.ruled:
+            from fairlead.scopes.rules import Trigger
+
+            key = OrderKey.first_at(self._queue.watermark) if self._is_ordered else None
+            self._scoped.running.happened(Trigger(kind, component, filter=filter), key)
+
     def statistics(self) -> BusStatistics:
         """What the bus holds and has done."""
         with self._lock:
             return BusStatistics(
                 **self._counts,
-                held=len(self._queue),
+                held=len(self._queue) + (0 if self._scoped is None else self._scoped.running.delayed()),
                 subscribers=self._registry.subscribers,
                 subscriptions=len(self._registry),
                 advertisements=len(self._advertised),
@@ -549,6 +646,8 @@ class Bus:
 
     def _matching(self, notification: Notification) -> tuple[list[str], Failures]:
         """The ids of the subscriptions that a notification goes to, and those whose filter failed instead."""
+        if self._scoped is not None:
+            return [], []  # each version is matched where it is entered
         matching, failures = self._matched(notification)
         if self._seam.narrows:
             route = self._seam.narrow(self._route_to(matching), notification, "")

@@ -36,6 +36,8 @@ class Delivery:
     subscriptions: tuple[str, ...]
     key: OrderKey | None = None
     """Its place in the total order, where delivery is ordered."""
+    version: str = ""
+    """The tag of a version that mappings of scopes have made; empty for what was published."""
 
 
 class Receiver:

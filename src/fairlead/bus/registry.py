@@ -88,6 +88,7 @@ class Registry:
         key: OrderKey | None = None,
         *,
         is_public: bool = True,
+        version: str = "",
     ) -> list[Handover]:
         """One delivery for each subscriber with a matching subscription."""
         concerned: dict[Receiver, list[Subscription]] = {}
@@ -95,7 +96,9 @@ class Registry:
             subscription = self.by_id[identity]
             concerned.setdefault(subscription._receiver, []).append(subscription)
         deliveries = [
-            Delivery(found[0].subscriber, notification, tuple(sorted(each.id for each in found)), key)
+            Delivery(
+                found[0].subscriber, notification, tuple(sorted(each.id for each in found)), key, version
+            )
             for found in concerned.values()
         ]
         handovers = [Handover(*each, is_public) for each in zip(concerned, deliveries, strict=True)]

@@ -31,13 +31,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fairlead.correlation import fair, patterns
 from fairlead.correlation.fair.relations import PRODUCER as FAIR
 from fairlead.correlation.kernel import CompositeEvent, Detected, Engine
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.building import Expression
 from fairlead.correlation.patterns.composites import PRODUCER
+from fairlead.correlation.patterns.levels import Seeing
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.relating import (
     FairQuery,
@@ -52,7 +54,7 @@ from fairlead.filters.schema import Schema
 from fairlead.model import Multi, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey
 
-__all__ = ["Answer", "Asked", "Failure", "Question", "Standing"]
+__all__ = ["Answer", "Asked", "Failure", "Question", "Standing", "rank_of"]
 
 Asked: TypeAlias = str | patterns.Pattern | Expression | fair.Subscription
 """What a question can be given as."""
@@ -106,6 +108,13 @@ class Question:
         conjunctions = Constraint(Attribute("conjunction"), Op.IN, Multi(map(str, self.about.conjunctions)))
         named = [_equal("type", self.about.name)] if self.about.is_public else []
         return And.of([_equal("producer", FAIR), *named, conjunctions])
+
+    @property
+    def seeing(self) -> Seeing:
+        """The types of composites that it sees, and the type of what it makes public."""
+        if isinstance(self.about, fair.Subscription):
+            return seeing(self.about)
+        return Seeing(self.about.types_named, frozenset({self.about.name} if self.is_public else ()))
 
     @property
     def filters(self) -> Iterator[Filter]:
@@ -243,6 +252,10 @@ class Standing:
         # A pattern that was asked at two times is detected twice, from either on; a composite is one all the same.
         return [_answer(list(same)) for _, same in groupby(detected, _rank)]
 
+    def see(self, composite: Notification, key: OrderKey) -> None:
+        """A composite that was found elsewhere takes its place, behind the events of its instant."""
+        self._detector.feed(_occurrence(composite, key))
+
     def overlook(self, notification: Notification) -> None:
         """What was to stand in the total order will not: it came too late."""
         self._public.discard(notification.id or "")
@@ -364,6 +377,17 @@ def _answer(same: list[Detected[CompositeEvent]]) -> Answer:
     key = OrderKey(composite.end, notification.producer, None, notification.id or "")
     ids = sorted({id for each in same for id in each.ids})
     return Answer(notification, key, tuple(ids), composite.is_public)
+
+
+def rank_of(answer: Answer) -> tuple[Any, ...]:
+    """The place of a composite or public relation among all of them, in the total order."""
+    assert answer.key is not None, "its order is that of publishing"
+    return _occurrence(answer.notification, answer.key).rank
+
+
+def _occurrence(composite: Notification, key: OrderKey) -> Occurrence:
+    made_by = str(composite.get("pattern" if composite.producer == PRODUCER else "conjunction"))
+    return Occurrence.composite(composite, Occurrence.of(composite, key).start, key.time, made_by)
 
 
 def _chosen(choice: fair.Choice | str | None) -> fair.Choice:

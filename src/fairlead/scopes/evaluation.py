@@ -340,6 +340,15 @@ class Evaluation:
         self.failures += outcome.failures
         self.changes.update(outcome.changes)
 
+    @classmethod
+    def released_at(cls, held: Held, key: OrderKey, matched: Matched, state: State) -> Reached:
+        """What comes of a held version where its policy is no more, at an order key."""
+        rest = cls(held.plan, held.published, matched, held.key, state)
+        time = max(key.time, held.key.time)
+        moved = {route: _Arrival(max(time, each.time), each.level) for route, each in held.arrivals.items()}
+        rest.go_on(held, moved)
+        return rest.result()
+
     def go_on(self, held: Held, arrivals: _Arrivals) -> None:
         """Go on from where a policy held a version: only there, and only with those it had chosen."""
         version = self._version(held.version)

@@ -51,6 +51,11 @@ class Edge:
     imposed: Interface = OPEN
     mapping: EdgeMapping = IDENTITY
 
+    @property
+    def is_plain(self) -> bool:
+        """The edge itself certainly adds nothing."""
+        return self.selective is OPEN and self.imposed is OPEN and self.mapping is IDENTITY
+
 
 class Gate(NamedTuple):
     """One of the filters that an edge is made of: which interface it belongs to, and whose that is."""

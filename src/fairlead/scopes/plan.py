@@ -17,17 +17,18 @@ can reach them at all. A graph of filters alone keeps no paths.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from fairlead.filters import Filter
 from fairlead.model import Notification
 from fairlead.model.order import OrderKey, event_time
 from fairlead.scopes.evaluation import Evaluation
-from fairlead.scopes.graph import ScopeGraph
-from fairlead.scopes.interfaces import Crossing, Edge, effective
+from fairlead.scopes.graph import Scope, ScopeGraph
+from fairlead.scopes.interfaces import OPEN, Crossing, Edge, effective
 from fairlead.scopes.sights import Matched, Reached, Sight, State
 
-__all__ = ["PATHS_MAX", "Parent", "ScopePlan"]
+__all__ = ["PATHS_MAX", "Parent", "ScopePlan", "Seer"]
 
 PATHS_MAX: Final = 10_000
 """How many delivery paths of one notification are followed where mappings or policies tell them apart."""
@@ -60,6 +61,13 @@ class _Place(NamedTuple):
 
     above: tuple[str, ...]
     parents: tuple[Parent, ...]
+    opened: frozenset[str]
+    """The scopes from which only open edges lead down here; a scope is one of its own."""
+    exact: bool
+    """No edge above has a filter inward: `opened` says all."""
+    outside: frozenset[str]
+    """The scopes to which only open edges lead up from here; a scope is one of its own."""
+    outside_exact: bool
 
 
 class ScopePlan:
@@ -68,7 +76,7 @@ class ScopePlan:
     A plan is never changed after it was made but for what it remembers, so threads may share it.
     """
 
-    __slots__ = ("_above", "_inside", "_parents", "_places", "_relevant", "graph", "paths_max")
+    __slots__ = ("_above", "_inside", "_parents", "_places", "_relevant", "_shared", "graph", "paths_max")
 
     def __init__(self, graph: ScopeGraph, paths_max: int = PATHS_MAX) -> None:
         self.graph = graph
@@ -76,8 +84,24 @@ class ScopePlan:
         self._above: dict[tuple[str, ...], list[str]] = {}
         self._parents: dict[str, tuple[Parent, ...]] = {}
         self._places: dict[str, _Place] = {}
+        self._shared: dict[tuple[str, ...], _Place] = {}
         self._relevant: dict[str, tuple[str, ...]] = {}
         self._inside: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+    def succeeded(self, graph: ScopeGraph, moved: Iterable[tuple[str, str]]) -> ScopePlan:
+        """The plan of a graph in which simple components have joined or left scopes, and nothing else changed.
+
+        It takes over what this plan remembers of all others, and this plan starts anew.
+        """
+        plan = ScopePlan(graph, self.paths_max)
+        for name in ("_above", "_parents", "_places", "_shared", "_relevant", "_inside"):
+            setattr(plan, name, getattr(self, name))
+            setattr(self, name, {})
+        for component, scope in moved:
+            for remembered in (plan._parents, plan._places, plan._relevant):
+                remembered.pop(component, None)
+            plan._inside.pop(scope, None)
+        return plan
 
     def parents(self, name: str) -> tuple[Parent, ...]:
         """The superscopes of a component that carry, by name, with the effective interfaces of the edges."""
@@ -151,18 +175,19 @@ class ScopePlan:
 
     def visible_scopes(
         self, notification: Notification, publisher: str, advertised: Filter | None
-    ) -> set[str]:
+    ) -> frozenset[str] | set[str]:
         """The scopes that a notification is internal to, in a graph of filters alone."""
         return self._internal(notification, publisher, advertised, _Passing(notification))
 
     def _internal(
         self, notification: Notification, publisher: str, advertised: Filter | None, passes: _Passing
-    ) -> set[str]:
-        graph = self.graph
-        inside = {publisher} if graph.is_scope(publisher) and graph.carries(publisher) else set()
-        if advertised is not None and not advertised.matches(notification):
-            return inside
+    ) -> frozenset[str] | set[str]:
         place = self._place(publisher)
+        if advertised is not None and not advertised.matches(notification):
+            return {publisher} if publisher in place.outside else set()
+        if place.outside_exact:
+            return place.outside
+        inside = set(place.outside)
         for parent in place.parents:
             if passes(parent.out_filters):
                 inside.add(parent.scope)
@@ -176,10 +201,53 @@ class ScopePlan:
     def _place(self, name: str) -> _Place:
         found = self._places.get(name)
         if found is None:
-            found = _Place(tuple(reversed(self.above(name))), self.parents(name))
+            found = self._shared_place(name) or self._own_place(name, self.parents(name))
             if name in self.graph:
                 self._places[name] = found
         return found
+
+    def _shared_place(self, name: str) -> _Place | None:
+        """Simple components in the same scopes, over edges that say nothing, stand at the same place."""
+        graph = self.graph
+        node = graph.node(name)
+        if isinstance(node, Scope) or node.interface is not OPEN:
+            return None
+        edges = graph.superscopes(name)
+        for scope, edge in edges.items():
+            if not edge.is_plain or graph.scope(scope).imposed is not OPEN:
+                return None
+        homes = tuple(edges)
+        found = self._shared.get(homes)
+        if found is None:
+            found = self._shared[homes] = self._own_place(name, self.parents(name))
+        return found
+
+    def _own_place(self, name: str, parents: tuple[Parent, ...]) -> _Place:
+        above = self.above(name)
+        for scope in reversed(above):  # superscopes first, so that calls do not nest deeply
+            if scope != name and scope not in self._places:
+                self._place(scope)
+        inside: frozenset[str] = frozenset()
+        if self.graph.is_scope(name) and self.graph.carries(name):
+            inside = frozenset((name,))
+        opened, exact, outside, outside_exact = inside, True, inside, True
+        for parent in parents:
+            upper = self._place(parent.scope)
+            if parent.in_filters == ():
+                opened |= upper.opened
+                exact = exact and upper.exact
+            elif parent.in_filters is not None:
+                exact = False
+            if parent.out_filters == ():
+                outside |= upper.outside
+                outside_exact = outside_exact and upper.outside_exact
+            elif parent.out_filters is not None:
+                outside_exact = False
+        return _Place(tuple(reversed(above)), parents, opened, exact, outside, outside_exact)
+
+    def seer(self, notification: Notification, publisher: str, advertised: Filter | None = None) -> Seer:
+        """Whether a component sees a notification; `relevant` says whether filters alone decide that."""
+        return Seer(self, notification, publisher, advertised)
 
     def _reach_by_filters(
         self,
@@ -189,21 +257,45 @@ class ScopePlan:
         key: OrderKey | None,
         advertised: Filter | None,
     ) -> Reached:
-        """Filters only: a scope is visible iff the notification is internal to it or comes in over an edge."""
         time = event_time(notification) if key is None else key.time
-        passes, parents = _Passing(notification), self.parents
-        visible = dict.fromkeys(self._internal(notification, publisher, advertised, passes), True)
-        sights = []
-        for name in sorted(matched(notification)):
-            if name != publisher:
-                place = self._place(name)
-                for scope in place.above:  # superscopes first, so that each is known when it is asked for
-                    if scope not in visible:
-                        visible[scope] = _enters(parents(scope), visible, passes)
-                if not _enters(place.parents, visible, passes):
-                    continue
-            sights.append(Sight(name, notification, "", time))
-        return Reached(tuple(sights), {})
+        sees = Seer(self, notification, publisher, advertised)
+        names = sorted(matched(notification))
+        return Reached(tuple([Sight(name, notification, "", time) for name in names if sees(name)]), {})
+
+
+class Seer:
+    """Which components see one notification, in a graph of filters alone.
+
+    A scope is visible iff the notification is internal to it or comes in over an edge. Where only open edges lead to
+    a component, that is one question about sets; other components ask the scopes above them, each once.
+    """
+
+    __slots__ = ("_inside", "_passes", "_plan", "_publisher", "_visible")
+
+    def __init__(
+        self, plan: ScopePlan, notification: Notification, publisher: str, advertised: Filter | None
+    ) -> None:
+        self._plan, self._publisher = plan, publisher
+        self._passes = _Passing(notification)
+        self._inside = plan._internal(notification, publisher, advertised, self._passes)
+        self._visible: dict[str, bool] | None = None
+
+    def __call__(self, name: str) -> bool:
+        """Whether a component sees it."""
+        plan = self._plan
+        place = plan._places.get(name) or plan._place(name)
+        if name == self._publisher or not place.opened.isdisjoint(self._inside):
+            return True
+        return False if place.exact else self._asks_above(place)
+
+    def _asks_above(self, place: _Place) -> bool:
+        visible, parents = self._visible, self._plan.parents
+        if visible is None:
+            visible = self._visible = dict.fromkeys(self._inside, True)
+        for scope in place.above:  # superscopes first, so that each is known when it is asked for
+            if scope not in visible:
+                visible[scope] = _enters(parents(scope), visible, self._passes)
+        return _enters(place.parents, visible, self._passes)
 
 
 class _Passing:

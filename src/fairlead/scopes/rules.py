@@ -37,7 +37,7 @@ from fairlead.scopes.language.statements import (
 from fairlead.scopes.plan import ScopePlan
 from fairlead.scopes.system import System
 
-__all__ = ["DEPTH_MAX", "Trigger", "consequences"]
+__all__ = ["DEPTH_MAX", "Trigger", "consequences", "memberships"]
 
 DEPTH_MAX: Final = 100
 """How long a chain of rules may be that trigger one another."""
@@ -69,13 +69,13 @@ def consequences(system: System, trigger: Trigger, key: OrderKey | None = None) 
                 continue
             if after == system:
                 continue
-            pending += ((each, depth + 1) for each in _memberships(system, after))
+            pending += ((each, depth + 1) for each in memberships(system, after))
             system = after
             found.append(statement)
     return found
 
 
-def _memberships(before: System, after: System) -> Iterator[Trigger]:
+def memberships(before: System, after: System) -> Iterator[Trigger]:
     """The joins and leaves that a change was."""
     if before.graph is after.graph:
         return

@@ -15,7 +15,7 @@ and its reason is kept. So two administrators who change the same scope get one 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -65,6 +65,18 @@ class Timeline:
         """The system that a notification with this key is judged by."""
         number = bisect_right(self.changes, (key.rank, False), key=lambda change: change.place)
         return self.systems[number - 1] if number else self.start
+
+    def before(self, statement: Statement) -> System:
+        """The system that a change of this timeline was applied to."""
+        number = next(n for n, change in enumerate(self.changes) if change.statement is statement)
+        return self.systems[number - 1] if number else self.start
+
+    def behind(self, watermark: int) -> Timeline:
+        """This timeline without the changes that a watermark has passed; it answers for keys from there on."""
+        number = bisect_left(self.changes, watermark, key=lambda change: change.key.time)
+        if not number:
+            return self
+        return Timeline(self.systems[number - 1], self.changes[number:], self.systems[number:])
 
     @property
     def latest(self) -> System:

@@ -1,0 +1,341 @@
+"""A scope graph in use: the notifications of one order, one after another, with changes of the graph between them.
+
+    running = Running(scopes.system)
+    running.take(n, key, matched)       who sees the next notification: now, and later where policies delay it
+    running.due(key)                    what was delayed to before a key
+    running.change(statements, key)     a change, from an order key on; without keys, from the next notification on
+
+Law: what `take` and `due` return is a function of the notifications, the changes and their keys; it does not
+depend on when a change was made, as long as the watermark had not passed it.
+
+Policies have a state, which advances with every notification. A policy that is changed or taken away loses its
+state; what it held is released where the change stands, by the graph that it was judged by, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from fairlead.errors import ScopeError
+from fairlead.filters import Filter
+from fairlead.model import Notification
+from fairlead.model.order import BEGINNING, OrderKey, event_time
+from fairlead.scopes.evaluation import Evaluation, Held
+from fairlead.scopes.graph import Scope, ScopeGraph
+from fairlead.scopes.language.statements import Alter, Define, Deploy, DropScope, Join, Leave, Statement
+from fairlead.scopes.plan import ScopePlan
+from fairlead.scopes.policies import Direction
+from fairlead.scopes.rules import Trigger, consequences, memberships
+from fairlead.scopes.sights import Failure, Matched, Sight, StateKey
+from fairlead.scopes.system import System
+from fairlead.scopes.timeline import Timeline
+
+__all__ = ["NOTICES", "Notice", "Outcome", "Running", "Seen"]
+
+NOTICES: Final = "scopes"
+"""The producer of notifications about scopes themselves."""
+_PLANS_MAX: Final = 8
+_CHANGES_MAX: Final = 256
+
+
+class Seen(NamedTuple):
+    """A component sees a version of a notification at an order key; `moved` where a policy has moved the key."""
+
+    component: str
+    notification: Notification
+    tag: str
+    key: OrderKey
+    moved: bool
+
+
+class Outcome(NamedTuple):
+    """Who sees a notification, now and later, and which mappings and policies written in Python failed."""
+
+    seen: tuple[Seen, ...]
+    later: tuple[Seen, ...]
+    """What policies delay: `Running.due` returns it when its time has come."""
+    failures: tuple[Failure, ...]
+
+
+class Notice(NamedTuple):
+    """That a scope is about to go: its members see it, by the graph in which it is still there."""
+
+    scope: str
+    notification: Notification
+    key: OrderKey
+    plan: ScopePlan
+
+
+class Running:
+    """A scope graph with its changes, the states of policies and what they delay. Not for several threads.
+
+    Without `ordered` the order is that in which notifications are taken: a change holds from the next one on.
+    """
+
+    __slots__ = ("_delayed", "_last", "_notices", "_ordered", "_plans", "_ruled", "state", "timeline")
+
+    def __init__(self, system: System, *, ordered: bool = True) -> None:
+        self.timeline = Timeline(system)
+        self.state: dict[StateKey, Any] = {}
+        self._ordered = ordered
+        self._plans: dict[int, tuple[ScopeGraph, ScopePlan]] = {}
+        self._delayed: list[tuple[Any, str, str, Seen]] = []
+        self._notices = 0
+        self._last: ScopeGraph = system.graph
+        """The graph that the states of policies belong to."""
+        self._ruled = any(each.rules for each in system.deployed.values()) or any(
+            each.features.rules for each in system.definitions.values()
+        )
+
+    # -- the graph -----------------------------------------------------------------------------------------------
+
+    @property
+    def ruled(self) -> bool:
+        """Whether rules may change the graph."""
+        return self._ruled
+
+    @property
+    def system(self) -> System:
+        """Definitions, and what is deployed, behind all changes."""
+        return self.timeline.latest
+
+    def plan_at(self, key: OrderKey | None) -> ScopePlan:
+        """The graph that a notification with this key is judged by, prepared for evaluation."""
+        timeline = self.timeline
+        graph = (timeline.latest if key is None else timeline.at(key)).graph
+        known = self._plans.get(id(graph))
+        if known is None:
+            while len(self._plans) >= _PLANS_MAX:
+                del self._plans[next(iter(self._plans))]
+            known = self._plans[id(graph)] = (graph, ScopePlan(_lenient(graph)))
+        return known[1]
+
+    def check_component(self, name: str) -> None:
+        """Refuse a component that the graph does not name, where the graph says so."""
+        self.system.graph.superscopes(name)
+
+    def change(
+        self, statements: Sequence[Statement], key: OrderKey | None = None, *, watermark: int = BEGINNING
+    ) -> list[Notice]:
+        """Apply statements, all of them or, where one is refused, none; the notices that are to be taken.
+
+        With keys each statement holds from its own SINCE on, else from `key`; what the watermark has passed begins
+        at the watermark.
+        """
+        timeline, ruled = self.timeline, self._ruled
+        notices: list[Notice] = []
+        for statement in statements:
+            before = timeline.latest
+            if self._ordered:
+                given = key if statement.since is None else None
+                timeline = timeline.add(statement, given, watermark=watermark)
+            elif statement.since is not None:
+                raise ScopeError("SINCE is a place in the total order, and here is none")
+            else:
+                timeline = Timeline(timeline.latest.apply(statement))
+            ruled = ruled or _has_rules(statement)
+            if isinstance(statement, DropScope) and before.graph.is_scope(statement.name):
+                notices.append(self._notice(timeline, statement, before))
+            if ruled:
+                timeline = self._follow(timeline, before, key)
+        self._succeed(timeline.latest.graph, statements)
+        self.timeline, self._ruled = timeline, ruled
+        return notices
+
+    def _notice(self, timeline: Timeline, statement: DropScope, before: System) -> Notice:
+        self._notices += 1
+        at = next((each.key for each in timeline.changes if each.statement is statement), None)
+        time = 0 if at is None or at.time == BEGINNING else at.time
+        notification = _notice_about(statement.name, self._notices)
+        system = before if at is None else timeline.before(statement)
+        key = OrderKey(time, NOTICES, None, notification.id or "")
+        return Notice(statement.name, notification, key, ScopePlan(_lenient(system.graph)))
+
+    def _follow(self, timeline: Timeline, before: System, key: OrderKey | None) -> Timeline:
+        """What rules make of the joins and leaves that a change was."""
+        for trigger in memberships(before, timeline.latest):
+            timeline = self._triggered(timeline, trigger, key)
+        return timeline
+
+    def _triggered(self, timeline: Timeline, trigger: Trigger, key: OrderKey | None) -> Timeline:
+        if self._ordered and key is not None:
+            return timeline.triggered(trigger, key)
+        system = timeline.latest
+        for statement in consequences(system, trigger):
+            system = system.apply(statement)
+        return Timeline(system)
+
+    def happened(self, trigger: Trigger, key: OrderKey | None) -> None:
+        """Let rules act on an event: a subscription, a consumption. Their changes hold from right behind it."""
+        if self._ruled:
+            self.timeline = self._triggered(self.timeline, trigger, key)
+
+    def _succeed(self, graph: ScopeGraph, statements: Sequence[Statement]) -> None:
+        """Where simple components joined and left only, the next plan takes over what the present one knows."""
+        if self._ordered or not all(isinstance(each, Join | Leave) for each in statements):
+            return
+        before = self.timeline.latest.graph
+        known = self._plans.pop(id(before), None)
+        names = [(each.component, each.scope) for each in statements if isinstance(each, Join | Leave)]
+        if known is None or any(name is None or graph.is_scope(name) for name, _ in names):
+            return
+        if graph.special != before.special:
+            return
+        plan = known[1].succeeded(_lenient(graph), [(name or "", scope) for name, scope in names])
+        self._plans[id(graph)] = (graph, plan)
+
+    def settle(self, watermark: int) -> None:
+        """Forget the changes that the watermark has passed; what is judged from now on has greater keys."""
+        if len(self.timeline.changes) > _CHANGES_MAX:
+            self.timeline = self.timeline.behind(watermark)
+
+    # -- notifications -------------------------------------------------------------------------------------------
+
+    def take(
+        self,
+        notification: Notification,
+        key: OrderKey | None,
+        matched: Matched,
+        *,
+        origins: Iterable[str] | None = None,
+        advertised: Filter | None = None,
+        plan: ScopePlan | None = None,
+    ) -> Outcome:
+        """Who sees the next notification at once; what is delayed is `due` later.
+
+        `origins` are the components that it comes from, where that is not its producer. Several see what each
+        of them would: a composite that several have asked for. `plan` is the graph if it is not that of the key.
+        """
+        plan = plan or self.plan_at(key)
+        given = [notification.producer] if origins is None else sorted(set(origins))
+        place = key or _unordered(notification)
+        sights: dict[tuple[str, str, OrderKey], tuple[Sight, OrderKey]] = {}
+        failures: list[Failure] = []
+        for sight in self._kept(plan.graph, place, matched):
+            _least(sights, sight, place)
+        for origin in given:
+            reached = plan.reach(
+                notification, matched, key=place, state=self.state, advertised=advertised, origin=origin
+            )
+            if reached.changes:
+                self.state.update(reached.changes)
+            failures += reached.failures
+            for sight in reached.sights:
+                _least(sights, sight, place)
+        if self._ruled:
+            self.happened(Trigger("pub", given[0], notification=notification), key)
+        return self._outcome(sights.values(), place, tuple(failures))
+
+    def _outcome(
+        self, sights: Iterable[tuple[Sight, OrderKey]], place: OrderKey, failures: tuple[Failure, ...]
+    ) -> Outcome:
+        now: list[Seen] = []
+        later: list[Seen] = []
+        for sight, own in sights:
+            released = own is not place
+            if not released and sight.time == own.time:
+                now.append(Seen(sight.component, sight.notification, sight.tag, own, moved=False))
+                continue
+            moved = replace(own, time=sight.time)
+            seen = Seen(sight.component, sight.notification, sight.tag, moved, moved=True)
+            if released and not self._ordered and sight.time <= place.time + 1:
+                now.append(seen)  # there is no total order in which it would stand behind its release
+            else:
+                heapq.heappush(self._delayed, (moved.rank, seen.tag, seen.component, seen))
+                later.append(seen)
+        return Outcome(tuple(now), tuple(later), failures)
+
+    def due(self, before: OrderKey | int) -> list[Seen]:
+        """What was delayed to before a key or time, in order; each once."""
+        bound = (before,) if isinstance(before, int) else before.rank
+        due = []
+        while self._delayed and self._delayed[0][0] < bound:
+            due.append(heapq.heappop(self._delayed)[3])
+        return due
+
+    def delayed(self) -> int:
+        """How many wait for their time."""
+        return len(self._delayed)
+
+    def next_due(self) -> OrderKey | None:
+        """The least key of what waits."""
+        return self._delayed[0][3].key if self._delayed else None
+
+    def _kept(self, graph: ScopeGraph, key: OrderKey, matched: Matched) -> Iterator[Sight]:
+        """Forget the states of policies that are not the same any more; release what they held."""
+        if graph is self._last:
+            return
+        before, self._last = self._last, graph
+        for place in [each for each in self.state if not _is_same_policy(before, graph, each)]:
+            state = self.state.pop(place)
+            for held in state if isinstance(state, tuple) else ():
+                if isinstance(held, Held):
+                    reached = Evaluation.released_at(held, key, matched, self.state)
+                    self.state.update(reached.changes)
+                    yield from reached.sights
+
+
+def _notice_about(scope: str, number: int) -> Notification:
+    """What the members of a scope get before it goes."""
+    return Notification.of(
+        {
+            "type": "scope",
+            "change": "destroyed",
+            "scope": scope,
+            "producer": NOTICES,
+            "id": f"{scope} destroyed {number}",
+        }
+    )
+
+
+def _lenient(graph: ScopeGraph) -> ScopeGraph:
+    """Unnamed components are refused where they enter; later, one that was not there yet sees itself only."""
+    return replace(graph, outsiders="isolated") if graph.outsiders == "refused" else graph
+
+
+def _unordered(notification: Notification) -> OrderKey:
+    return OrderKey(
+        event_time(notification), notification.producer, notification.sequence, notification.id or ""
+    )
+
+
+def _least(
+    sights: dict[tuple[str, str, OrderKey], tuple[Sight, OrderKey]], sight: Sight, place: OrderKey
+) -> None:
+    """Keep one sight for each component and version, the earliest."""
+    own = place
+    if sight.notification.id != place.id or sight.notification.producer != place.producer:
+        own = _unordered(
+            sight.notification
+        )  # released: it has its own identity, and comes behind its release
+    slot = (sight.component, sight.tag, own)
+    known = sights.get(slot)
+    if known is None or sight.time < known[0].time:
+        sights[slot] = (sight, own)
+
+
+def _has_rules(statement: Statement) -> bool:
+    return isinstance(statement, Define | Deploy | Alter) and bool(statement.features.rules)
+
+
+def _is_same_policy(before: ScopeGraph, after: ScopeGraph, place: StateKey) -> bool:
+    owner, direction, number = place
+    policies = []
+    for graph in (before, after):
+        if owner not in graph:
+            return False
+        node = graph.node(owner)
+        match Direction(direction):
+            case Direction.PUBLISHING:
+                found = node.publishing
+            case Direction.DELIVERY:
+                found = node.delivery if isinstance(node, Scope) else ()
+            case Direction.INTERNAL:
+                found = node.internal if isinstance(node, Scope) else ()
+        if number >= len(found):
+            return False
+        policies.append(found[number])
+    return policies[0] == policies[1]
