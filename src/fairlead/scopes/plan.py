@@ -266,8 +266,8 @@ class ScopePlan:
 class Seer:
     """Which components see one notification, in a graph of filters alone.
 
-    A scope is visible iff the notification is internal to it or comes in over an edge. Where only open edges lead to
-    a component, that is one question about sets; other components ask the scopes above them, each once.
+    A scope is visible iff the notification is internal to it or comes in over an edge. Where only open edges lead
+    to a component, that is one question about sets; other components ask the scopes above them, each once.
     """
 
     __slots__ = ("_inside", "_passes", "_plan", "_publisher", "_visible")
