@@ -114,7 +114,9 @@ class Scoped:
     def _filters_decide(self, producer: str, key: OrderKey | None) -> bool:
         """Whether nothing but filters decides who sees a notification, and nothing else follows from it."""
         running = self.running
-        return not (running.ruled or self._standings or running.state or running.plan_at(key).relevant(producer))
+        return not (
+            running.ruled or self._standings or running.state or running.plan_at(key).relevant(producer)
+        )
 
     def _enter_by_filters(self, notification: Notification, key: OrderKey | None) -> list[Failed]:
         """The common case, at little more than the cost of a bus without scopes."""
