@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from fairlead.broker.clients import Clients
+from fairlead.broker.delivered import Delivered
 from fairlead.broker.history import History
 from fairlead.broker.messages import (
     Acknowledge,
@@ -65,7 +66,7 @@ from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.matching import engine_named
 from fairlead.model import Notification
-from fairlead.model.order import identity_of
+from fairlead.model.order import Identity, identity_of
 from fairlead.routing import Catalogue, Entry, Interest, Outcome, RoutingTable, Strategy
 from fairlead.routing.advertisements import newly_servable, servable, unservable
 from fairlead.rules import Advertisements, Refusal, Route, Rule, Seam
@@ -158,6 +159,8 @@ class Broker:
         self._renewed: dict[Interest, None] = {}
         self.identities = Published() if identities is None else identities
         """What was published here, as far as that is remembered."""
+        self._delivered, self._logged = Delivered[Identity](), Delivered[Identity]()
+        """What was delivered here, and what of it was in the log."""
         self._advertised = Advertisements(self._advertised_by, _not_advertised)
         """The rule that holds where there are advertisements."""
         own = () if settings.advertisements is None else (self._advertised,)
@@ -270,6 +273,8 @@ class Broker:
         """A notification is sent on; a local publication, where there are several trees, when it is its turn."""
         history = self.history
         if history is None:
+            if route.clients and not self._is_first(notification, is_logged=number > 0):
+                route = Route(route.neighbours, ())
             self._send_along(route, Forward(self.name, notification, number=number))
             return
         if not self._is_one_way:
@@ -280,6 +285,14 @@ class Broker:
             self._queues[notification.producer] = deque()
         self._set_out(history, notification, None if number else route, now)
         self._go_on(history, now)
+
+    def _is_first(self, notification: Notification, *, is_logged: bool) -> bool:
+        """Whether it was not delivered here before. Without neighbours, the memory of publications suffices."""
+        identity = identity_of(notification)
+        if not is_logged:
+            return not self.links or self._delivered.take(identity)
+        self._delivered.add(identity)
+        return self._logged.take(identity)
 
     @property
     def _is_one_way(self) -> bool:

@@ -34,6 +34,7 @@ from fairlead.model.values import ABSENT
 __all__ = [
     "PlainParts",
     "cut",
+    "identity_bytes",
     "identity_in",
     "pack",
     "unpack",
@@ -65,6 +66,7 @@ Plain: TypeAlias = str | int | float | bool | None
 PlainParts: TypeAlias = tuple[str, str, dict[str, Plain]]
 _plain_decoder: Final[msgspec.msgpack.Decoder[PlainParts]] = msgspec.msgpack.Decoder(PlainParts)
 _all_plain_decoder: Final = msgspec.msgpack.Decoder(list[PlainParts])
+_ARRAYS: Final = b"\x93\x96\x97"
 _cutter: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
@@ -97,6 +99,18 @@ def identity_in(packed: bytes) -> tuple[str, str]:
         return notification.producer, notification.id or ""
     producer, id = unpack_parts(packed)[:2]
     return producer, id or ""
+
+
+def identity_bytes(packed: bytes) -> bytes:
+    """Producer and id of a packed notification as bytes, the same for each packing of one identity."""
+    if packed[0] in _ARRAYS:
+        # Nearly always both are strings of fewer than 32 bytes, each behind one byte that says how long it is.
+        at = packed[1] - 0x9E
+        if 2 <= at < 34:
+            length = packed[at] - 0xA0
+            if 0 <= length < 32:
+                return packed[1 : at + 1 + length]
+    return b"".join(map(_encoder.encode, identity_in(packed)))
 
 
 def unpack_plain(packed: bytes) -> PlainParts | None:

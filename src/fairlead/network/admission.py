@@ -18,6 +18,7 @@ from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network import wire
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch, Taken
+from fairlead.network.once import Once
 from fairlead.network.relays import Relays
 from fairlead.network.router import Fanout, Router, together
 from fairlead.network.sessions import Counters
@@ -30,9 +31,9 @@ class Admission:
     """The publications of a broker's clients. `room` is the size of the largest one that neighbours take."""
 
     def __init__(
-        self, broker: Broker, router: Router, dispatch: Dispatch, counters: Counters, room: int
+        self, broker: Broker, router: Router, dispatch: Dispatch, once: Once, counters: Counters, room: int
     ) -> None:
-        self._broker, self._router, self._dispatch = broker, router, dispatch
+        self._broker, self._router, self._dispatch, self._once = broker, router, dispatch, once
         self._counters, self._room = counters, room
         self._identities = broker.identities
 
@@ -77,7 +78,7 @@ class Admission:
             relays, parts = Relays([*compress(relays.each, new)]), [*compress(parts, new)]
         self._counters.published += relays.count
         for fanout, some in together(self._router.of_plain(relays, parts, ""), relays):
-            fanout.send_all(some)
+            self._once.send_all(fanout, some)
 
     def _take_plain(
         self,
@@ -154,7 +155,7 @@ class Admission:
             taken.append((fanout, packed, number))
         elif fanout is not None:
             self._counters.published += 1
-            fanout.send(NO_OFFSET, packed)
+            self._once.send(fanout, NO_OFFSET, packed)
         else:
             self._counters.duplicates += 1
 

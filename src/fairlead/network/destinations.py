@@ -16,6 +16,7 @@ from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
 from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.backpressure import Stuck
+from fairlead.network.once import Once
 from fairlead.network.outbox import Outbox
 from fairlead.network.outflow import Outflow, Step, To
 from fairlead.network.relays import Relays
@@ -44,13 +45,15 @@ class Durable(Outbox):
     """A durable subscriber, whether or not a client is there for it."""
 
     __slots__ = (
-        *("_counters", "_seam", "acknowledged", "attached", "claimed", "client", "ends", "name", "session"),
-        "subscriptions",
+        *("_counters", "_once", "_seam", "acknowledged", "attached", "claimed", "client", "ends", "name"),
+        *("session", "subscriptions"),
     )
 
-    def __init__(self, outgoing: Outgoing, name: str, cursor: int, seam: Seam, *, ends: bool = False) -> None:
+    def __init__(
+        self, outgoing: Outgoing, name: str, cursor: int, seam: Seam, once: Once, *, ends: bool = False
+    ) -> None:
         super().__init__(Outflow("durable", To.AWAY), cursor, outgoing.limits.window)
-        self._counters, self._seam, self.name = outgoing.counters, seam, name
+        self._counters, self._seam, self._once, self.name = outgoing.counters, seam, once, name
         self.client = f"d:{name}"
         self.ends = ends
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
@@ -110,7 +113,8 @@ class Durable(Outbox):
 
     def head_for(self, record: Record) -> bytes | None:
         """How a record is delivered; None if it does not concern this subscriber."""
-        notification = unpack(notification_in(record))
+        packed = notification_in(record)
+        notification = unpack(packed)
         ids = tuple(
             sorted(
                 id
@@ -118,6 +122,8 @@ class Durable(Outbox):
                 if record.offset >= since and filter.matches(notification)
             )
         )
+        if ids and not self._once.is_first_in_log(record.offset, packed):
+            return None
         if ids and self._seam.narrows:
             route = self._seam.narrow(Route((), ((self.client, ids),)), notification, neighbour_in(record))
             ids = next((each for _, each in route.clients), ())

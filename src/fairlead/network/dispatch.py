@@ -25,6 +25,7 @@ from fairlead.errors import LogFull
 from fairlead.model.order import Identity
 from fairlead.network.destinations import Durable
 from fairlead.network.ledger import Ledger
+from fairlead.network.once import Once
 from fairlead.network.router import Fanout
 from fairlead.network.sessions import Counters, Session
 
@@ -53,8 +54,10 @@ class _LedgerLog:
 class Dispatch:
     """What waits for the log. Without a ledger nothing has to wait."""
 
-    def __init__(self, ledger: Ledger | None, *, counters: Counters, durables: Mapping[str, Durable]) -> None:
-        self._ledger, self._counters, self._durables = ledger, counters, durables
+    def __init__(
+        self, ledger: Ledger | None, once: Once, *, counters: Counters, durables: Mapping[str, Durable]
+    ) -> None:
+        self._ledger, self._once, self._counters, self._durables = ledger, once, counters, durables
         self._publications: Publications[Session, Fanout, bytes] = Publications(
             None if ledger is None else _LedgerLog(ledger)
         )
@@ -115,7 +118,7 @@ class Dispatch:
     def _send_on(self, effect: SendOn[Fanout, bytes]) -> None:
         for offset, fanout, packed, _ in effect.entries:
             try:
-                fanout.send(offset, packed)
+                self._once.send(fanout, offset, packed)
             except Exception:
                 # A destination that has got it recognises the duplicate; the others get it when they are back.
                 log.exception("a notification could not be handed out")

@@ -28,6 +28,7 @@ from fairlead.network.destinations import Durable
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.interests import Interests
 from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
+from fairlead.network.once import Once
 from fairlead.network.outflow import Step
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
@@ -48,6 +49,7 @@ class Durability:
         broker: Broker,
         outgoing: Outgoing,
         persistence: Persistence,
+        once: Once,
         *,
         durables: dict[str, Durable],
         router: Router,
@@ -56,7 +58,7 @@ class Durability:
         barriers: Barriers,
         interests: Interests,
     ) -> None:
-        self._broker, self._outgoing, self._persistence = broker, outgoing, persistence
+        self._broker, self._outgoing, self._persistence, self._once = broker, outgoing, persistence, once
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
 
@@ -191,7 +193,9 @@ class Durability:
             return min(reader.find(since), end)
 
     def _new(self, name: str, cursor: int, *, ends: bool = False) -> Durable:
-        durable = self._durables[name] = Durable(self._outgoing, name, cursor, self._broker.seam, ends=ends)
+        durable = self._durables[name] = Durable(
+            self._outgoing, name, cursor, self._broker.seam, self._once, ends=ends
+        )
         self._router.targets[durable.client] = durable
         return durable
 

@@ -22,9 +22,10 @@ from msgspec import Struct
 from fairlead.errors import DamagedLog, LogFull
 from fairlead.log import Disk, Log, Reader
 from fairlead.log import Record as LogRecord
+from fairlead.log.identities import FirstOffsets, Written
 from fairlead.log.lineage import LINEAGE_MAX, Incarnation, Lineage
-from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival, parse_arrival
-from fairlead.model.packed import identity_in
+from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival, notification_in, parse_arrival
+from fairlead.model.packed import identity_bytes, identity_in
 from fairlead.network.incarnations import lineage_of, valid_end
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Linked",
     "Opened",
     "Parting",
+    "Remember",
     "State",
     "Subscribed",
     "Told",
@@ -46,6 +48,9 @@ __all__ = [
 ]
 
 STATE_CURSOR: Final = "state"
+IDENTITIES_CURSOR: Final = "identities"
+"""The records below it are in the tables of identities, whatever fails. Retention does not regard it."""
+IDENTITIES: Final = "identities"
 ACKNOWLEDGED: Final = "ack:"
 IDENTITY_FILE: Final = "identity"
 GATHERED_MIN: Final = 1_000
@@ -172,6 +177,13 @@ class Neighbour:
         return self.advertisements if advertisements else self.subscriptions
 
 
+class Remember(NamedTuple):
+    """For how long a broker remembers which identities it has delivered, and how many of them at most."""
+
+    identities: int = 5_000_000
+    time_us: int = 86_400_000_000
+
+
 @dataclass(slots=True)
 class State:
     """What a broker remembers."""
@@ -270,6 +282,7 @@ class Ledger:
         *,
         broker: str = "",
         now: int = 0,
+        remember: Remember | None = None,
         **options: int,
     ) -> None:
         """Open the log of a broker, or make one; DamagedLog where it is another broker's, or not whole."""
@@ -291,6 +304,8 @@ class Ledger:
         """Those that are not known to be safe."""
         try:
             self._recover()
+            self.firsts = self._recalled(remember or Remember())
+            """The first offset of each identity that was delivered, as far as that is remembered."""
             self._open(broker, now)
         except BaseException:
             self.log.close()
@@ -365,8 +380,32 @@ class Ledger:
 
     @property
     def _readers(self) -> list[str]:
-        """The cursors of those who still read the log."""
+        """The cursors of those who still read the log; one is that of the identities, which may be read again."""
         return [name for name in self.log.cursors if not name.startswith(ACKNOWLEDGED)]
+
+    # -- identities --------------------------------------------------------------------------------------------
+
+    def _recalled(self, remember: Remember) -> FirstOffsets:
+        """The first offsets of identities: those that are in no file are in the latest records."""
+        directory = None if self.disk is not None else Path(self.directory, IDENTITIES)
+        firsts = FirstOffsets(directory, end=self.log.end, most=remember.identities, time_us=remember.time_us)
+        begin = 0 if firsts.is_new else self.log.cursors.get(IDENTITIES_CURSOR, 0)
+        begin = max(begin, self.log.first, self.log.end - LOOKED_AT_MAX * REMEMBERED)
+        with self._between(begin, self.log.end, PUBLICATION, ARRIVAL) as reader:
+            for record in reader:
+                firsts.first(identity_bytes(notification_in(record)), record.offset)
+        return firsts
+
+    def begin_writing_identities(self, reached: int, now: int) -> bool:
+        """Whether those of all records below this offset should be written now, beside the event loop."""
+        is_due = self.firsts.is_due(now)
+        if is_due:
+            self.firsts.begin(reached, now)
+        return is_due
+
+    def identities_written(self, written: Written | None) -> None:
+        """They were: the records need not be read again for them."""
+        self.log.cursors[IDENTITIES_CURSOR] = self.firsts.finish(written)
 
     @property
     def is_scattered(self) -> bool:
@@ -416,8 +455,14 @@ class Ledger:
             disk=self.disk,
         )
 
-    def close(self) -> None:
-        """Make all safe, and let others open the log."""
+    def close(self, reached: int | None = None, now: int = 0) -> None:
+        """Make all safe, and let others open the log; with identities, where those below an offset are known."""
+        if reached is not None:
+            with contextlib.suppress(OSError):  # then they are read in the log
+                self.firsts.abandon()
+                self.firsts.begin(reached, now)
+                self.identities_written(self.firsts.write(now))
+        self.firsts.close()
         self.log.close()
 
     def _recover(self) -> None:
@@ -456,7 +501,7 @@ class Ledger:
 
         self._look_back(latest)
         # Who has been forgotten keeps nothing, though this was killed before it could write that, too.
-        known = {STATE_CURSOR, *map(cursor_of_durable, self.state.durables)}
+        known = {STATE_CURSOR, IDENTITIES_CURSOR, *map(cursor_of_durable, self.state.durables)}
         known |= set(map(cursor_of_link, self.state.neighbours))
         known |= set(map(cursor_of_acknowledged, self.state.neighbours))
         for name in self.log.cursors.keys() - known:

@@ -8,6 +8,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     admission      a client's publications: admitted, duplicate or refused
     router         where a notification goes: the answers of the seam
     dispatch       log, sync, then send: drives the program of publications
+    once           copies that arrive by several ways are delivered once
     catch_up       destinations that are behind read on in the log
     barriers       all brokers have synced what came before
     persistence    the state and the cursors that outlive the process
@@ -50,6 +51,7 @@ from fairlead.network.interests import Interests
 from fairlead.network.ledger import Ledger
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.neighbourhood import Neighbourhood
+from fairlead.network.once import Once
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
@@ -90,7 +92,8 @@ class Node:
         self._clock = Clock(now)
         self.persistence = Persistence(ledger)
         self.router = Router(broker, self.links)
-        self.dispatch = Dispatch(ledger, counters=self.counters, durables=self.durables)
+        self.once = Once(ledger, self.links, self.counters)
+        self.dispatch = Dispatch(ledger, self.once, counters=self.counters, durables=self.durables)
         self.catch_up = CatchUp(ledger, self.dispatch)
         self.barriers = Barriers(f"{self.name}/{life}", self.links, self.dispatch)
         self.backpressure = Backpressure(
@@ -119,6 +122,7 @@ class Node:
             broker,
             self.outgoing,
             self.persistence,
+            self.once,
             durables=self.durables,
             router=self.router,
             dispatch=self.dispatch,
@@ -154,7 +158,7 @@ class Node:
             questions={"status": self._inspection.status, "tables": self._inspection.tables},
         )
         room = wire.relay_room(self.limits.frame_bytes)
-        self.admission = Admission(broker, self.router, self.dispatch, self.counters, room)
+        self.admission = Admission(broker, self.router, self.dispatch, self.once, self.counters, room)
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,
             LinkSession: self._from_broker,
@@ -301,7 +305,7 @@ class Node:
                     taken.append((fanout, packed, number))
                 else:
                     self.counters.received += 1
-                    fanout.send(NO_OFFSET, packed)
+                    self.once.send(fanout, NO_OFFSET, packed)
             elif kind == wire.RELAYS:
                 if last is None:
                     continue
@@ -312,7 +316,7 @@ class Node:
                         taken += [(fanout, packed, 0) for packed in relays.each]
                     else:
                         self.counters.received += relays.count
-                        fanout.send_all(relays)
+                        self.once.send_all(fanout, relays)
             elif kind == wire.CONTROL:
                 self.dispatch.commit(session, taken, now)
                 self.neighbourhood.handle(session, session.parts.finish(payload), now)
@@ -413,4 +417,4 @@ class Node:
             outbox.close()
         self.save(now)
         if self.ledger is not None:
-            self.ledger.close()
+            self.ledger.close(self.dispatch.reached, now)

@@ -6,7 +6,10 @@ they part, they are cut.
 
 from __future__ import annotations
 
-from fairlead.model.packed import PlainParts, cut, unpack_all_plain
+from collections.abc import Iterable
+from itertools import compress
+
+from fairlead.model.packed import PlainParts, cut, identity_in, unpack_all_plain
 from fairlead.network import wire
 
 __all__ = ["Relays"]
@@ -15,10 +18,11 @@ __all__ = ["Relays"]
 class Relays:
     """Some packed notifications in their order: in one piece, or one by one; either is made when it is asked."""
 
-    __slots__ = ("_body", "_each", "count")
+    __slots__ = ("_body", "_each", "_plain", "count")
 
-    def __init__(self, each: list[bytes]) -> None:
+    def __init__(self, each: list[bytes], plain: list[PlainParts] | None = None) -> None:
         self.count = len(each)
+        self._plain = plain
         self._each: list[bytes] | None = each
         self._body: bytes | None = each[0] if len(each) == 1 else None
 
@@ -58,8 +62,22 @@ class Relays:
     @property
     def plain(self) -> list[PlainParts] | None:
         """Producer, id and fields of each, if all fields' values of all are plain."""
-        # What came one by one is read so: pieces that are no notifications may be some when they are put together.
-        return unpack_all_plain(self._array if self._each is None else self._each)
+        if self._plain is None:
+            # What came one by one is read so: pieces that are no notifications may be some when put together.
+            self._plain = unpack_all_plain(self._array if self._each is None else self._each)
+        return self._plain
+
+    @property
+    def identities(self) -> list[tuple[str, str]]:
+        """Producer and id of each."""
+        plain = self.plain
+        if plain is None:
+            return [identity_in(packed) for packed in self.each]
+        return [(producer, id) for producer, id, _ in plain]
+
+    def only(self, chosen: Iterable[bool]) -> Relays:
+        """Some of them: those that are chosen."""
+        return Relays([*compress(self.each, chosen)])
 
     @property
     def _array(self) -> bytes:

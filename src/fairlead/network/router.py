@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
 from typing import Final, TypeAlias
 
 from fairlead.broker import Broker
@@ -44,10 +43,23 @@ class Fanout:
         for recipient in self.recipients:
             recipient.target.deliver(offset, recipient, packed)
 
-    def send_all(self, relays: Relays) -> None:
-        """Hand several that are in no log to all destinations."""
+    def relay(self, offset: int, packed: bytes) -> None:
+        """Hand a notification to the neighbours only."""
+        for link in self.links:
+            link.relay(offset, packed)
+
+    def relay_all(self, relays: Relays) -> None:
+        """Hand several that are in no log to the neighbours only."""
         for link in self.links:
             link.relay_all(relays)
+
+    def send_all(self, relays: Relays) -> None:
+        """Hand several that are in no log to all destinations."""
+        self.relay_all(relays)
+        self.deliver_all(relays)
+
+    def deliver_all(self, relays: Relays) -> None:
+        """Hand several that are in no log to the recipients only."""
         for recipient in self.recipients:
             recipient.target.deliver_all(recipient, relays)
 
@@ -190,5 +202,8 @@ def together(fanouts: Sequence[Fanout], relays: Relays) -> Iterator[tuple[Fanout
     if fanouts and all(each is fanouts[0] for each in fanouts):
         yield fanouts[0], relays
         return
-    for fanout, some in groupby(zip(fanouts, relays.each, strict=True), itemgetter(0)):
-        yield fanout, Relays([packed for _, packed in some])
+    each, plain, at = relays.each, relays.plain, 0
+    for fanout, group in groupby(fanouts):
+        until = at + sum(1 for _ in group)
+        yield fanout, Relays(each[at:until], None if plain is None else plain[at:until])
+        at = until

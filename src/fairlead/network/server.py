@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
+from fairlead.log.identities import Written
 from fairlead.network import wire
 from fairlead.network.contexts import (
     Refusals,
@@ -31,7 +32,7 @@ from fairlead.network.contexts import (
     server_context,
 )
 from fairlead.network.files import room_for_connections
-from fairlead.network.ledger import RESERVE_BYTES, Ledger
+from fairlead.network.ledger import RESERVE_BYTES, Ledger, Remember
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.node import Node
 from fairlead.network.sessions import Session
@@ -251,6 +252,7 @@ class Server:
         self._scheduled = False
         self._full = self._told_full = self._told_crowded = False
         self._syncing: asyncio.Future[int] | None = None
+        self._writing: asyncio.Future[Written | None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
@@ -280,7 +282,13 @@ class Server:
         context = self.tls_context()
         ledger = None
         if settings.data is not None:
-            ledger = Ledger(settings.data, broker=settings.name, now=micros(), reserve_bytes=RESERVE_BYTES)
+            ledger = Ledger(
+                settings.data,
+                broker=settings.name,
+                now=micros(),
+                remember=Remember(settings.remember_most, round(settings.remember_seconds * 1e6)),
+                reserve_bytes=RESERVE_BYTES,
+            )
         try:
             self.node = Node(settings.broker(), ledger, settings.limits, life=uuid.uuid4().hex, now=micros())
             self._listening = await self.loop.create_server(
@@ -338,6 +346,8 @@ class Server:
         if self._syncing is not None:
             with contextlib.suppress(FairleadError):
                 await self._syncing
+        if self._writing is not None:
+            await asyncio.wait([self._writing])  # what comes of it is written again with the rest
         connections = list(self.connections)
         with contextlib.suppress(FairleadError):
             self.node.close(micros())
@@ -426,6 +436,8 @@ class Server:
                 if self.node.ledger is not None and now - retained >= RETAIN_S:
                     retained = now
                     self._retain(self.node.ledger)
+                if self.node.ledger is not None and self._writing is None:
+                    self._write_identities(self.node.ledger)
             except LogFull as error:
                 log.error("%s", error)
             except FairleadError as error:
@@ -433,6 +445,24 @@ class Server:
             except Exception:
                 log.exception("the broker's housekeeping has failed; it goes on")
             self.schedule()
+
+    def _write_identities(self, ledger: Ledger) -> None:
+        """Have the identities that were delivered written now and then, beside the loop."""
+        if ledger.begin_writing_identities(self.node.dispatched, micros()):
+            self._writing = self.loop.run_in_executor(None, ledger.firsts.write, micros())
+            self._writing.add_done_callback(lambda done: self._identities_written(ledger, done))
+
+    def _identities_written(self, ledger: Ledger, done: asyncio.Future[Written | None]) -> None:
+        self._writing = None
+        if done.cancelled() or self._stopped:
+            return
+        error = done.exception()
+        if error is None:
+            ledger.identities_written(done.result())
+            self.schedule()
+        else:
+            log.error("the identities of what was delivered cannot be written: %s", error)
+            ledger.firsts.abandon()
 
     def _retain(self, ledger: Ledger) -> None:
         settings = self.settings

@@ -163,6 +163,22 @@ class BrokerSettings:
             shown="no limit",
         ),
     ] = None
+    remember_seconds: Annotated[
+        float,
+        Key(
+            "how long the identity of what was delivered is remembered, at least",
+            SECONDS,
+            at="identities.time",
+        ),
+    ] = 86_400.0
+    remember_most: Annotated[
+        int,
+        Key(
+            "how many are remembered, at most; each takes 18 bytes on disk and 2 in memory",
+            count(1_000, 1_000_000_000),
+            at="identities.most",
+        ),
+    ] = 5_000_000
     limits: Limits = Limits()
     tls: Tls | None = None
     http: Annotated[Address | None, Key("where HTTP is served", HTTP, at="http.listen", shown="nowhere")] = (
@@ -215,7 +231,7 @@ def agreed(routing: Settings) -> str:
 
 BROKER_FILE: Final = file_of(BrokerSettings)
 """`broker.toml`. Every key may be left out."""
-COMMON: Final = ("routing", "retention", "limits", "tls", "log")
+COMMON: Final = ("routing", "retention", "identities", "limits", "tls", "log")
 """The tables that brokers can have in common."""
 
 

@@ -1,0 +1,73 @@
+"""What a broker delivers, it delivers once, whichever ways copies of it come (`fairlead.broker.delivered`).
+
+A notification that is in the log is delivered at the offset where its identity stands first: also to a durable
+subscriber that reads it there later. A broker without neighbours knows duplicates of what is in no log already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fairlead.broker.delivered import Delivered
+from fairlead.broker.publications import NO_OFFSET
+from fairlead.model.packed import identity_bytes, identity_in
+from fairlead.network.relays import Relays
+
+if TYPE_CHECKING:
+    from fairlead.network.destinations import Link
+    from fairlead.network.ledger import Ledger
+    from fairlead.network.router import Fanout
+    from fairlead.network.sessions import Counters
+
+__all__ = ["Once"]
+
+
+class Once:
+    """Between a broker and its own clients."""
+
+    def __init__(self, ledger: Ledger | None, links: Mapping[str, Link], counters: Counters) -> None:
+        self._links, self._counters = links, counters
+        self._delivered = Delivered[tuple[str, str]]()
+        self._firsts = None if ledger is None else ledger.firsts
+
+    def send(self, fanout: Fanout, offset: int, packed: bytes) -> None:
+        """Hand a notification to its destinations; to the neighbours only, if it has been delivered here."""
+        if fanout.recipients and not self._is_first(offset, packed):
+            self._counters.duplicates += 1
+            fanout.relay(offset, packed)
+        else:
+            fanout.send(offset, packed)
+
+    def send_all(self, fanout: Fanout, relays: Relays) -> None:
+        """The same of several that are in no log."""
+        if fanout.recipients and self._links:
+            identities = relays.identities
+            if self._firsts is not None and self._firsts.latest:
+                logged = self._firsts.latest
+                for identity, packed in zip(identities, relays.each, strict=True):
+                    if identity_bytes(packed) in logged:
+                        self._delivered.add(identity)
+            new = self._delivered.take_all(identities)
+            if new is not None:
+                self._counters.duplicates += new.count(False)
+                fanout.relay_all(relays)
+                fanout.deliver_all(relays.only(new))
+                return
+        fanout.send_all(relays)
+
+    def _is_first(self, offset: int, packed: bytes) -> bool:
+        if offset != NO_OFFSET:
+            assert self._firsts is not None
+            return self._firsts.first(identity_bytes(packed), offset) == offset
+        if not self._links:
+            return True
+        if self._firsts is not None and identity_bytes(packed) in self._firsts.latest:
+            return False
+        return self._delivered.take(identity_in(packed))
+
+    def is_first_in_log(self, offset: int, packed: bytes) -> bool:
+        """Whether a record of the log is not a duplicate of an earlier one, as far as is remembered."""
+        assert self._firsts is not None
+        first = self._firsts.known(identity_bytes(packed))
+        return first is None or first >= offset
