@@ -94,9 +94,18 @@ def test_a_filter_under_two_ids_is_told_once_and_stays_until_both_have_ended() -
     [delivery] = one.handle(Forward("B2", notification(x=2)), 0)
     assert delivery == Deliver("ada", notification(x=2), ("s1", "s2"))
     assert one.handle(Unsubscribe("ada", "s1"), 0) == []
-    [delivery] = one.handle(Forward("B2", notification(x=2)), 0)
-    assert delivery == Deliver("ada", notification(x=2), ("s2",))
+    [delivery] = one.handle(Forward("B2", notification("2", x=2)), 0)
+    assert delivery == Deliver("ada", notification("2", x=2), ("s2",))
     assert list(sends(one.handle(Unsubscribe("ada", "s2"), 0))) == ["B2", "B3"]
+
+
+def test_a_copy_that_a_broker_has_delivered_goes_to_its_neighbours_only() -> None:
+    one = broker()
+    one.handle(Subscribe("ada", "s1", parse("x > 1")), 0)
+    one.handle(Admin("B3", (Interest(parse("x > 1")),), (), False), 0)
+    assert len(one.handle(Forward("B2", notification(x=2)), 0)) == 2
+    assert list(sends(one.handle(Forward("B2", notification(x=2)), 0))) == ["B3"]
+    assert one.handle(Forward("B3", notification(x=2)), 0) == []
 
 
 def test_an_id_that_is_taken_is_refused_and_a_repeated_call_is_nothing() -> None:

@@ -95,7 +95,16 @@ class AcknowledgesEarly(Node):
         self.dispatch.commit = commit_and_go
 
 
-class ForgetsPlaces(Node):
+class DeliversCopies(Node):
+    """Does not remember what it has delivered: so it is found what else it forgets."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        for name in ("_is_first", "is_first_in_log"):
+            setattr(self.once, name, lambda *rest: True)
+
+
+class ForgetsPlaces(DeliversCopies):
     """Does not remember what a neighbour has sent."""
 
     def _from_broker(self, session: LinkSession, *rest: Any) -> None:
@@ -104,7 +113,7 @@ class ForgetsPlaces(Node):
         super()._from_broker(session, *rest)
 
 
-class ForgetsPublications(Node):
+class ForgetsPublications(DeliversCopies):
     """Does not know what was published before it was started."""
 
     def _recall(self, now: int) -> None:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.errors import DamagedLog, LogFull
+from fairlead.errors import DamagedLog, LogFull, ValueRefused
 from fairlead.log import Disk, Log, Reader
 from fairlead.log import Record as LogRecord
 from fairlead.log.identities import FirstOffsets, Written
@@ -393,7 +393,8 @@ class Ledger:
         begin = max(begin, self.log.first, self.log.end - LOOKED_AT_MAX * REMEMBERED)
         with self._between(begin, self.log.end, PUBLICATION, ARRIVAL) as reader:
             for record in reader:
-                firsts.first(identity_bytes(notification_in(record)), record.offset)
+                with contextlib.suppress(ValueRefused):  # whoever reads the record says what is wrong with it
+                    firsts.first(identity_bytes(notification_in(record)), record.offset)
         return firsts
 
     def begin_writing_identities(self, reached: int, now: int) -> bool:
