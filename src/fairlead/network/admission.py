@@ -31,7 +31,7 @@ class Admission:
     """The publications of a broker's clients. `room` is the size of the largest one that neighbours take."""
 
     def __init__(
-        self, broker: Broker, router: Router, dispatch: Dispatch, once: Once, counters: Counters, room: int
+        self, broker: Broker, router: Router, dispatch: Dispatch, once: Once, *, counters: Counters, room: int
     ) -> None:
         self._broker, self._router, self._dispatch, self._once = broker, router, dispatch, once
         self._counters, self._room = counters, room

@@ -158,7 +158,9 @@ class Node:
             questions={"status": self._inspection.status, "tables": self._inspection.tables},
         )
         room = wire.relay_room(self.limits.frame_bytes)
-        self.admission = Admission(broker, self.router, self.dispatch, self.once, self.counters, room)
+        self.admission = Admission(
+            broker, self.router, self.dispatch, self.once, counters=self.counters, room=room
+        )
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,
             LinkSession: self._from_broker,

@@ -448,7 +448,7 @@ class Server:
 
     def _write_identities(self, ledger: Ledger) -> None:
         """Have the identities that were delivered written now and then, beside the loop."""
-        if ledger.begin_writing_identities(self.node.dispatched, micros()):
+        if ledger.begin_writing_identities(self.node.dispatch.reached, micros()):
             self._writing = self.loop.run_in_executor(None, ledger.firsts.write, micros())
             self._writing.add_done_callback(lambda done: self._identities_written(ledger, done))
 
