@@ -32,7 +32,7 @@ from fairlead.filters.extensions import (
     register,
     unregister,
 )
-from fairlead.filters.extensions.registry import generation
+from fairlead.filters.registry import generation
 from fairlead.filters.terms import Attribute
 from fairlead.model import Kind, Notification
 

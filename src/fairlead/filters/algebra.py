@@ -24,12 +24,12 @@ from typing import Literal as Choice
 
 from fairlead.errors import Undecided, ValueRefused
 from fairlead.filters.constraint import Constraint, Op
-from fairlead.filters.extensions.registry import generation
 from fairlead.filters.extensions.relations import answer, constraint_covers, constraint_overlaps
 from fairlead.filters.extents.extent import Extent, single
 from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or, Tested
 from fairlead.filters.normal import Closure, Conjunction, Literal, Normaliser, Universe, depends, holders_of
 from fairlead.filters.paths import Selection, selection_covers, selection_overlaps
+from fairlead.filters.registry import generation
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Length, Polynomial, Position, Term
 from fairlead.model import ABSENT, Kind, Notification, Tuple, Value, kind_of

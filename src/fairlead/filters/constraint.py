@@ -12,12 +12,13 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum
 from typing import Any, Final
 
 from fairlead.errors import FilterError
 from fairlead.filters.filter import Filter
+from fairlead.filters.operators import Op
 from fairlead.filters.patterns import RegularExpression, SubjectPattern
+from fairlead.filters.registry import operator_named
 from fairlead.filters.terms import Term
 from fairlead.model import (
     ABSENT,
@@ -37,38 +38,6 @@ from fairlead.model import (
 log: Final = logging.getLogger(__name__)
 
 __all__ = ["Constraint", "Extended", "Op", "Range", "TypeName", "compare"]
-
-
-class Op(Enum):
-    """The operators. The value is the spelling where one word or sign spells it."""
-
-    EXISTS = "exists"
-    ABSENT = "absent"
-    EQ = "="
-    NE = "!="
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-    IN_RANGE = "in range"
-    NOT_IN_RANGE = "not in range"
-    IN = "in"
-    NOT_IN = "not in"
-    PREFIX = "prefix"
-    SUFFIX = "suffix"
-    SUBSTRING = "substring"
-    LIKE = "~"
-    MATCHES = "matches"
-    IS = "is"
-    SUBSET = "subset"
-    SUPERSET = "superset"
-    CONTAINS = "contains"
-    LACKS = "lacks"
-    DISJOINT = "disjoint"
-    OVERLAPS = "overlaps"
-    EXTENDED = "extended"
-
-    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,8 +268,6 @@ def _lacks(value: Any, operand: Any) -> bool:
 
 
 def _extended(value: Any, operand: Extended) -> bool:
-    from fairlead.filters.extensions import operator_named
-
     operator = operator_named(operand.operator)
     if kind_of(value) not in operator.kinds:
         return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairlead.errors import FilterError
+from fairlead.filters.printing import text_of
 from fairlead.model import Key, Notification, key_of, value_of
 
 __all__ = ["DEPTH_MAX", "EVERYTHING", "NOTHING", "And", "Filter", "Not", "Or", "Tested"]
@@ -48,9 +49,7 @@ class Filter:
         return Not(self)
 
     def __str__(self) -> str:
-        from fairlead.filters.language import render
-
-        return render(self)
+        return text_of(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from fairlead.filters.extents.numbers import NumberExtent
 from fairlead.filters.extents.strings import StringExtent
 from fairlead.filters.filter import And, Filter, Not, Or, Tested
 from fairlead.filters.paths import Selection
+from fairlead.filters.registry import operator_named
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position, Term
 from fairlead.model import TUPLE_MAX, Kind
@@ -216,8 +217,6 @@ class Conjunction:
 
 
 def _operator_kinds(constraint: Constraint) -> Extent:
-    from fairlead.filters.extensions import operator_named  # extensions build on constraints
-
     return Extent.of_kinds(*operator_named(constraint.operand.operator).kinds)
 
 

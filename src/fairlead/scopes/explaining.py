@@ -14,7 +14,7 @@ from fairlead.errors import ScopeError
 from fairlead.filters import Filter
 from fairlead.filters.explain import explain as explain_filter
 from fairlead.model import Notification
-from fairlead.model.encoding import fields_to_json
+from fairlead.model.encoding import fields_to_json, format_json
 from fairlead.model.order import event_time
 from fairlead.scopes.interfaces import Crossing, Edge
 from fairlead.scopes.mappings import MappingFailed, apply
@@ -202,7 +202,5 @@ def _content(notification: Notification) -> Any:
 
 
 def _shown(notification: Notification) -> str:
-    from fairlead.model.encoding import format_json
-
     content = _content(notification)
     return content if isinstance(content, str) else format_json(content)

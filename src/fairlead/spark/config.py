@@ -44,6 +44,7 @@ from fairlead.configuration import (
 )
 from fairlead.correlation.patterns.durations import duration_of
 from fairlead.errors import PipelineError, ValueRefused
+from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.times import Times
 from fairlead.network.addresses import Address, Tls
@@ -369,8 +370,6 @@ class Config:
         """
         result = _without_none(written(self, public=True, counting=True))
         if self.schema is not None:
-            from fairlead.filters.schema import Schema
-
             result["schema"] = Schema.read(self.schema).fingerprint
         return blake2b(json.dumps(result, sort_keys=True).encode(), digest_size=16).hexdigest()
 

@@ -21,6 +21,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from fairlead.errors import ValueRefused
+from fairlead.model import Instant
 from fairlead.spark import scan_kernels as kernels
 
 __all__ = ["Mask", "Scan", "columns_in", "scan"]
@@ -291,9 +293,6 @@ def _decodes(text: bytes | None) -> bool:
 
 
 def _is_time(text: str) -> bool:
-    from fairlead.errors import ValueRefused
-    from fairlead.model import Instant
-
     try:
         Instant.parse(text)
     except ValueRefused:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from fairlead.delivery import Validity
 from fairlead.errors import DamagedIndex, FairleadError, SchemaError, ValueRefused
 from fairlead.filters import Schema, parse
+from fairlead.filters.extensions import load
 from fairlead.ingest import Rejection
 from fairlead.model.order import BEGINNING, END, OrderKey
 from fairlead.spark.collecting import Problems, distinct, rows_of
@@ -445,6 +446,4 @@ def admitted(given: Subscription, watermark: int) -> Subscription:
 @cache
 def load_extension(name: str) -> None:
     """Register an extension in this process, once."""
-    from fairlead.filters.extensions import load
-
     load(name)

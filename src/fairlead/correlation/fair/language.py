@@ -36,6 +36,7 @@ from fairlead.filters import And, Attribute, Constraint, Filter, Op, Schema
 from fairlead.filters import render as render_filter
 from fairlead.filters.language.lexer import END, NAME, NUMBER, QUOTED, name_in
 from fairlead.filters.language.reader import CONSTANTS, SHAPES
+from fairlead.filters.printing import text_of
 from fairlead.filters.terms import RESERVED, quote_name, quote_step
 from fairlead.model import check_name
 
@@ -189,6 +190,7 @@ class _Parser(FilterReader):
         return self.unexpected(_A_PREDICATE, hint=hint)
 
 
+@text_of.register
 def render(subscription: Subscription | Conjunction) -> str:
     """The text of a subscription, or of a conjunction."""
     if isinstance(subscription, Subscription):

@@ -21,6 +21,7 @@ from fairlead.correlation.reading import NAMELESS
 from fairlead.errors import FilterError
 from fairlead.filters import EVERYTHING, And, Attribute, Constraint, Filter, Op
 from fairlead.filters.constraint import compare
+from fairlead.filters.printing import text_of
 from fairlead.model import Notification, check_name, value_of
 
 __all__ = [
@@ -256,9 +257,7 @@ class Conjunction:
     @cached_property
     def text(self) -> str:
         """The one spelling of it: relations are told apart by it."""
-        from fairlead.correlation.fair.language import render
-
-        return render(self)
+        return text_of(self)
 
     def __str__(self) -> str:
         return self.text
@@ -309,9 +308,7 @@ class Subscription:
         return Subscription.of((*self.conjunctions, *other.conjunctions))
 
     def __str__(self) -> str:
-        from fairlead.correlation.fair.language import render
-
-        return render(self)
+        return text_of(self)
 
 
 def _joined(filters: Sequence[Filter]) -> Filter:

@@ -28,6 +28,7 @@ from typing import Any, Final, TypeAlias
 from fairlead.errors import FilterError
 from fairlead.filters import Attribute, Constraint, Filter, Op
 from fairlead.filters.filter import leaves
+from fairlead.filters.printing import text_of
 from fairlead.model import Instant, Key, Kind, Multi, Number, check_name, key_of, kind_of, number_of, value_of
 
 __all__ = [
@@ -447,9 +448,7 @@ class Pattern:
         return blake2b(str(self).encode(), digest_size=16).hexdigest()
 
     def __str__(self) -> str:
-        from fairlead.correlation.patterns.language import render
-
-        return render(self)
+        return text_of(self)
 
 
 def atoms(part: Part) -> Iterator[Atom]:

@@ -41,6 +41,7 @@ from fairlead.correlation.patterns.spelling import (
 from fairlead.correlation.reading import render_prefix, render_value
 from fairlead.filters import EVERYTHING, Filter, Or
 from fairlead.filters import render as render_filter
+from fairlead.filters.printing import text_of
 from fairlead.filters.terms import quote_name, quote_step
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
 _ROUNDS: Final[dict[tuple[int, int | None], str]] = {(0, None): "any number of", (0, 1): "optional"}
 
 
+@text_of.register
 def render(pattern: Pattern) -> str:
     """The text of a pattern."""
     return render_name(pattern) + _Writer().whole(pattern.body, frozenset()) + render_clauses(pattern)

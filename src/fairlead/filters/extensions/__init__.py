@@ -1,6 +1,6 @@
 """Extensions: operators and filter classes besides the built-in ones (siena-x; book 3.1.4).
 
-    registry        the protocols, and what is registered
+    (filters.registry: the protocols, and what is registered)
     relations       covers, overlaps and merge of constraints with operators of extensions
     bitsets         x set<= x"0f"                   byte strings as sets of bits
     unification     x unifies "f(_X, 5)"            terms with variables
@@ -20,7 +20,13 @@ from fairlead.filters.extensions.classes import (
     make,
     merge_objects,
 )
-from fairlead.filters.extensions.registry import (
+from fairlead.filters.extensions.relations import (
+    constraint_covers,
+    constraint_merge,
+    constraint_overlaps,
+    kinds_of,
+)
+from fairlead.filters.registry import (
     ENTRY_POINTS,
     Extension,
     ExtensionBase,
@@ -36,12 +42,6 @@ from fairlead.filters.extensions.registry import (
     register_filter,
     registered_filters,
     unregister,
-)
-from fairlead.filters.extensions.relations import (
-    constraint_covers,
-    constraint_merge,
-    constraint_overlaps,
-    kinds_of,
 )
 
 __all__ = [

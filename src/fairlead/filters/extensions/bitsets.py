@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from fairlead.errors import FilterError
 from fairlead.filters.constraint import Constraint, Extended, Op
-from fairlead.filters.extensions.registry import Extension, ExtensionBase, Literal
 from fairlead.filters.extensions.relations import kinds_of
+from fairlead.filters.registry import Extension, ExtensionBase, Literal
 from fairlead.model import Kind
 
 __all__ = ["BIT_SETS", "BitSetOperator", "bits_of"]

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from fairlead.errors import ExtensionError, FairleadError, FilterError
-from fairlead.filters.extensions.registry import Extension, filter_class, register_filter, registered_filters
 from fairlead.filters.filter import Tested
+from fairlead.filters.registry import Extension, filter_class, register_filter, registered_filters
 from fairlead.model import Kind, Notification, kind_of, value_of
 
 __all__ = ["CLASSES", "FilterObject", "InstanceFilter", "as_filter", "filter_object", "make", "merge_objects"]

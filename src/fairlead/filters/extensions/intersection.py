@@ -18,9 +18,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fairlead.errors import FairleadError, FilterError
+from fairlead.filters.algebra import covers, overlaps
 from fairlead.filters.constraint import Constraint, Extended, Op, Range
-from fairlead.filters.extensions.registry import Extension, ExtensionBase, Literal
 from fairlead.filters.filter import And, Filter, Or
+from fairlead.filters.language import parse
+from fairlead.filters.registry import Extension, ExtensionBase, Literal
+from fairlead.filters.simplify import simplify
 from fairlead.filters.terms import Attribute
 from fairlead.model import Kind, Multi
 
@@ -55,8 +58,6 @@ class Intersects(ExtensionBase):
         _read(literal)
 
     def holds(self, value: Any, literal: Literal, /) -> bool:
-        from fairlead.filters import overlaps
-
         if not isinstance(value, str) or not isinstance(literal, str):
             return False
         try:
@@ -69,8 +70,6 @@ class Intersects(ExtensionBase):
         return any(overlaps(query, offer) for query in asked.alternatives for offer in offers)
 
     def covers(self, one: Constraint, other: Constraint, /) -> bool:
-        from fairlead.filters import covers
-
         match one.operand, other.operand:
             case Extended("&&", str() as general), Extended("&&", str() as specific):
                 f, g = _read(general), _read(specific)
@@ -83,8 +82,6 @@ class Intersects(ExtensionBase):
 
 @lru_cache(maxsize=512)
 def _read(text: str) -> _Read:
-    from fairlead.filters import parse, simplify
-
     filter = simplify(parse(text))
     alternatives = filter.parts if isinstance(filter, Or) else (filter,)
     plain = len(alternatives) <= ALTERNATIVES_MAX and all(map(_is_plain, alternatives))

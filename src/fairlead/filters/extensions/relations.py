@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fairlead.errors import Undecided
 from fairlead.filters.constraint import Constraint, Extended, Op
-from fairlead.filters.extensions.registry import PRESENT, Operator, operator_named
+from fairlead.filters.registry import PRESENT, Operator, operator_named
 from fairlead.model import Kind, Multi, kind_of
 
 log: Final = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead.errors import FilterError
 from fairlead.filters.constraint import Constraint, Extended
-from fairlead.filters.extensions.registry import Extension, ExtensionBase, Literal
+from fairlead.filters.registry import Extension, ExtensionBase, Literal
 from fairlead.model import Kind
 
 __all__ = ["LENGTH_MAX", "TERMS", "Expression", "Unifies", "is_instance", "unify"]

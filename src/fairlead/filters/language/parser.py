@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.errors import FilterSyntaxError
 from fairlead.filters.constraint import KIND_NAMES, Constraint, Extended, Op, Range, TypeName
+from fairlead.filters.extensions import make, operators, registered_filters
 from fairlead.filters.filter import DEPTH_MAX, EVERYTHING, NOTHING, And, Filter, Not, Or
 from fairlead.filters.language.arithmetic import Sum, compared, presence, within
 from fairlead.filters.language.lexer import BYTES, END, NAME, NUMBER, STRING, name_in
@@ -97,7 +98,7 @@ class Parser(Reader):
         self.schema = schema
         self.in_path = False
         self.closings: dict[int, tuple[int, bool]] | None = None
-        self.extensions = _registered()
+        self.extensions = operators()
         self.spelled = _spelled(tuple(self.extensions))
 
     # -- Boolean structure -----------------------------------------------------------------------------------
@@ -295,8 +296,6 @@ class Parser(Reader):
         return self.placed(start, Constraint, position, Op.EQ, value)
 
     def filter_object(self) -> Filter:
-        from fairlead.filters.extensions import make, registered_filters
-
         start = self.starts[self.at]
         self.at += 1
         name = self.name()
@@ -594,12 +593,6 @@ _COMPUTE: Final[dict[str, Callable[[Sum, Sum], Sum]]] = {
     "*": Sum.__mul__,
     "/": Sum.__truediv__,
 }
-
-
-def _registered() -> Mapping[str, Any]:
-    from fairlead.filters.extensions import operators
-
-    return operators()
 
 
 @lru_cache(maxsize=16)

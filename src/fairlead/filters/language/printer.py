@@ -15,6 +15,7 @@ from fairlead.filters.constraint import Constraint, Extended, Op, Range, TypeNam
 from fairlead.filters.filter import EVERYTHING, And, Filter, Not, Or, Tested
 from fairlead.filters.paths import Selection
 from fairlead.filters.patterns import SubjectPattern
+from fairlead.filters.printing import text_of
 from fairlead.filters.terms import Attribute, Length, Position, Term, quote_name
 from fairlead.model import Instant, Interval, Kind, Multi, Point, Rectangle, kind_of, number_of
 
@@ -24,6 +25,7 @@ _OR, _AND, _NOT = range(3)
 """How tightly the place binds that a filter is written in."""
 
 
+@text_of.register
 def render(filter: Filter) -> str:
     """The text of a filter."""
     return _text(filter, _OR, in_path=False)

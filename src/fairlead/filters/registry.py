@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fairlead.errors import ExtensionError
-from fairlead.filters.constraint import Constraint, Op
+from fairlead.filters.operators import Op
 from fairlead.filters.terms import RESERVED
 from fairlead.model import Kind
+
+if TYPE_CHECKING:
+    from fairlead.filters.constraint import Constraint
 
 __all__ = [
     "ENTRY_POINTS",

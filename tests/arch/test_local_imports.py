@@ -1,0 +1,148 @@
+"""Imports inside functions: of optional libraries, and of the few modules below; none hides a cycle.
+
+A local import makes a module start faster, or work without a library that is not installed. It is no means
+against a cycle: the text of a value comes from a registered printer (`filters.printing`), and operators from the
+registry (`filters.registry`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "src" / "fairlead"
+LIBRARIES = {
+    *("numba", "numpy", "pyarrow", "pyspark", "rich", "uvloop"),  # of extras
+    *("fcntl", "resource"),  # of some systems
+    "importlib.metadata",  # slow to import
+}
+COMMANDS = "fairlead.cli"
+"""A command imports what it runs when it runs: the prompt answers at once."""
+LATE = {
+    ("fairlead.bus.bus", "fairlead.audit.recorder"): "only a bus with a trace",
+    ("fairlead.bus.bus", "fairlead.correlation.standing"): "only a bus with patterns",
+    (
+        "fairlead.network.arguments",
+        "fairlead.correlation.patterns.durations",
+    ): "only a client with a duration",
+    ("fairlead.network.client", "fairlead.correlation.standing"): "only a client that detects",
+    ("fairlead.network.client", "fairlead.network.detection"): "only a client that detects",
+    ("fairlead.correlation.fair.matcher", "fairlead.correlation.fair.bank"): "numpy",
+    ("fairlead.matching.columnar.base", "fairlead.matching.columnar.arrow"): "pyarrow",
+    (
+        "fairlead.matching.columnar.selections",
+        "fairlead.matching.columnar.engine",
+    ): "an engine within an engine",
+    ("fairlead.matching.columnar.engine", "fairlead.matching.columnar.base"): "numpy",
+    ("fairlead.matching.columnar.engine", "fairlead.matching.columnar.ids"): "numpy",
+    ("fairlead.matching.columnar.engine", "fairlead.matching.columnar.index"): "numpy",
+    ("fairlead.matching.columnar.engine", "fairlead.matching.columnar.storage"): "numpy",
+    ("fairlead.matching.columnar.engine", "fairlead.matching.columnar.table"): "numpy",
+    ("fairlead.spark.frames", "fairlead.matching.columnar.arrow"): "pyarrow",
+    ("fairlead.spark.sources", "fairlead.spark.logs"): "pyspark",
+}
+"""Modules that are imported late, and why."""
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = ("fairlead", *path.relative_to(ROOT).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(tree: ast.AST, *, is_local: bool = False) -> Iterator[tuple[bool, str]]:
+    """Whether an import is inside a function, and the module that it names; those for type checkers do not run."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((is_local, alias.name) for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                for alias in names:
+                    inner = f"{module}.{alias.name}"
+                    yield is_local, inner if inner in MODULES else module
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                for each in node.orelse:
+                    yield from imports(ast.Module([each], []), is_local=is_local)
+            case _:
+                inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                yield from imports(node, is_local=is_local or inside)
+
+
+IMPORTS = {name: list(imports(ast.parse(path.read_text(encoding="utf-8")))) for name, path in MODULES.items()}
+
+
+def is_library(name: str) -> bool:
+    return any(f"{name}.".startswith(f"{library}.") for library in LIBRARIES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_local_imports_are_of_optional_libraries_or_listed(module: str) -> None:
+    if module.startswith(COMMANDS):
+        return
+    late = {name for is_local, name in IMPORTS[module] if is_local and not is_library(name)}
+    assert sorted(name for name in late if (module, name) not in LATE) == []
+
+
+def test_no_row_of_the_list_is_out_of_date() -> None:
+    late = {(module, name) for module, each in IMPORTS.items() for is_local, name in each if is_local}
+    assert sorted(set(LATE) - late) == []
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph[node]:
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
+RECURSIVE = {
+    ("fairlead.matching.columnar.selections", "fairlead.matching.columnar.engine"),
+    ("fairlead.network.client", "fairlead.network.detection"),
+    ("fairlead.spark.sources", "fairlead.spark.logs"),
+}
+"""Late imports of what builds on the importing module: a path filter has an engine for the conditions on its
+elements, a client offers the detections that it drives, and a source is registered where sources are read."""
+
+
+def test_local_imports_hide_no_cycle() -> None:
+    graph = {
+        module: {name for _, name in each if name in MODULES and name != module}
+        for module, each in IMPORTS.items()
+    }
+    assert all(name in graph[module] for module, name in RECURSIVE)
+    for module, name in RECURSIVE:
+        graph[module].discard(name)
+    assert cycles(graph) == []
+
+
+def test_a_hidden_cycle_would_be_seen() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "d"}}
+    assert cycles(graph) == [["b", "c"]]
