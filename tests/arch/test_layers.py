@@ -70,7 +70,7 @@ HOMES: dict[str, frozenset[str]] = {
         ("asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"),
         frozenset({"bench", "chaos", "console", "network", "testing"}),
     ),
-    **dict.fromkeys(("starlette", "uvicorn"), frozenset({"console"})),
+    **dict.fromkeys(("starlette", "uvicorn", "websockets"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
     "matplotlib": frozenset({"plotting"}),
     "rich": frozenset({"cli"}),

@@ -58,6 +58,10 @@ class HttpLimits:
     """How long a connection may take to send the headers of a request: silent ones are closed."""
     patience_s: float = 30.0
     """How long a request may take to arrive, and to be acknowledged."""
+    message_bytes: int = 1 << 20
+    """The longest message of a client on a WebSocket."""
+    ping_s: float = 20.0
+    """How often a client on a WebSocket is pinged; one that does not respond for as long is disconnected."""
     beat_s: float = 15.0
     """After so long without an event a stream of server-sent events shows that it is alive."""
 

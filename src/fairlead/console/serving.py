@@ -12,10 +12,11 @@ from typing import Any, Final
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from fairlead.console.gateway import Gateway, HttpLimits
 from fairlead.console.problems import Problem
-from fairlead.console.websockets import WebSocketProtocol
 from fairlead.errors import NetworkError
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, http_url
@@ -28,6 +29,8 @@ REFUSAL: Final = (
 )
 
 TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+VERSION: Final = "13"
+"""The version of WebSockets."""
 HEALTH_CONNECTIONS: Final = 100
 """How many may ask for health and metrics at once, at a listener of their own."""
 
@@ -76,7 +79,11 @@ async def _listening(
     config = uvicorn.Config(
         _unambiguous(app),
         http=_protocol_of(server, limits),
-        ws=WebSocketProtocol,
+        ws=_WebSocket,
+        ws_max_size=limits.message_bytes,
+        ws_ping_interval=limits.ping_s,
+        ws_ping_timeout=limits.ping_s,
+        ws_per_message_deflate=False,  # nothing has to be inflated
         lifespan="off",
         log_config=None,
         access_log=server.settings.access_log,
@@ -166,6 +173,27 @@ def _protocol_of(server: Server, limits: HttpLimits) -> type[H11Protocol]:
                 self.transport.close()
 
     return Protocol
+
+
+class _WebSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, with care for clients that do not read, and for those of before RFC 6455."""
+
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()  # a client that does not read gets no pongs either: they would pile up
+
+    def handle_connect(self, event: Request) -> None:
+        if event.headers.get("Sec-WebSocket-Version") == VERSION:
+            super().handle_connect(event)
+            return
+        refusal = self.conn.reject(426, f"version {VERSION} of WebSockets is spoken here")
+        refusal.headers["Sec-WebSocket-Version"] = VERSION  # RFC 6455, 4.4
+        self.conn.send_response(refusal)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.handshake_complete = self.close_sent = True
+        self.transport.close()
 
 
 class _Uvicorn(uvicorn.Server):
