@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from fairlead.console.answers import StreamParameters
 from fairlead.console.cloudevents import text_of
 from fairlead.console.desk import Arrival, Desk
 from fairlead.console.problems import Problem
@@ -37,7 +38,7 @@ CHUNK_BYTES: Final = 1 << 16
 INSTALL_S: Final = 5.0
 """How long brokers that are away are waited for."""
 SUBSCRIPTION: Final = "http"
-PARAMETERS: Final = ("filter", "durable", "since", "after", "policy")
+PARAMETERS: Final = tuple(StreamParameters.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)

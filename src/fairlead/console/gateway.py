@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -19,11 +19,12 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from fairlead.console.answers import Health, Published, Readiness
 from fairlead.console.cloudevents import notifications_in
 from fairlead.console.desk import Desk
 from fairlead.console.feeds import Feed, Wanted
 from fairlead.console.metrics import TEXT_FORMAT, Requests, exposition
-from fairlead.console.openapi import DOCUMENT
+from fairlead.console.openapi import DOCUMENT, OPERATIONS
 from fairlead.console.problems import Problem
 from fairlead.console.streams import EVENT_STREAM, EventStream, converse
 from fairlead.errors import BrokerRefused, ConnectionEnded, ProtocolError
@@ -39,7 +40,7 @@ __all__ = ["Gateway", "HttpLimits"]
 METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "POST"})
 ANSWERS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 """The messages of an application that answer a request."""
-ROUTES: Final = frozenset(path for path in DOCUMENT["paths"])
+ROUTES: Final = frozenset(path for path, _ in OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +136,16 @@ class Gateway:
                 "not acknowledged in time; it may be in the log or not: publish it again under the same id",
                 headers={"Retry-After": "1"},
             ) from None
-        results = [
-            {"id": each.id, "source": each.producer, "duplicate": known}
-            for each, known in zip(notifications, repeated, strict=True)
-        ]
         duplicates = sum(repeated)
-        accepted = len(results) - duplicates
-        return _json(
-            {"accepted": accepted, "duplicates": duplicates, "events": results},
-            202 if accepted or not results else 200,
-        )
+        published: Published = {
+            "accepted": len(repeated) - duplicates,
+            "duplicates": duplicates,
+            "events": [
+                {"id": str(each.id), "source": each.producer, "duplicate": known}
+                for each, known in zip(notifications, repeated, strict=True)
+            ],
+        }
+        return _json(published, 202 if published["accepted"] or not repeated else 200)
 
     async def _body(self, request: Request) -> bytes:
         most = self.limits.body_bytes
@@ -269,7 +270,8 @@ class Gateway:
         return _json(self.server.node.tables())
 
     async def _health(self, request: Request) -> Response:
-        return _json({"status": "ok"})
+        answer: Health = {"status": "ok"}
+        return _json(answer)
 
     async def _readiness(self, request: Request) -> Response:
         results = readiness(self.server)
@@ -282,26 +284,34 @@ class Gateway:
         return _json(DOCUMENT)
 
 
-def readiness(server: Server) -> dict[str, Any]:
+def readiness(server: Server) -> Readiness:
     """Whether a broker is ready, and if not, what is missing."""
     node, failed = server.node, server.failure.done()
     links = {name: link.session is not None and link.ready for name, link in node.links.items()}
     calling = node.neighbourhood.calling
-    waiting = {name: calling.of_link(name) for name, is_up in links.items() if not is_up} | calling.waiting()
+    waiting: dict[str, Mapping[str, Any]] = {
+        **{name: calling.of_link(name) or {} for name, is_up in links.items() if not is_up},
+        **calling.waiting(),
+    }
     links |= dict.fromkeys(waiting, False)
     is_full = node.ledger is not None and node.ledger.is_full
-    log = "failed" if failed else "none" if node.ledger is None else "full" if is_full else "open"
-    results: dict[str, Any] = {
+    log: Literal["open", "full", "failed", "none"] = (
+        "failed" if failed else "none" if node.ledger is None else "full" if is_full else "open"
+    )
+    answer: Readiness = {
         "ready": server.is_listening and log in ("open", "none") and all(links.values()),
         "listening": server.is_listening,
         "log": log,
         "links": links,
     }
     if waiting:
-        results["waiting"] = {
-            name: {key: each.get(key, "") for key in ("reason", "since")} for name, each in waiting.items()
+        answer["waiting"] = {
+            name: {"reason": each.get("reason", ""), "since": each.get("since", "")}
+            for name, each in waiting.items()
         }
-    return {**results, "reason": str(server.failure.result())} if failed else results
+    if failed:
+        answer["reason"] = str(server.failure.result())
+    return answer
 
 
 def _check_origin(socket: WebSocket) -> None:

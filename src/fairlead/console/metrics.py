@@ -7,11 +7,12 @@ filter, of which there is no bound; links are, by neighbour, and requests by rou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairlead import __version__
+from fairlead.network.reports import Status
 from fairlead.network.server import Server
 
 __all__ = ["COUNTERS", "Requests", "exposition"]
@@ -58,7 +59,7 @@ def exposition(server: Server, requests: Requests) -> str:
     return "".join(line for family in _families(server.node.status(), requests) for line in _lines(family))
 
 
-def _families(status: dict[str, Any], requests: Requests) -> Iterator[Family]:
+def _families(status: Status, requests: Requests) -> Iterator[Family]:
     yield _gauge("build_info", "the version that runs", [((("version", __version__),), 1)])
     for name, help in COUNTERS.items():
         yield Family(f"fairlead_{name}_total", "counter", help, (((), status["counters"][name]),))
@@ -103,7 +104,7 @@ def _families(status: dict[str, Any], requests: Requests) -> Iterator[Family]:
     )
 
 
-def _links(links: dict[str, dict[str, Any]]) -> Iterator[Family]:
+def _links(links: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
     def by_neighbour(key: str) -> list[tuple[Labels, float]]:
         return [((("neighbour", name),), int(link[key])) for name, link in sorted(links.items())]
 

@@ -1,270 +1,203 @@
-"""`/openapi.json`: the HTTP interface as OpenAPI 3.1.
+"""`/openapi.json`: the HTTP interface as OpenAPI 3.1, made of operations and of the types of requests and answers.
 
 The law: every operation and every status in it happens, as the tests show, and nothing happens that is not in it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from fairlead import __version__
+from fairlead.console.answers import (
+    CloudEvent,
+    Health,
+    ProblemDetails,
+    Published,
+    Readiness,
+    Record,
+    StreamParameters,
+)
 from fairlead.console.cloudevents import BATCH, RECORD, STRUCTURED
 from fairlead.console.problems import PROBLEM_JSON
-from fairlead.network.settings import POLICIES
+from fairlead.network.reports import Status, Tables
 
-__all__ = ["DOCUMENT"]
+__all__ = ["DOCUMENT", "OPERATIONS"]
 
-Schema = dict[str, Any]
-
-
-def _ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
+REFERENCE: Final = "#/components/schemas/{name}"
+JSON, EVENT_STREAM, TEXT = "application/json", "text/event-stream", "text/plain"
 
 
-def _object(
-    required: dict[str, Schema], optional: dict[str, Schema] | None = None, *, more: bool = False
-) -> Schema:
+class Answer(NamedTuple):
+    """An answer to a request; one without a type has no content."""
+
+    description: str
+    type: Any = None
+    media: str = JSON
+
+
+class Operation(NamedTuple):
+    """What a method does at a path."""
+
+    id: str
+    summary: str
+    answers: Mapping[int, Answer]
+    query: Any = None
+    """The type of its query."""
+    others: Iterable[Mapping[str, Any]] = ()
+    """Parameters elsewhere."""
+    body: Mapping[str, Any] | None = None
+    """The types of its content, by media type."""
+
+
+def _problems(**statuses: str) -> dict[int, Answer]:
+    return {int(name[1:]): Answer(text, ProblemDetails, PROBLEM_JSON) for name, text in statuses.items()}
+
+
+_STREAM_PROBLEMS: Final = _problems(
+    _400="the filter, or another parameter, means nothing",
+    _409="the broker does not take this subscription: it keeps no log, for instance",
+    _503="too many streams are open, or the broker takes no more clients",
+)
+
+OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
+    ("/events", "post"): Operation(
+        "publish",
+        "Publish events; they are answered when they are safe in the broker's log",
+        {
+            200: Answer("all of it had been published before", Published),
+            202: Answer("it is in the log, and on its way", Published),
+            **_problems(
+                _400="no event can be read from it; of a batch nothing is taken",
+                _408="the request did not end in time",
+                _413="the request, or an event in it, is too large",
+                _415="events do not come in this form",
+                _503="not acknowledged in time, or too much at once; publish it again",
+                _507="the broker's disk is full; nothing was taken",
+            ),
+        },
+        body={STRUCTURED: CloudEvent, BATCH: list[CloudEvent], RECORD: Record | list[Record], "*/*": Any},
+    ),
+    ("/events", "get"): Operation(
+        "subscribe",
+        "Server-sent events: each has a CloudEvent as its data and its offset as its id",
+        {200: Answer("events, until either side ends it", str, EVENT_STREAM), **_STREAM_PROBLEMS},
+        StreamParameters,
+        [
+            {
+                "name": "Last-Event-ID",
+                "in": "header",
+                "description": "the last event that was seen",
+                "schema": {"type": "string"},
+            }
+        ],
+    ),
+    ("/events/ws", "get"): Operation(
+        "converse",
+        "A WebSocket that delivers events, and on which a durable subscriber accepts them",
+        {
+            101: Answer("the WebSocket is open"),
+            **_STREAM_PROBLEMS,
+            **_problems(
+                _403="a page of another site has asked", _426="this is a WebSocket: ask for an upgrade"
+            ),
+        },
+        StreamParameters,
+    ),
+    ("/subscriptions/{name}", "delete"): Operation(
+        "forget",
+        "Forget a durable subscriber",
+        {
+            204: Answer("nothing is kept for it any longer"),
+            **_problems(_404="there is no such durable subscriber", _503="the broker takes no more clients"),
+        },
+        others=[
+            {
+                "name": "name",
+                "in": "path",
+                "required": True,
+                "description": "its name",
+                "schema": {"type": "string", "minLength": 1},
+            }
+        ],
+    ),
+    ("/status", "get"): Operation(
+        "status", "How the broker is, in figures", {200: Answer("the figures", Status)}
+    ),
+    ("/tables", "get"): Operation(
+        "tables", "The routing tables: filters, each with where it leads", {200: Answer("the tables", Tables)}
+    ),
+    ("/healthz", "get"): Operation("health", "Whether the process answers", {200: Answer("it does", Health)}),
+    ("/readyz", "get"): Operation(
+        "readiness",
+        "Whether the broker listens, its log is open and all its links are connected",
+        {200: Answer("it is ready", Readiness), 503: Answer("it is not, and what is missing", Readiness)},
+    ),
+    ("/metrics", "get"): Operation(
+        "metrics", "Figures in Prometheus' text format", {200: Answer("the figures", str, TEXT)}
+    ),
+    ("/openapi.json", "get"): Operation("description", "This document", {200: Answer("it", dict[str, Any])}),
+}
+
+
+def _document() -> dict[str, Any]:
+    types = [CloudEvent, *(a.type for each in OPERATIONS.values() for a in each.answers.values() if a.type)]
+    _, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    for name, schema in components.items():
+        schema["additionalProperties"] = name == CloudEvent.__name__
+    paths: dict[str, Any] = {}
+    for (path, method), operation in OPERATIONS.items():
+        paths.setdefault(path, {})[method] = _described(operation)
     return {
-        "type": "object",
-        "required": list(required),
-        "properties": {**required, **(optional or {})},
-        "additionalProperties": more,
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Fairlead",
+            "version": __version__,
+            "description": "Publish and subscribe, with CloudEvents 1.0 over HTTP.",
+        },
+        "paths": paths,
+        "components": {"schemas": components},
     }
 
 
-def _map_of(schema: Schema) -> Schema:
-    return {"type": "object", "additionalProperties": schema}
+def _described(operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
+    if parameters := [*_parameters(operation.query), *operation.others]:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        content = {media: {"schema": _schema(kind)} for media, kind in operation.body.items()}
+        described["requestBody"] = {"required": True, "content": content}
+    described["responses"] = {
+        str(status): {"description": answer.description}
+        | ({"content": {answer.media: {"schema": _schema(answer.type)}}} if answer.type else {})
+        for status, answer in operation.answers.items()
+    }
+    return described
 
 
-def _list_of(schema: Schema) -> Schema:
-    return {"type": "array", "items": schema}
+def _schema(kind: Any) -> Any:
+    [schema], _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    return schema
 
 
-_TEXT: Final[Schema] = {"type": "string"}
-_SOME: Final[Schema] = {"type": "string", "minLength": 1}
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-_FLAG: Final[Schema] = {"type": "boolean"}
-
-
-def _answer(description: str, schema: Schema | None = None, media: str = "application/json") -> Schema:
-    content = {} if schema is None else {"content": {media: {"schema": schema}}}
-    return {"description": description, **content}
-
-
-def _problem(description: str) -> Schema:
-    return _answer(description, _ref("Problem"), PROBLEM_JSON)
-
-
-def _parameter(
-    name: str, description: str, schema: Schema, *, where: str = "query", required: bool = False
-) -> Schema:
-    return {"name": name, "in": where, "required": required, "description": description, "schema": schema}
-
-
-SCHEMAS: Final[dict[str, Schema]] = {
-    "CloudEvent": _object(
-        {"specversion": {"const": "1.0"}, "id": _SOME, "source": _SOME, "type": _SOME},
-        {"time": _TEXT, "sequence": _TEXT, "datacontenttype": _TEXT, "data": {}, "data_base64": _TEXT},
-        more=True,
-    ),
-    "Record": {"type": "object"},
-    "Published": _object(
-        {
-            "accepted": _COUNT,
-            "duplicates": _COUNT,
-            "events": _list_of(_object({"id": _TEXT, "source": _TEXT, "duplicate": _FLAG})),
+def _parameters(query: Any) -> Iterable[dict[str, Any]]:
+    """The fields of a type as parameters of a query, the required ones first."""
+    if query is None:
+        return
+    _, components = msgspec.json.schema_components([query], ref_template=REFERENCE)
+    declared = components[query.__name__]
+    for name in query.__annotations__:
+        schema = dict(declared["properties"][name])
+        description, required = schema.pop("description"), name in declared["required"]
+        yield {
+            "name": name,
+            "in": "query",
+            "required": required,
+            "description": description,
+            "schema": schema,
         }
-    ),
-    "Problem": _object(
-        {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT},
-        {"index": _COUNT},
-    ),
-    "Health": _object({"status": {"const": "ok"}}),
-    "Readiness": _object(
-        {
-            "ready": _FLAG,
-            "listening": _FLAG,
-            "log": {"enum": ["open", "full", "failed", "none"]},
-            "links": _map_of(_FLAG),
-        },
-        {"reason": _TEXT, "waiting": _map_of(_object({"reason": _TEXT, "since": _TEXT}))},
-    ),
-    "Status": _object(
-        {
-            "broker": _TEXT,
-            "clients": _COUNT,
-            "subscriptions": _COUNT,
-            "routing_entries": _COUNT,
-            "advertisements": _FLAG,
-            "counters": _map_of(_COUNT),
-            "log": {
-                "oneOf": [
-                    {"type": "null"},
-                    _object(
-                        {"first": _COUNT, "end": _COUNT, "synced": _COUNT, "bytes": _COUNT, "full": _FLAG}
-                    ),
-                ]
-            },
-            "links": _map_of(
-                _object(
-                    {
-                        "connected": _FLAG,
-                        "ready": _FLAG,
-                        "behind": _COUNT,
-                        "unconfirmed": _COUNT,
-                        "url": _TEXT,
-                    },
-                    more=True,
-                )
-            ),
-            "waiting": _map_of(_object({"neighbour": _TEXT, "reason": _TEXT, "since": _TEXT})),
-            "durables": _map_of(
-                _object({"connected": _FLAG, "behind": _COUNT, "unconfirmed": _COUNT}, more=True)
-            ),
-        },
-        more=True,
-    ),
-    "Tables": _object(
-        {
-            "broker": _TEXT,
-            "neighbours": _list_of(_TEXT),
-            "subscriptions": _list_of(_list_of(_TEXT)),
-            "advertisements": _list_of(_list_of(_TEXT)),
-        },
-        more=True,
-    ),
-}
 
-_STREAM: Final = [
-    _parameter("filter", "what to deliver, in the filter language", _SOME, required=True),
-    _parameter("durable", "the name of a durable subscriber, who misses nothing while away", _TEXT),
-    _parameter("since", "begin with what was published then: RFC 3339, or microseconds since 1970", _TEXT),
-    _parameter("after", "begin after the event with this id, as Last-Event-ID says it", _TEXT),
-    _parameter("policy", "best effort: what happens when the reader is slow", {"enum": list(POLICIES)}),
-]
-_STREAM_PROBLEMS: Final = {
-    "400": _problem("the filter, or another parameter, means nothing"),
-    "409": _problem("the broker does not take this subscription: it keeps no log, for instance"),
-    "503": _problem("too many streams are open, or the broker takes no more clients"),
-}
 
-DOCUMENT: Final[Schema] = {
-    "openapi": "3.1.0",
-    "info": {
-        "title": "Fairlead",
-        "version": __version__,
-        "description": "Publish and subscribe, with CloudEvents 1.0 over HTTP.",
-    },
-    "paths": {
-        "/events": {
-            "post": {
-                "operationId": "publish",
-                "summary": "Publish events; they are answered when they are safe in the broker's log",
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        STRUCTURED: {"schema": _ref("CloudEvent")},
-                        BATCH: {"schema": _list_of(_ref("CloudEvent"))},
-                        RECORD: {"schema": {"oneOf": [_ref("Record"), _list_of(_ref("Record"))]}},
-                        "*/*": {"schema": {}},
-                    },
-                },
-                "responses": {
-                    "200": _answer("all of it had been published before", _ref("Published")),
-                    "202": _answer("it is in the log, and on its way", _ref("Published")),
-                    "400": _problem("no event can be read from it; of a batch nothing is taken"),
-                    "408": _problem("the request did not end in time"),
-                    "413": _problem("the request, or an event in it, is too large"),
-                    "415": _problem("events do not come in this form"),
-                    "503": _problem("not acknowledged in time, or too much at once; publish it again"),
-                    "507": _problem("the broker's disk is full; nothing was taken"),
-                },
-            },
-            "get": {
-                "operationId": "subscribe",
-                "summary": "Server-sent events: each has a CloudEvent as its data and its offset as its id",
-                "parameters": [
-                    *_STREAM,
-                    _parameter("Last-Event-ID", "the last event that was seen", _TEXT, where="header"),
-                ],
-                "responses": {
-                    "200": _answer("events, until either side ends it", _TEXT, "text/event-stream"),
-                    **_STREAM_PROBLEMS,
-                },
-            },
-        },
-        "/events/ws": {
-            "get": {
-                "operationId": "converse",
-                "summary": "A WebSocket that delivers events, and on which a durable subscriber accepts them",
-                "parameters": _STREAM,
-                "responses": {
-                    "101": _answer("the WebSocket is open"),
-                    **_STREAM_PROBLEMS,
-                    "403": _problem("a page of another site has asked"),
-                    "426": _problem("this is a WebSocket: ask for an upgrade"),
-                },
-            }
-        },
-        "/subscriptions/{name}": {
-            "delete": {
-                "operationId": "forget",
-                "summary": "Forget a durable subscriber",
-                "parameters": [
-                    _parameter("name", "its name", _SOME, where="path", required=True),
-                ],
-                "responses": {
-                    "204": _answer("nothing is kept for it any longer"),
-                    "404": _problem("there is no such durable subscriber"),
-                    "503": _problem("the broker takes no more clients"),
-                },
-            }
-        },
-        "/status": {
-            "get": {
-                "operationId": "status",
-                "summary": "How the broker is, in figures",
-                "responses": {"200": _answer("the figures", _ref("Status"))},
-            }
-        },
-        "/tables": {
-            "get": {
-                "operationId": "tables",
-                "summary": "The routing tables: filters, each with where it leads",
-                "responses": {"200": _answer("the tables", _ref("Tables"))},
-            }
-        },
-        "/healthz": {
-            "get": {
-                "operationId": "health",
-                "summary": "Whether the process answers",
-                "responses": {"200": _answer("it does", _ref("Health"))},
-            }
-        },
-        "/readyz": {
-            "get": {
-                "operationId": "readiness",
-                "summary": "Whether the broker listens, its log is open and all its links are connected",
-                "responses": {
-                    "200": _answer("it is ready", _ref("Readiness")),
-                    "503": _answer("it is not, and what is missing", _ref("Readiness")),
-                },
-            }
-        },
-        "/metrics": {
-            "get": {
-                "operationId": "metrics",
-                "summary": "Figures in Prometheus' text format",
-                "responses": {"200": _answer("the figures", _TEXT, "text/plain")},
-            }
-        },
-        "/openapi.json": {
-            "get": {
-                "operationId": "description",
-                "summary": "This document",
-                "responses": {"200": _answer("it", {"type": "object"})},
-            }
-        },
-    },
-    "components": {"schemas": SCHEMAS},
-}
+DOCUMENT: Final = _document()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fairlead.errors import NetworkError, ProtocolError
 from fairlead.network import wire
@@ -22,6 +22,7 @@ from fairlead.network.dispatch import Dispatch
 from fairlead.network.ledger import Wanted
 from fairlead.network.newcomers import Absence, Newcomers
 from fairlead.network.persistence import Persistence
+from fairlead.network.reports import Absent, Waiting
 
 __all__ = ["Calling", "Clock"]
 
@@ -255,15 +256,15 @@ class Calling:
 
     # -- what is said of it ------------------------------------------------------------------------------------
 
-    def of_link(self, name: str) -> dict[str, str]:
-        """Why a neighbour's link is not up, and since when; nothing where it is."""
+    def of_link(self, name: str) -> Absent | None:
+        """Why a neighbour's link is not up, and since when; None where it is."""
         absence = self._newcomers.unsure().get(name) or self._absences.get(name)
-        return {} if absence is None else absence.to_json()
+        return None if absence is None else absence.to_json()
 
-    def waiting(self) -> dict[str, dict[str, Any]]:
+    def waiting(self) -> dict[str, Waiting]:
         """Those who are called, or have called, and are no neighbours yet: by their addresses."""
         unsure = self._newcomers.unsure()
-        found = {
+        found: dict[str, Waiting] = {
             url: {"neighbour": name, **self._absence(url).to_json()}
             for url, name in self.calls.items()
             if name not in self._links and name not in self._persistence.state.parting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.filters.language import render
@@ -15,6 +15,7 @@ from fairlead.network.destinations import Durable, Link
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.ledger import Ledger
+from fairlead.network.reports import LinkStatus, Status, Tables
 from fairlead.network.sessions import Counters
 
 __all__ = ["Inspection"]
@@ -45,7 +46,7 @@ class Inspection:
         self._dispatch, self._backpressure = dispatch, backpressure
         self._calling, self._handshakes = calling, handshakes
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """How the broker is, in figures."""
         broker, counters, clients = self._broker, self._counters, self._clients
         ledger, dispatched = self._ledger, self._dispatch.reached
@@ -76,20 +77,7 @@ class Inspection:
                 "bytes": log.size,
                 "full": not log.reserve.is_held,
             },
-            "links": {
-                name: {
-                    "connected": link.session is not None,
-                    "ready": link.ready,
-                    "full": link.outflow.is_blocking,
-                    "inflow": "" if link.session is None else str(link.session.inflow),
-                    "outflow": str(link.outflow),
-                    "behind": max(0, reached - link.cursor(dispatched)),
-                    "unconfirmed": len(link.unconfirmed),
-                    "url": self._calling.url_of(name),
-                    **({} if link.ready else self._calling.of_link(name)),
-                }
-                for name, link in self._links.items()
-            },
+            "links": {name: self._link(link, reached) for name, link in self._links.items()},
             "waiting": self._calling.waiting(),
             "durables": {
                 name: {
@@ -103,7 +91,22 @@ class Inspection:
             },
         }
 
-    def tables(self) -> dict[str, Any]:
+    def _link(self, link: Link, reached: int) -> LinkStatus:
+        status: LinkStatus = {
+            "connected": link.session is not None,
+            "ready": link.ready,
+            "full": link.outflow.is_blocking,
+            "inflow": "" if link.session is None else str(link.session.inflow),
+            "outflow": str(link.outflow),
+            "behind": max(0, reached - link.cursor(self._dispatch.reached)),
+            "unconfirmed": len(link.unconfirmed),
+            "url": self._calling.url_of(link.name),
+        }
+        if not link.ready and (absence := self._calling.of_link(link.name)) is not None:
+            status["reason"], status["since"] = absence["reason"], absence["since"]
+        return status
+
+    def tables(self) -> Tables:
         """The routing tables, as text."""
         tables = [self._broker.subscriptions, self._broker.advertisements]
         subscriptions, advertisements = (

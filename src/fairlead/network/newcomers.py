@@ -11,6 +11,7 @@ from fairlead.network import wire
 from fairlead.network.barriers import BarrierKey, Barriers
 from fairlead.network.ledger import Linked
 from fairlead.network.link_sessions import LinkSession
+from fairlead.network.reports import Absent
 
 __all__ = ["Absence", "Newcomer", "Newcomers"]
 
@@ -24,7 +25,7 @@ class Absence:
     reason: str
     since: int
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> Absent:
         """For the status of the broker."""
         return {"reason": self.reason, "since": str(Instant(self.since // SECOND_US * SECOND_US))}
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
@@ -55,6 +55,7 @@ from fairlead.network.once import Once
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
+from fairlead.network.reports import Status, Tables
 from fairlead.network.router import Router
 from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
@@ -403,11 +404,11 @@ class Node:
         self.clientele.tick()
         self.durability.tick(now)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """The status of the broker, in figures."""
         return self._inspection.status()
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Tables:
         """The routing tables, as text."""
         return self._inspection.tables()
 

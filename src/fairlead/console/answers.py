@@ -1,0 +1,108 @@
+"""Requests and answers over HTTP, as types. The OpenAPI document is made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict
+
+from msgspec import Meta
+
+from fairlead.network.reports import Absent, Count
+from fairlead.network.settings import POLICIES
+
+__all__ = [
+    "CloudEvent",
+    "Health",
+    "ProblemDetails",
+    "Published",
+    "PublishedEvent",
+    "Readiness",
+    "Record",
+    "StreamParameters",
+]
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+Record: TypeAlias = dict[str, Any]
+
+
+class StreamParameters(TypedDict):
+    """The parameters of a stream, in its query."""
+
+    filter: Annotated[str, Meta(min_length=1, description="what to deliver, in the filter language")]
+    durable: NotRequired[
+        Annotated[str, Meta(description="the name of a durable subscriber, who misses nothing while away")]
+    ]
+    since: NotRequired[
+        Annotated[
+            str, Meta(description="begin with what was published then: RFC 3339, or microseconds since 1970")
+        ]
+    ]
+    after: NotRequired[
+        Annotated[str, Meta(description="begin after the event with this id, as Last-Event-ID says it")]
+    ]
+    policy: NotRequired[
+        Annotated[
+            str,
+            Meta(
+                description="best effort: what happens when the reader is slow",
+                extra_json_schema={"enum": list(POLICIES)},
+            ),
+        ]
+    ]
+
+
+class CloudEvent(TypedDict):
+    """A CloudEvent 1.0; it may have further attributes."""
+
+    specversion: Literal["1.0"]
+    id: Text
+    source: Text
+    type: Text
+    time: NotRequired[str]
+    sequence: NotRequired[str]
+    datacontenttype: NotRequired[str]
+    data: NotRequired[Any]
+    data_base64: NotRequired[str]
+
+
+class PublishedEvent(TypedDict):
+    """An event of a request."""
+
+    id: str
+    source: str
+    duplicate: bool
+
+
+class Published(TypedDict):
+    """What became of the events of a request."""
+
+    accepted: Count
+    duplicates: Count
+    events: list[PublishedEvent]
+
+
+class ProblemDetails(TypedDict):
+    """Why a request has no effect (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    index: NotRequired[Count]
+    """Which event of a batch it is about."""
+
+
+class Health(TypedDict):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(TypedDict):
+    """Whether a broker is ready, and if not, what is missing."""
+
+    ready: bool
+    listening: bool
+    log: Literal["open", "full", "failed", "none"]
+    links: dict[str, bool]
+    waiting: NotRequired[dict[str, Absent]]
+    reason: NotRequired[str]

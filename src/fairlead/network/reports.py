@@ -1,0 +1,87 @@
+"""What a broker reports of itself, as types: its status and its routing tables, over the wire and over HTTP.
+
+The OpenAPI document is made of them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypeAlias, TypedDict
+
+from msgspec import Meta
+
+__all__ = ["Absent", "Count", "DurableStatus", "LinkStatus", "LogStatus", "Status", "Tables", "Waiting"]
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
+class Absent(TypedDict):
+    """Why a neighbour is not linked, and since when."""
+
+    reason: str
+    since: str
+
+
+class Waiting(Absent):
+    """A broker that is called, or has called, and is no neighbour yet."""
+
+    neighbour: str
+
+
+class LogStatus(TypedDict):
+    """A broker's log: offsets, and its size."""
+
+    first: Count
+    end: Count
+    synced: Count
+    bytes: Count
+    full: bool
+
+
+class DurableStatus(TypedDict):
+    """A durable subscriber."""
+
+    connected: bool
+    outflow: str
+    behind: Count
+    unconfirmed: Count
+
+
+class LinkStatus(DurableStatus):
+    """A neighbour."""
+
+    ready: bool
+    full: bool
+    inflow: str
+    url: str
+    reason: NotRequired[str]
+    since: NotRequired[str]
+
+
+class Status(TypedDict):
+    """How a broker is, in figures."""
+
+    broker: str
+    url: str
+    clients: Count
+    queued: Count
+    blocking: list[str]
+    held_up: Count
+    outflow: dict[str, Count]
+    inflow: dict[str, Count]
+    subscriptions: Count
+    routing_entries: Count
+    advertisements: bool
+    counters: dict[str, Count]
+    log: LogStatus | None
+    links: dict[str, LinkStatus]
+    waiting: dict[str, Waiting]
+    durables: dict[str, DurableStatus]
+
+
+class Tables(TypedDict):
+    """The routing tables: filters as text, each with its destination."""
+
+    broker: str
+    neighbours: list[str]
+    subscriptions: list[list[str]]
+    advertisements: list[list[str]]
