@@ -7,7 +7,7 @@ The specification variables of the book (S_Y, P_X, D_Y, A_X; 2.5.2) at any index
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairlead.audit.trace import (
     Advertised,
@@ -16,6 +16,7 @@ from fairlead.audit.trace import (
     Notified,
     Published,
     Ready,
+    ScopeChanged,
     Subscribed,
     Unadvertised,
     Unsubscribed,
@@ -88,6 +89,13 @@ class Delivered:
     identity: Identity
     first: int
     """The index of the first such event: its own, unless it is a repetition."""
+    version: str = ""
+    order: int | None = None
+    """The order time of the delivery, where it is not the publication's."""
+
+    def key_of(self, publication: Publication) -> OrderKey:
+        """The order key of the delivery."""
+        return publication.key if self.order is None else replace(publication.key, time=self.order)
 
     def __str__(self) -> str:
         return named(self.identity)
@@ -106,6 +114,7 @@ class History:
     notifications: list[Delivered] = field(default_factory=list)
     subscriptions: list[Period] = field(default_factory=list)
     advertisements: list[Period] = field(default_factory=list)
+    scope_changes: list[tuple[int, ScopeChanged]] = field(default_factory=list)
     ended: bool = False
     repeated: int = 0
     """Publications of an identity that was published before. A duplicate is dropped: the first of them counts."""
@@ -123,8 +132,11 @@ class History:
 
     @property
     def delivered(self) -> list[Delivered]:
-        """The notifications without repetitions: a repetition offends safety, not the orders."""
-        return [each for each in self.notifications if each.first == each.index]
+        """The notifications without repetitions: a repetition offends safety, not the orders.
+
+        Nor are those here that a policy of scopes has moved to another order time: they keep to no other order.
+        """
+        return [each for each in self.notifications if each.first == each.index and each.order is None]
 
 
 class _Reader:
@@ -133,7 +145,7 @@ class _Reader:
     def __init__(self) -> None:
         self._history = History()
         self._open: dict[tuple[type, str, str], Period] = {}
-        self._first: dict[tuple[str, Identity], int] = {}
+        self._first: dict[tuple[str, Identity, str], int] = {}
 
     def read(self, events: Iterable[Event]) -> History:
         for index, event in enumerate(events):
@@ -148,9 +160,11 @@ class _Reader:
             case Published():
                 known = history.publications.setdefault(event.identity, Publication(index, event))
                 history.repeated += known.index != index
-            case Notified(component, identity):
-                first = self._first.setdefault((component, identity), index)
-                history.notifications.append(Delivered(index, component, identity, first))
+            case Notified(component, identity, _, version, order):
+                first = self._first.setdefault((component, identity, version), index)
+                history.notifications.append(Delivered(index, component, identity, first, version, order))
+            case ScopeChanged() if "text" in event.about:
+                history.scope_changes.append((index, event))
             case Subscribed():
                 self._begin(index, event, history.subscriptions)
             case Advertised():

@@ -6,7 +6,7 @@ Orders are checked on the first delivery of a notification to a component: a rep
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -54,11 +54,14 @@ class _Turn(NamedTuple):
 
 
 def _turns(
-    history: History, slot: Callable[[_Notified], Hashable], rank: Callable[[_Notified], Any]
+    history: History,
+    slot: Callable[[_Notified], Hashable],
+    rank: Callable[[_Notified], Any],
+    deliveries: Iterable[Delivered] | None = None,
 ) -> Iterator[_Turn]:
     """The pairs of one slot in which a smaller rank follows a larger one; those without a rank are ignored."""
     ahead: dict[Hashable, tuple[Any, _Notified]] = {}
-    for each in history.delivered:
+    for each in history.delivered if deliveries is None else deliveries:
         publication = history.publications.get(each.identity)
         if publication is None or (own := rank(notified := _Notified(each, publication))) is None:
             continue
@@ -77,7 +80,8 @@ def keys(history: History) -> Iterator[Violation]:
     for turn in _turns(
         history,
         lambda notified: notified.delivered.component,
-        lambda notified: key_rank(notified.publication.key),
+        lambda notified: key_rank(notified.delivered.key_of(notified.publication)),
+        [each for each in history.notifications if each.first == each.index],
     ):
         yield turn.violation("which has the smaller order key")
 

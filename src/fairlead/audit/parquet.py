@@ -3,10 +3,11 @@
     v               integer    the version of the format
     event           string     pub, sub, unsub, adv, unadv, ready, notify, topology, scope, fault, language, end
     component       string     the component that subscribes, advertises or is notified
-    time            long       pub: the order time; with the next three it is the order key
+    time            long       pub: the order time; with the next three it is the order key; notify: where moved
     producer        string     pub, notify
     sequence        long       pub
     id              string     pub, notify
+    version         string     notify: the tag of the version; this column may be missing
     event_time      long       pub: the notification's own time
     record          string     pub: its attributes as JSON; in an array, where there is more, the whole of it
     subscription    string     sub, unsub, ready: which one
@@ -76,9 +77,12 @@ SCHEMA: Final = pa.schema(
         ("subscriptions", pa.list_(pa.string())),
         ("change", pa.string()),
         ("about", pa.string()),
+        ("version", pa.string()),
     ]
 )
 """The columns of a trace."""
+OPTIONAL: Final = frozenset({"version"})
+"""Columns that traces of earlier versions lack."""
 
 _ROWS: Final = 100_000
 """How many rows become one row group."""
@@ -99,6 +103,8 @@ def row_of(event: Event) -> dict[str, Any]:
             row.setdefault("ready", True)
         if "about" in row:
             row["about"] = format_json(row["about"])
+        if "order" in row:
+            row["time"] = row.pop("order")
     for key in (row, row.get("from") or {}, row.get("until") or {}):
         for name in ("time", "sequence", "event_time"):
             if not -(2**63) <= (key.get(name) or 0) < 2**63:
@@ -130,6 +136,8 @@ def jsonable_of(row: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in row.items() if value is not None}
     if given.get("event") == "pub":
         given = _published(given)
+    if given.get("event") == "notify" and "time" in given:
+        given["order"] = given.pop("time")
     for name in given.keys() & {"from", "until"}:
         given[name] = [given[name][part] for part in _names(_KEY)]
     if isinstance(about := given.get("about"), str):
@@ -182,7 +190,9 @@ def read(*paths: str, schema: Schema | None = None) -> Iterator[tuple[int, Event
     """The event of each row, or why there is none, with the row's number, counted from 1 through all files."""
     number, reading = 0, Reading(schema)
     for file in files(*paths):
-        for batch in file.open().iter_batches(batch_size=10_000, columns=SCHEMA.names):
+        opened = file.open()
+        columns = [name for name in SCHEMA.names if name in opened.schema_arrow.names]
+        for batch in opened.iter_batches(batch_size=10_000, columns=columns):
             for row in batch.to_pylist():
                 number += 1
                 yield number, reading.event(partial(jsonable_of, row), repr(row), file.path, number)
@@ -219,7 +229,7 @@ class File(NamedTuple):
 
 def check_columns(names: Iterable[str], where: str) -> None:
     """TraceRefused where a table is no trace."""
-    missing = set(SCHEMA.names) - set(names)
+    missing = set(SCHEMA.names) - set(names) - OPTIONAL
     if missing:
         raise TraceRefused(
             f"{where}: no trace, for it has no column {', '.join(sorted(missing))}",

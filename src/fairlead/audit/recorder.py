@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from fairlead.audit.trace import (
     Advertised,
@@ -15,6 +15,7 @@ from fairlead.audit.trace import (
     Language,
     Notified,
     Published,
+    ScopeChanged,
     Subscribed,
     Unadvertised,
     Unsubscribed,
@@ -27,10 +28,23 @@ from fairlead.filters.schema import Schema
 from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json
 from fairlead.model.order import OrderKey, identity_of
+from fairlead.scopes import DEFAULT, Scopes, System, print_statements
+from fairlead.scopes.describing import statements_of
+from fairlead.scopes.language.statements import Alter, Define, Deploy, DropScope, Join, Leave, Statement
 
 __all__ = ["Recorder"]
 
 log: Final = logging.getLogger(__name__)
+
+
+_CHANGES: Final = {
+    Define: "define",
+    Deploy: "create",
+    DropScope: "destroy",
+    Join: "join",
+    Leave: "leave",
+    Alter: "alter",
+}
 
 
 class Recorder:
@@ -86,8 +100,35 @@ class Recorder:
     def unadvertised(self, producer: str, filter: Filter) -> None:
         self.record(Unadvertised(producer, self._advertisements.pop((producer, filter))))
 
-    def notified(self, subscriber: str, notification: Notification, subscriptions: tuple[str, ...]) -> None:
-        self.record(Notified(subscriber, identity_of(notification), subscriptions))
+    def notified(
+        self,
+        subscriber: str,
+        notification: Notification,
+        subscriptions: tuple[str, ...],
+        version: str = "",
+        order: int | None = None,
+    ) -> None:
+        self.record(Notified(subscriber, identity_of(notification), subscriptions, version, order))
+
+    def scoped(self, scopes: Scopes | System) -> None:
+        """Record the scope graph that a run starts with."""
+        statements = scopes.statements if isinstance(scopes, Scopes) else statements_of(scopes.graph)
+        about = {"text": print_statements(statements)}
+        if (
+            outsiders := (scopes.system if isinstance(scopes, Scopes) else scopes).graph.outsiders
+        ) != DEFAULT:
+            about["outsiders"] = outsiders
+        self.record(ScopeChanged("graph", about))
+
+    def scope_changed(
+        self, statement: Statement, since: OrderKey | None = None, behind: bool = False
+    ) -> None:
+        """Record a change of the scope graph, at its index or from an order key on."""
+        about: dict[str, Any] = {"text": print_statements([statement])}
+        if since is not None:
+            about["from"] = [since.time, since.producer, since.sequence, since.id]
+            about |= {"behind": True} if behind else {}
+        self.record(ScopeChanged(_CHANGES[type(statement)], about))
 
     def ended(self) -> None:
         """End the trace: everything has been delivered."""

@@ -5,6 +5,8 @@
                      match a subscription which has taken effect and stays (`liveness`)
     advertisements   the same, and about nothing that its producer had not advertised (`advertised`); a required
                      delivery matches a subscription and an advertisement that have taken effect and stay
+    scoped           the same as simple, about versions, and about nothing that its scopes do not let it see
+                     (`visible`; `fairlead.audit.scoped`)
     fifo             no component is notified about a producer's notifications in another order than published
     causal           no component is notified about an effect before its cause
     total            no two components are notified about the same two in different orders (`agreement`), and
@@ -41,9 +43,10 @@ __all__ = ["SPECIFICATIONS", "audit", "audit_history"]
 def audit(events: Iterable[Event], *specifications: str, engine: str = "columnar") -> Report:
     """Check a trace against the named specifications; against all of them where none is named.
 
-    Of `simple` and `advertisements`, all takes the one that fits: where components advertise, their other
-    publications are discarded, and `simple` would miss them. `ordered` must be named: a trace does not record
-    whether its run was ordered, and a live one delivers in the order of publication.
+    Of `simple`, `advertisements` and `scoped`, all takes the one that fits: where components advertise, their
+    other publications are discarded, and `simple` would miss them; where there are scopes, so is what is not
+    visible. `ordered` must be named: a trace does not record whether its run was ordered, and a live one
+    delivers in the order of publication.
     TraceRefused where no run can have such a trace.
     """
     return audit_history(History.of(events), *specifications, engine=engine)
@@ -54,7 +57,7 @@ def audit_history(history: History, *specifications: str, engine: str = "columna
     unknown = set(specifications) - set(SPECIFICATIONS)
     if unknown:
         raise ValueError(f"no such specification: {', '.join(sorted(unknown))}")
-    fitting = "advertisements" if history.advertisements else "simple"
+    fitting = "scoped" if history.scope_changes else "advertisements" if history.advertisements else "simple"
     chosen = specifications or (fitting, "fifo", "causal", "total")
     findings = tuple(finding for name in chosen for finding in SPECIFICATIONS[name](history, engine))
     return Report(findings, history.repeated)
@@ -90,9 +93,16 @@ def _ordered(history: History, _: str) -> list[Finding]:
     ]
 
 
+def _scoped(history: History, engine: str) -> list[Finding]:
+    from fairlead.audit.scoped import scoped  # late: scopes are loaded where there are any
+
+    return scoped(history, engine)
+
+
 SPECIFICATIONS: Final[dict[str, Callable[[History, str], list[Finding]]]] = {
     "simple": _simple,
     "advertisements": _advertisements,
+    "scoped": _scoped,
     "fifo": _fifo,
     "causal": _causal,
     "total": _total,

@@ -13,6 +13,9 @@ first. `from` and `until` are order keys, `[time, producer, sequence, id]`.
     {"v":1,"event":"notify","component":"ada","producer":"p","id":"7","subscriptions":["s1"]}
     {"v":1,"event":"topology","change":"join","about":{…}}        scope, fault: likewise
     {"v":1,"event":"end"}
+    {"v":3,"event":"notify","component":"ada","producer":"p","id":"7","version":"9f…","order":99,"subscriptions":["s1"]}
+    {"v":3,"event":"scope","change":"graph","about":{"text":"DEFINE SCOPE …","outsiders":"default"}}
+    {"v":3,"event":"scope","change":"join","about":{"text":"JOIN ada TO S","from":[5,"",null,""]}}
     {"v":2,"event":"language","about":{"schema":"…","fingerprint":"…","extensions":{"terms":"mine:Terms"}}}
 
 **Validity.** A subscription or advertisement with `from` is valid for notifications with that order key or a
@@ -25,6 +28,11 @@ then on notifications that match must be delivered. Without either, that is so a
 
 **Language.** The schema, in full, and the extensions under which filters and notifications were read. Filters
 behind it are read with that schema; a reader that names another one is refused. Without it, a trace does not say.
+
+**Scopes.** The graph that a run starts with, as text, then its changes, one statement each. A change with `from`
+holds for order keys from there on, one with `"behind":true` from right behind that key on; one without, from its
+index on. A notification is judged by the graph at its own place. `version` is the tag of a version that mappings
+have made, `order` the order time of the delivery where a policy has moved it.
 
 **End.** The last event of a run at rest: all required deliveries have been made.
 """
@@ -71,6 +79,8 @@ __all__ = [
 VERSION: Final = 1
 LANGUAGE_VERSION: Final = 2
 """Of the one event that programs of version 1 do not know: they refuse it by its version."""
+SCOPES_VERSION: Final = 3
+"""Of changes of scopes, and of notifications about versions: a program that ignored these would misjudge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +157,10 @@ class Notified:
     component: str
     identity: Identity
     subscriptions: tuple[str, ...] = ()
+    version: str = ""
+    """The tag of the version, where a mapping of scopes has made it."""
+    order: int | None = None
+    """The order time of the delivery, where a policy of scopes has moved it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +255,13 @@ def event_to_json(event: Event) -> dict[str, Any]:
     """The JSON object of an event; ValueRefused where a notification or filter has no text form."""
     kind = _KINDS[type(event)]
     version = LANGUAGE_VERSION if isinstance(event, Language) else VERSION
+    if isinstance(event, ScopeChanged) or (isinstance(event, Notified) and _is_scoped(event)):
+        version = SCOPES_VERSION
     return {"v": version, "event": kind, **_WRITERS[kind](event)}
+
+
+def _is_scoped(event: Notified) -> bool:
+    return bool(event.version) or event.order is not None
 
 
 def _write_published(event: Published) -> dict[str, Any]:
@@ -272,6 +292,8 @@ def _write_notified(event: Notified) -> dict[str, Any]:
         "component": event.component,
         "producer": producer,
         "id": id,
+        **({"version": event.version} if event.version else {}),
+        **({} if event.order is None else {"order": event.order}),
         "subscriptions": list(event.subscriptions),
     }
 
@@ -355,8 +377,8 @@ def event_from_json(jsonable: Any, schema: Schema | None = None) -> Event:
         raise ValueRefused("an event of a trace is a JSON object")
     given = _Given(jsonable, schema)
     version = given.take("v", _is_whole)
-    if version not in (VERSION, LANGUAGE_VERSION):
-        raise ValueRefused(f"a trace of version {version!r}: versions 1 and 2 can be read")
+    if version not in (VERSION, LANGUAGE_VERSION, SCOPES_VERSION):
+        raise ValueRefused(f"a trace of version {version!r}: versions 1 to {SCOPES_VERSION} can be read")
     kind = given.take("event", _is_text)
     if kind not in _READERS:
         raise ValueRefused(f"an event of an unknown kind: {kind!r}", hint=f"known: {', '.join(_READERS)}")
@@ -468,7 +490,13 @@ def _read_ready(given: _Given) -> Ready:
 
 def _read_notified(given: _Given) -> Notified:
     identity = Identity(given.text("producer"), given.text("id"))
-    return Notified(given.text("component"), identity, tuple(given.take("subscriptions", _is_texts, [])))
+    return Notified(
+        given.text("component"),
+        identity,
+        tuple(given.take("subscriptions", _is_texts, [])),
+        given.take("version", _is_text, ""),
+        given.take("order", _is_whole, None),
+    )
 
 
 def _changed(kind: Callable[[str, Mapping[str, Any]], Event]) -> Callable[[_Given], Event]:

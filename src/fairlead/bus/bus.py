@@ -521,6 +521,9 @@ class Bus:
     def _with_scopes(self, scopes: Scopes | System) -> Scoped:
         from fairlead.bus.scoping import Scoped
 
+        if self._trace is not None:
+            self._trace.scoped(scopes)
+
         def published(notification: Notification, key: OrderKey | None) -> None:
             if self._trace is not None:
                 self._trace.published(notification, key)
@@ -536,6 +539,7 @@ class Bus:
             engine=self._correlating,
             published=published,
             hold=self._hold,
+            changed=None if self._trace is None else self._trace.scope_changed,
         )
 
     def _visible_matches(self, version: Notification) -> tuple[list[str], Failures]:

@@ -38,6 +38,8 @@ class Delivery:
     """Its place in the total order, where delivery is ordered."""
     version: str = ""
     """The tag of a version that mappings of scopes have made; empty for what was published."""
+    moved_to: int | None = None
+    """The order time of the delivery, where a policy of scopes has moved it."""
 
 
 class Receiver:
@@ -81,7 +83,13 @@ class Receiver:
             if self._ended(delivery):
                 return ("withdrawn",)
             if trace is not None:  # under the lock that an unsubscription takes as well
-                trace.notified(delivery.subscriber, delivery.notification, delivery.subscriptions)
+                trace.notified(
+                    delivery.subscriber,
+                    delivery.notification,
+                    delivery.subscriptions,
+                    delivery.version,
+                    delivery.moved_to,
+                )
             if self._callback is None:
                 outcomes = ("delivered",) if self._room() else ("delivered", "dropped")
                 if not self._room():

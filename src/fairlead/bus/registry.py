@@ -89,6 +89,7 @@ class Registry:
         *,
         is_public: bool = True,
         version: str = "",
+        moved_to: int | None = None,
     ) -> list[Handover]:
         """One delivery for each subscriber with a matching subscription."""
         concerned: dict[Receiver, list[Subscription]] = {}
@@ -97,7 +98,12 @@ class Registry:
             concerned.setdefault(subscription._receiver, []).append(subscription)
         deliveries = [
             Delivery(
-                found[0].subscriber, notification, tuple(sorted(each.id for each in found)), key, version
+                found[0].subscriber,
+                notification,
+                tuple(sorted(each.id for each in found)),
+                key,
+                version,
+                moved_to,
             )
             for found in concerned.values()
         ]

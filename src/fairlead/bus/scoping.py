@@ -19,10 +19,10 @@ from fairlead.delivery import Validity
 from fairlead.errors import ScopeError
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Notification
-from fairlead.model.order import BEGINNING, END, OrderKey, event_time, identity_of
+from fairlead.model.order import BEGINNING, END, Identity, OrderKey, event_time, identity_of
 from fairlead.scopes import ScopePlan, Scopes, System
 from fairlead.scopes.rules import Trigger
-from fairlead.scopes.running import Notice, Running, Seen
+from fairlead.scopes.running import Changed, Notice, Running, Seen
 
 if TYPE_CHECKING:
     from fairlead.bus.handing_over import HandingOver
@@ -65,8 +65,10 @@ class Scoped:
         engine: str,
         published: Callable[[Notification, OrderKey | None], object],
         hold: Callable[[Notification], object],
+        changed: Changed | None = None,
     ) -> None:
-        self.running = Running(scopes.system if isinstance(scopes, Scopes) else scopes, ordered=ordered)
+        system = scopes.system if isinstance(scopes, Scopes) else scopes
+        self.running = Running(system, ordered=ordered, changed=changed)
         self._ordered = ordered
         self._match, self._registry, self._validity = match, registry, validity
         self._handing_over, self._counts, self._published = handing_over, counts, published
@@ -103,8 +105,8 @@ class Scoped:
             failed += self._hand_over_due(self._time + 1)
         if origins is None and self._filters_decide(notification.producer, key):
             return failed + self._enter_by_filters(notification, key)
+        self._published(notification, key)  # before what rules make of it
         seen, failures = self._take(notification, key, origins, plan)
-        self._published(notification, key)
         if failures:
             failed.append((failures, notification))
         if self._standings:
@@ -187,18 +189,20 @@ class Scoped:
         asked_by: Iterable[str] = (),
     ) -> list[Failed]:
         """Queue the deliveries of one notification, version by version, then what its versions complete."""
-        versions: dict[tuple[str, tuple[str, str]], tuple[Notification, OrderKey | None, list[str]]] = {}
+        versions: dict[tuple[str, Identity], tuple[Notification, OrderKey | None, int | None, list[str]]] = {}
         if asked_by:
-            versions["", identity_of(notification)] = (notification, key, [*asked_by])
+            versions["", identity_of(notification)] = (notification, key, None, [*asked_by])
         for each, ids in seen:
             if not ids:
                 continue
             slot = (each.tag, each.key.identity)
             if slot not in versions:
-                versions[slot] = (each.notification, each.key if self._ordered else None, [])
-            versions[slot][2].extend(ids)
-        for (tag, _), (version, place, ids) in sorted(versions.items(), key=lambda item: item[0]):
-            self._handing_over.pending.extend(self._registry.handovers(version, ids, place, version=tag))
+                place = each.key if self._ordered else None
+                versions[slot] = (each.notification, place, each.key.time if each.moved else None, [])
+            versions[slot][3].extend(ids)
+        for (tag, _), (version, place, time, ids) in sorted(versions.items(), key=lambda item: item[0]):
+            handovers = self._registry.handovers(version, ids, place, version=tag, moved_to=time)
+            self._handing_over.pending.extend(handovers)
         if self.running.ruled:
             for each, ids in seen:
                 if ids:

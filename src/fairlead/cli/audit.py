@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure"]
 
-SPECIFICATIONS = ("simple", "fifo", "causal", "total", "ordered", "advertisements")
+SPECIFICATIONS = ("simple", "fifo", "causal", "total", "ordered", "advertisements", "scoped")
 PROPERTIES = (
     "no-duplication",
     "no-creation",

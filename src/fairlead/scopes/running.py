@@ -15,9 +15,9 @@ state; what it held is released where the change stands, by the graph that it wa
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairlead.errors import ScopeError
 from fairlead.filters import Filter
@@ -33,12 +33,19 @@ from fairlead.scopes.sights import Failure, Matched, Sight, StateKey
 from fairlead.scopes.system import System
 from fairlead.scopes.timeline import Timeline
 
-__all__ = ["NOTICES", "Notice", "Outcome", "Running", "Seen"]
+__all__ = ["NOTICES", "Changed", "Notice", "Outcome", "Running", "Seen"]
 
 NOTICES: Final = "scopes"
 """The producer of notifications about scopes themselves."""
 _PLANS_MAX: Final = 8
 _CHANGES_MAX: Final = 256
+
+
+Changed: TypeAlias = Callable[[Statement, OrderKey | None, bool], object]
+"""What is called with each change: the statement, its order key where it has one, whether it holds behind that."""
+
+
+_Made: TypeAlias = tuple[Statement, OrderKey | None, bool]
 
 
 class Seen(NamedTuple):
@@ -75,12 +82,22 @@ class Running:
     Without `ordered` the order is that in which notifications are taken: a change holds from the next one on.
     """
 
-    __slots__ = ("_delayed", "_last", "_notices", "_ordered", "_plans", "_ruled", "state", "timeline")
+    __slots__ = (
+        "_changed",
+        "_delayed",
+        "_last",
+        "_notices",
+        "_ordered",
+        "_plans",
+        "_ruled",
+        "state",
+        "timeline",
+    )
 
-    def __init__(self, system: System, *, ordered: bool = True) -> None:
+    def __init__(self, system: System, *, ordered: bool = True, changed: Changed | None = None) -> None:
         self.timeline = Timeline(system)
         self.state: dict[StateKey, Any] = {}
-        self._ordered = ordered
+        self._ordered, self._changed = ordered, changed
         self._plans: dict[int, tuple[ScopeGraph, ScopePlan]] = {}
         self._delayed: list[tuple[Any, str, str, Seen]] = []
         self._notices = 0
@@ -127,6 +144,7 @@ class Running:
         """
         timeline, ruled = self.timeline, self._ruled
         notices: list[Notice] = []
+        made: list[_Made] = []
         for statement in statements:
             before = timeline.latest
             if self._ordered:
@@ -139,11 +157,18 @@ class Running:
             ruled = ruled or _has_rules(statement)
             if isinstance(statement, DropScope) and before.graph.is_scope(statement.name):
                 notices.append(self._notice(timeline, statement, before))
+            made.append((statement, *_place_of(timeline, statement)))
             if ruled:
-                timeline = self._follow(timeline, before, key)
+                timeline = self._follow(timeline, before, key, made)
         self._succeed(timeline.latest.graph, statements)
         self.timeline, self._ruled = timeline, ruled
+        self._tell(made)
         return notices
+
+    def _tell(self, made: Iterable[_Made]) -> None:
+        if self._changed is not None:
+            for each in made:
+                self._changed(*each)
 
     def _notice(self, timeline: Timeline, statement: DropScope, before: System) -> Notice:
         self._notices += 1
@@ -154,24 +179,34 @@ class Running:
         key = OrderKey(time, NOTICES, None, notification.id or "")
         return Notice(statement.name, notification, key, ScopePlan(_lenient(system.graph)))
 
-    def _follow(self, timeline: Timeline, before: System, key: OrderKey | None) -> Timeline:
+    def _follow(
+        self, timeline: Timeline, before: System, key: OrderKey | None, made: list[_Made]
+    ) -> Timeline:
         """What rules make of the joins and leaves that a change was."""
         for trigger in memberships(before, timeline.latest):
-            timeline = self._triggered(timeline, trigger, key)
+            timeline = self._triggered(timeline, trigger, key, made)
         return timeline
 
-    def _triggered(self, timeline: Timeline, trigger: Trigger, key: OrderKey | None) -> Timeline:
+    def _triggered(
+        self, timeline: Timeline, trigger: Trigger, key: OrderKey | None, made: list[_Made]
+    ) -> Timeline:
         if self._ordered and key is not None:
-            return timeline.triggered(trigger, key)
+            for statement in consequences(timeline.at(key), trigger, key):
+                timeline = timeline.changed(statement, key, behind=True)
+                made.append((statement, key, True))
+            return timeline
         system = timeline.latest
         for statement in consequences(system, trigger):
             system = system.apply(statement)
+            made.append((statement, None, False))
         return Timeline(system)
 
     def happened(self, trigger: Trigger, key: OrderKey | None) -> None:
         """Let rules act on an event: a subscription, a consumption. Their changes hold from right behind it."""
         if self._ruled:
-            self.timeline = self._triggered(self.timeline, trigger, key)
+            made: list[_Made] = []
+            self.timeline = self._triggered(self.timeline, trigger, key, made)
+            self._tell(made)
 
     def _succeed(self, graph: ScopeGraph, statements: Sequence[Statement]) -> None:
         """Where simple components joined and left only, the next plan takes over what the present one knows."""
@@ -276,6 +311,12 @@ class Running:
                     reached = Evaluation.released_at(held, key, matched, self.state)
                     self.state.update(reached.changes)
                     yield from reached.sights
+
+
+def _place_of(timeline: Timeline, statement: Statement) -> tuple[OrderKey | None, bool]:
+    return next(
+        ((each.key, each.behind) for each in timeline.changes if each.statement is statement), (None, False)
+    )
 
 
 def _notice_about(scope: str, number: int) -> Notification:

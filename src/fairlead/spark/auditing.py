@@ -94,6 +94,7 @@ def audit(
     try:
         history = History(trace, language)
         fitting = "advertisements" if history.advertises else "simple"
+        fitting = "scoped" if history.is_scoped else fitting
         chosen = specifications or (fitting, "fifo", "causal", "total")
         try:
             history.check_rows()
@@ -527,6 +528,7 @@ def _within(rows: DataFrame, number: str, parts: DataFrame) -> DataFrame:
 SPECIFICATIONS: Final[dict[str, Callable[[History], Rules]]] = {
     "simple": _simple,
     "advertisements": _advertisements,
+    "scoped": History.scoped,
     "fifo": _fifo,
     "causal": _causal,
     "total": _total,

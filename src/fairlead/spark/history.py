@@ -26,13 +26,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import SCHEMA, event_of
-from fairlead.audit.trace import LANGUAGE_VERSION, VERSION, Event, Notified
+from fairlead.audit.trace import LANGUAGE_VERSION, SCOPES_VERSION, VERSION, Event, Notified
 from fairlead.errors import FairleadError, TraceRefused
 from fairlead.filters.extensions import load
 from fairlead.filters.language import parse
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import Identity
 from fairlead.spark.frames import KEY, decode
+from fairlead.spark.scoped import scoped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ DECLARED: Final = ("filter", "from", "until", "ready")
 CONTENT: Final = ("place", "producer", "id", "event_time", "sequence", "record")
 """The columns that make a notification of a publication."""
 
-VERSIONS: Final = (VERSION, LANGUAGE_VERSION)
+VERSIONS: Final = (VERSION, LANGUAGE_VERSION, SCOPES_VERSION)
 # What each kind of event must say.
 REQUIRED: Final = {
     "pub": ("time", "producer", "id", "record"),
@@ -109,9 +110,10 @@ class Language:
 
 def _notified(trace: pa.Table) -> Iterator[Notified]:
     """The notifications in a trace whose rows are known to be events: by columns, for most of it are these."""
-    columns = (trace.column(name).to_pylist() for name in ("component", "producer", "id", "subscriptions"))
-    for component, producer, id, subscriptions in zip(*columns, strict=True):
-        yield Notified(component, Identity(producer, id), tuple(subscriptions or ()))
+    names = ("component", "producer", "id", "subscriptions", "version", "time")
+    columns = (trace.column(name).to_pylist() for name in names)
+    for component, producer, id, subscriptions, version, time in zip(*columns, strict=True):
+        yield Notified(component, Identity(producer, id), tuple(subscriptions or ()), version or "", time)
 
 
 def _refused(place: int, error: FairleadError) -> TraceRefused:
@@ -135,10 +137,12 @@ class History:
             count("pub"),
             count("sub"),
             count("adv"),
+            count("scope"),
             F.min(F.when(F.col("event") == "end", F.col("place"))),
             F.min(F.when(_is_malformed(), F.struct("place", "v", "event"))),
         ).collect()
         self.events, self.publications_count, self._subscriptions, self._advertisements, *rest = row
+        self._scopes, *rest = rest
         self._end, self._malformed = rest
 
     @property
@@ -148,6 +152,15 @@ class History:
     @property
     def advertises(self) -> bool:
         return bool(self._advertisements)
+
+    @property
+    def is_scoped(self) -> bool:
+        """Whether the trace says anything of scopes."""
+        return bool(self._scopes)
+
+    def scoped(self) -> dict[str, DataFrame]:
+        """What the rules of scoped systems find, by rule."""
+        return scoped(self._trace, self.publications_count, self._language)
 
     def forget(self) -> None:
         """Let go of what was kept."""

@@ -30,7 +30,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fairlead.audit.parquet import check_columns, table_of
+from fairlead.audit.parquet import OPTIONAL, check_columns, table_of
 from fairlead.audit.trace import LANGUAGE_VERSION, VERSION, Event, Language, event_to_json
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
@@ -65,6 +65,7 @@ COLUMNS: Final = {
     "subscriptions": "array<string>",
     "change": "string",
     "about": "string",
+    "version": "string",
 }
 """The columns of a trace and their types."""
 
@@ -83,6 +84,8 @@ def read(spark: SparkSession, *paths: str) -> DataFrame:
     try:
         found = spark.read.option("recursiveFileLookup", "true").parquet(*paths)
         check_columns(found.columns, ", ".join(paths))
+        for name in OPTIONAL.difference(found.columns):
+            found = found.withColumn(name, F.lit(None).cast(COLUMNS[name]))
     except AnalysisException as error:
         raise TraceRefused(str(reason(error)).partition("\n")[0]) from None
     file, row = F.col("_metadata.file_path").alias("file"), F.col("_metadata.row_index").alias("row")

@@ -1,0 +1,65 @@
+"""The specification of scoped systems over a trace of any length: publications are judged by themselves.
+
+Every rule of `fairlead.audit.scoped` is about one publication and the notifications about it, in a graph and with
+subscriptions that the whole trace declares. So publications are spread over tasks by their identities, each task
+has all declarations, and the plain program judges there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import functions as F
+
+from fairlead.audit.scoped import RULES
+from fairlead.audit.specifications import audit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from fairlead.spark.history import Language
+
+__all__ = ["scoped"]
+
+PUBLICATIONS_PER_TASK: Final = 20_000
+_FOUND: Final = pa.schema(
+    [
+        ("rule", pa.string()),
+        ("what", pa.string()),
+        ("places", pa.list_(pa.int64())),
+        ("open", pa.bool_()),
+    ]
+)
+
+
+def scoped(trace: DataFrame, publications: int, language: Language) -> dict[str, DataFrame]:
+    """What the rules find, by rule."""
+    shares = max(1, ceil(publications / PUBLICATIONS_PER_TASK))
+    own = F.col("event").isin("pub", "notify")
+    share = F.pmod(F.xxhash64("producer", "id"), F.lit(shares)).cast("int")
+    every = trace.sparkSession.range(shares).select(F.col("id").cast("int").alias("share"))
+    spread = trace.where(own).withColumn("share", share)
+    declared = trace.where(~own).crossJoin(F.broadcast(every))
+    judge = partial(_judged, language)
+    found = (
+        spread.unionByName(declared)
+        .groupBy("share")
+        .applyInArrow(judge, "rule string, what string, places array<bigint>, open boolean")
+    )
+    return {rule: found.where(F.col("rule") == rule).drop("rule") for rule in RULES}
+
+
+def _judged(language: Any, trace: pa.Table) -> pa.Table:  # Spark reads the hints: they have to resolve
+    events = trace.drop_columns(["share"]).sort_by("place")
+    places = events.column("place").to_pylist()
+    rows = []
+    for finding in audit(language.events(events), "scoped"):
+        for violation in finding.violations:
+            proof = [places[index] for index in violation.places]
+            rows.append({"rule": finding.rule, "what": violation.what, "places": proof, "open": False})
+        if not finding.violations:
+            rows += [{"rule": finding.rule, "what": None, "places": [], "open": True}] * finding.open
+    return pa.Table.from_pylist(rows, schema=_FOUND)

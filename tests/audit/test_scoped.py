@@ -1,0 +1,173 @@
+"""The specification of scoped systems accepts what the bus does, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fairlead.audit import Event, audit
+from fairlead.audit.formulas import Verdict
+from fairlead.audit.parquet import event_of, row_of
+from fairlead.audit.scoped import Paths
+from fairlead.audit.trace import (
+    Ended,
+    Notified,
+    Published,
+    ScopeChanged,
+    Subscribed,
+    event_from_json,
+    event_to_json,
+)
+from fairlead.bus import Bus
+from fairlead.errors import ScopeError
+from fairlead.filters import EVERYTHING, Filter
+from fairlead.model import Notification
+from fairlead.model.order import Identity, OrderKey
+from fairlead.scopes import ScopeGraph, System, parse_statements, print_statements
+from fairlead.scopes.describing import statements_of
+from fairlead_lab.scopes.definition import deliveries
+from fairlead_lab.testing.scopes import (
+    COMPONENTS,
+    SCOPES,
+    graph_of,
+    graphs,
+    matched_by,
+    publications,
+    subscriptions,
+)
+
+CASES = json.loads((Path(__file__).parents[1] / "corpus" / "scopes.json").read_text())["cases"]
+TRACES = [pytest.param(case, id=case["name"]) for case in CASES if case["kind"] == "trace"]
+Subscriptions = dict[str, dict[str, Filter]]
+
+
+def events_of(case: Mapping[str, Any]) -> list[Event]:
+    """The events of a case, in the one trace format."""
+    text = print_statements(statements_of(graph_of(case["graph"])))
+    events: list[Event] = [ScopeChanged("graph", {"text": text})]
+    published: dict[str, str] = {}
+    for kind, component, about in case["trace"]:
+        match kind:
+            case "sub":
+                events.append(Subscribed(component, about, EVERYTHING))
+            case "pub":
+                n = Notification.of({"producer": component, "id": about})
+                published[about] = component
+                events.append(Published(n, OrderKey.of(n)))
+            case "notify":
+                events.append(Notified(component, Identity(published[about], about)))
+            case "jscope":
+                events.append(ScopeChanged("join", {"text": f"JOIN {component} TO {about}"}))
+            case "lscope":
+                events.append(ScopeChanged("leave", {"text": f"LEAVE {component} FROM {about}"}))
+    return [*events, Ended()]
+
+
+@pytest.mark.parametrize("case", TRACES)
+def test_verdicts_are_as_the_case_says(case: Mapping[str, Any]) -> None:
+    found = {finding.rule: finding.verdict.value for finding in audit(events_of(case), "scoped")}
+    assert {rule: found[rule] for rule in case["expect"]} == case["expect"]
+
+
+def run(
+    graph: ScopeGraph, events: list[Notification], asked: Subscriptions, order: Any, changes: list[str]
+) -> list[Event]:
+    trace: list[Event] = []
+    bus = Bus(scopes=System(graph), order=order, trace=trace.append)
+    for name, filters in asked.items():
+        for id, filter in filters.items():
+            bus.subscribe(filter, lambda _: None, subscriber=name, id=f"{name}/{id}")
+    for number, event in enumerate(events):
+        bus.publish(event)
+        if number < len(changes):
+            with suppress(ScopeError):
+                bus.scopes.alter(changes[number])
+    bus.close()
+    return trace
+
+
+CHANGES = [
+    *(f"JOIN {component} TO {scope}" for component in COMPONENTS[:3] for scope in SCOPES[:2]),
+    *(f"LEAVE {component} FROM {scope}" for component in COMPONENTS[:3] for scope in SCOPES[:2]),
+    "ALTER SCOPE A INTERFACES INPUT(x = 1), OUTPUT(0)",
+    "DROP SCOPE B",
+]
+
+
+@given(graphs(mappings=True, policies=True), st.data(), subscriptions())
+def test_every_run_of_the_bus_is_accepted(
+    graph: ScopeGraph, data: st.DataObject, asked: Subscriptions
+) -> None:
+    events = [data.draw(publications(number)) for number in range(1, 5)]
+    changes = data.draw(st.lists(st.sampled_from(CHANGES), max_size=3))
+    for order in ("live", "ordered"):
+        trace = run(graph, events, asked, order, changes)
+        report = audit(trace, "scoped", *(["ordered"] if order == "ordered" else []))
+        assert report.verdict is Verdict.HOLDS, [f.violations for f in report if f.violations]
+        assert [event_from_json(event_to_json(each)) for each in trace] == trace
+        assert [event_of(row_of(each)) for each in trace] == trace
+
+
+@given(graphs(mappings=True), publications(), subscriptions())
+def test_the_paths_of_the_audit_are_those_of_the_definition(
+    graph: ScopeGraph, n: Notification, asked: Subscriptions
+) -> None:
+    paths = Paths(graph, n)
+    everybody: Subscriptions = {name: {"s": EVERYTHING} for name in (*COMPONENTS, "nobody")}
+    wanted = {(name, tag) for name, tag, _ in deliveries(graph, n, matched_by(everybody))[0]}
+    assert {(name, tag) for name in everybody for tag in paths.versions(name)} == wanted
+
+
+@given(graphs(mappings=True), st.data(), subscriptions())
+def test_whoever_is_notified_about_what_it_must_not_see_is_found(
+    graph: ScopeGraph, data: st.DataObject, asked: Subscriptions
+) -> None:
+    n = data.draw(publications(1))
+    trace = run(graph, [n], asked, "live", [])
+    wanted = {(name, tag) for name, tag, _ in deliveries(graph, n, matched_by(asked))[0]}
+    stranger = data.draw(st.sampled_from(sorted(asked)))
+    assume((stranger, "") not in wanted)
+    told = [*trace[:-1], Notified(stranger, Identity(n.producer, n.id or "")), trace[-1]]
+    violated = {rule for _, rule in audit(told, "scoped").violated()}
+    assert violated & {"visible", "subscribed"}
+
+
+@given(graphs(mappings=True), publications(), subscriptions())
+def test_a_delivery_that_is_missing_doubled_or_another_version_is_found(
+    graph: ScopeGraph, n: Notification, asked: Subscriptions
+) -> None:
+    trace = run(graph, [n], asked, "live", [])
+    for place, event in enumerate(trace):
+        if not isinstance(event, Notified):
+            continue
+        for rule, mutant in (
+            ("liveness", trace[:place] + trace[place + 1 :]),
+            ("once", [*trace[:place], event, *trace[place:]]),
+            ("visible", [*trace[:place], replace(event, version="0" * 16), *trace[place + 1 :]]),
+        ):
+            assert ("scoped", rule) in audit(mutant, "scoped").violated(), rule
+
+
+def test_changes_that_rules_make_are_in_the_trace() -> None:
+    text = """
+    DEFINE SCOPE S AS ALL FROM a, b UPDATE ON pub(n : type = "in") DO JOIN COMPONENT TO T
+    DEFINE SCOPE T AS ALL FROM c
+    """
+    for order in ("live", "ordered"):
+        trace: list[Event] = []
+        bus = Bus(scopes=System.of(parse_statements(text)), order=order, trace=trace.append)  # type: ignore[arg-type]
+        bus.subscribe("true", lambda _: None, subscriber="c")
+        for number, kind in enumerate(("x", "in", "y")):
+            bus.publish({"producer": "a", "type": kind, "id": str(number), "time": number})
+        bus.close()
+        assert [each.change for each in trace if isinstance(each, ScopeChanged)] == ["graph", "join"]
+        assert [each.identity.id for each in trace if isinstance(each, Notified)] == ["2"]
+        assert audit(trace, "scoped").verdict is Verdict.HOLDS
