@@ -110,7 +110,7 @@ def test_files_are_read_by_name_and_rows_are_counted_through_them(tmp_path: Path
 
 def test_a_row_that_is_no_event_is_rejected_with_its_number(tmp_path: Path) -> None:
     rows = [parquet.row_of(SUB), {"v": 1, "event": "gossip"}, {**parquet.row_of(SUB), "filter": "x >"}]
-    rows += [{"v": 3, "event": "end"}, {"v": 1, "event": "pub", "producer": "p", "id": "1", "time": 0}]
+    rows += [{"v": 4, "event": "end"}, {"v": 1, "event": "pub", "producer": "p", "id": "1", "time": 0}]
     path = str(tmp_path / "trace.parquet")
     pq.write_table(pa.Table.from_pylist(rows, schema=parquet.SCHEMA), path)
     found = dict(parquet.read(path))
@@ -119,7 +119,7 @@ def test_a_row_that_is_no_event_is_rejected_with_its_number(tmp_path: Path) -> N
     assert list(reasons) == [2, 3, 4, 5]
     assert "unknown kind" in reasons[2]
     assert "expected" in reasons[3]
-    assert "version 3" in reasons[4]
+    assert "version 4" in reasons[4]
     assert "'record'" in reasons[5]
 
 

@@ -7,9 +7,8 @@ has all declarations, and the plain program judges there.
 
 from __future__ import annotations
 
-from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
@@ -43,7 +42,10 @@ def scoped(trace: DataFrame, publications: int, language: Language) -> dict[str,
     every = trace.sparkSession.range(shares).select(F.col("id").cast("int").alias("share"))
     spread = trace.where(own).withColumn("share", share)
     declared = trace.where(~own).crossJoin(F.broadcast(every))
-    judge = partial(_judged, language)
+
+    def judge(trace: pa.Table) -> pa.Table:
+        return _judged(language, trace)
+
     found = (
         spread.unionByName(declared)
         .groupBy("share")
@@ -52,7 +54,7 @@ def scoped(trace: DataFrame, publications: int, language: Language) -> dict[str,
     return {rule: found.where(F.col("rule") == rule).drop("rule") for rule in RULES}
 
 
-def _judged(language: Any, trace: pa.Table) -> pa.Table:  # Spark reads the hints: they have to resolve
+def _judged(language: Language, trace: pa.Table) -> pa.Table:
     events = trace.drop_columns(["share"]).sort_by("place")
     places = events.column("place").to_pylist()
     rows = []
