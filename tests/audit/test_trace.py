@@ -93,7 +93,7 @@ def rejected(line: str) -> str:
         ("nonsense", "not JSON"),
         ("[]", "is a JSON object"),
         ('{"event": "end"}', "no 'v'"),
-        ('{"v": 3, "event": "end"}', "version 3: versions 1 and 2 can be read"),
+        ('{"v": 4, "event": "end"}', "version 4: versions 1 to 3 can be read"),
         ('{"v": 1, "event": "begin"}', "unknown kind: 'begin'"),
         ('{"v": 1, "event": "end", "x": 1}', "'x': not part of 'end'"),
         ('{"v": 1, "event": "notify", "component": "ada", "producer": "p"}', "no 'id'"),

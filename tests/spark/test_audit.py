@@ -421,7 +421,7 @@ def altered(spark: SparkSession, events: list[Event], place: int, **columns: Any
     [
         ({"event": "gossip"}, "event 1: not an event, or not all of one: 'gossip'"),
         ({"component": None}, "event 1: not an event, or not all of one: 'sub'"),
-        ({"v": 3}, "event 1: not of version 1 or 2"),
+        ({"v": 4}, "event 1: not of version 1 or 2 or 3"),
         ({"filter": "x >"}, "event 1: .*expected"),
     ],
     ids=["unknown", "incomplete", "version", "filter"],
