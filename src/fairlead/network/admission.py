@@ -16,26 +16,36 @@ from fairlead.errors import ValueRefused
 from fairlead.model.order import identity_of
 from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network import wire
+from fairlead.network.bounds import check_notification
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.once import Once
 from fairlead.network.relays import Relays
 from fairlead.network.router import Fanout, Router, together
 from fairlead.network.sessions import Counters
+from fairlead.network.settings import Limits
 from fairlead.rules import Refusal, is_plain
 
 __all__ = ["Admission"]
 
 
 class Admission:
-    """The publications of a broker's clients. `room` is the size of the largest one that neighbours take."""
+    """The publications of a broker's clients."""
 
     def __init__(
-        self, broker: Broker, router: Router, dispatch: Dispatch, once: Once, *, counters: Counters, room: int
+        self,
+        broker: Broker,
+        router: Router,
+        dispatch: Dispatch,
+        once: Once,
+        *,
+        counters: Counters,
+        limits: Limits,
     ) -> None:
         self._broker, self._router, self._dispatch, self._once = broker, router, dispatch, once
-        self._counters, self._room = counters, room
-        self._identities = broker.identities
+        self._counters, self._limits, self._identities = counters, limits, broker.identities
+        self._room = wire.relay_room(limits.frame_bytes)
+        """The size of the largest notification that neighbours take."""
 
     def take(
         self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken], now: int
@@ -53,7 +63,9 @@ class Admission:
             return
         relays = Relays([packed for _, packed in some])
         parts = relays.plain
-        if parts is None or not _are_plain(parts):
+        if max(map(len, relays.each)) > self._limits.attributes and self._is_some_too_large(relays):
+            self._take_any(session, some, taken, now)
+        elif parts is None or not _are_plain(parts):
             for is_plain, run in groupby(some, _is_plain):
                 if is_plain:
                     self.take(session, [*run], taken, now)
@@ -68,6 +80,14 @@ class Admission:
             self._take_plain(session, some, relays, parts, taken, now=now)
         else:
             self._send(relays, parts)
+
+    def _is_some_too_large(self, relays: Relays) -> bool:
+        try:
+            for packed in relays.each:
+                check_notification(packed, self._limits)
+        except ValueRefused:
+            return True
+        return False
 
     def _send(self, relays: Relays, parts: list[PlainParts]) -> None:
         """Plain publications that are in no log go on at once."""
@@ -131,6 +151,7 @@ class Admission:
         self, session: ClientSession, packed: bytes, number: int, now: int
     ) -> tuple[Fanout | Refusal | None, bytes]:
         """Where a publication goes, and its bytes as they go there; why it is refused; None: it is a duplicate."""
+        check_notification(packed, self._limits)
         notification = unpack(packed)
         memory = self._identities.memory(number, notification.id)
         admitted = self._broker.seam.take(session.client, notification, memory, now)

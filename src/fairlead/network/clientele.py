@@ -12,13 +12,16 @@ from typing import Any, Final
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
 from fairlead.errors import ProtocolError, ValueRefused
+from fairlead.filters.filter import Filter
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
+from fairlead.network.bounds import check_filter, check_subscriptions, check_text
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.durability import Durability
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.interests import Interests
+from fairlead.network.leaving import Leaving
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.outflow import Step
 from fairlead.network.peers import Peer
@@ -49,6 +52,7 @@ class Clientele:
         barriers: Barriers,
         handshakes: Handshakes,
         interests: Interests,
+        leaving: Leaving,
         neighbourhood: Neighbourhood,
         durability: Durability,
         is_logged: bool,
@@ -58,6 +62,7 @@ class Clientele:
         self._router, self._dispatch, self._barriers = router, dispatch, barriers
         self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
+        self._leaving = leaving
         self._named = 0
         self._version = 0
         self._unsure: dict[tuple[ClientSession, str], None] = {}
@@ -89,7 +94,8 @@ class Clientele:
             identities=self._broker.identities,
             on_lost=self.lost,
         )
-        clients[name] = self._router.targets[session.client] = session
+        clients[name] = session
+        self._leaving.welcome(session)
         self._broker.handle(calls.Join(session.client), 0)
         session.tell(self._handshakes.welcome_client(name))
         return session
@@ -101,7 +107,7 @@ class Clientele:
         for durable in list(session.durables.values()):
             self._durability.detach(durable)
         self._clients.pop(session.name, None)
-        self._interests.leave(session.client)
+        self._leaving.begin(session.client)
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -122,13 +128,22 @@ class Clientele:
             raise ValueRefused(f"the name of a durable subscriber has at most {NAME_MAX} bytes")
         if not message.durable.isprintable():
             raise ValueRefused("the name of a durable subscriber has printable characters only")
-        filter = self._interests.filter(message.filter)
+        check_subscriptions(session, self._broker, self._outgoing.limits)
+        filter = self._filter(message.filter)
         self._router.look_at(filter)
         if message.durable or message.since is not None:
             self._durability.subscribe(session, message, filter, now)
             return
         self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
         self._barriers.answer(session, message.number, patient=False)
+
+    def _filter(self, text: str) -> Filter:
+        """A client's filter; ValueRefused where it is too large."""
+        limits = self._outgoing.limits
+        check_text(text, limits)
+        filter = self._interests.filter(text)
+        check_filter(filter, limits)
+        return filter
 
     def _unsubscribe(self, session: ClientSession, message: wire.Unsubscribe, now: int) -> None:
         if message.durable:
@@ -146,7 +161,8 @@ class Clientele:
         self._dispatch.after_saving(lambda: session.tell(wire.Done(message.number)))
 
     def _advertise(self, session: ClientSession, message: wire.Advertise, now: int) -> None:
-        filter = self._interests.filter(message.filter)
+        check_subscriptions(session, self._broker, self._outgoing.limits)
+        filter = self._filter(message.filter)
         self._interests.call(calls.Advertise(session.client, message.id, filter), now)
         # A broker that is away may have a durable subscriber, which must not miss what is published now.
         self._barriers.answer(session, message.number, patient=self._is_logged)
@@ -188,7 +204,7 @@ class Clientele:
 
     def _listen(self, session: ClientSession, message: wire.Listen, now: int) -> None:
         if message.filter:
-            session.listens[message.id] = (self._interests.filter(message.filter), False)
+            session.listens[message.id] = (self._filter(message.filter), False)
             self._tell_listening(session, message.id, first=True)
         else:
             session.listens.pop(message.id, None)

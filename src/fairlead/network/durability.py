@@ -27,6 +27,7 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.interests import Interests
+from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
 from fairlead.network.once import Once
 from fairlead.network.outflow import Step
@@ -57,10 +58,12 @@ class Durability:
         catch_up: CatchUp,
         barriers: Barriers,
         interests: Interests,
+        leaving: Leaving,
     ) -> None:
         self._broker, self._outgoing, self._persistence, self._once = broker, outgoing, persistence, once
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
+        self._leaving = leaving
 
     def recall(self, now: int) -> None:
         """Know the durable subscribers, what they ask for and where they are, as before."""
@@ -116,6 +119,8 @@ class Durability:
         ends = not message.durable
         if f"d:{name}" in self._broker.links:
             raise ValueRefused("a neighbour of this broker has that name")
+        if f"d:{name}" in self._leaving:
+            raise ValueRefused(f"the durable subscriber {name!r} is just being removed", hint="try again")
         if durable is None:
             since = self._first_since(message.since)
         else:
@@ -200,7 +205,7 @@ class Durability:
         return durable
 
     def _end(self, durable: Durable) -> None:
-        self._interests.leave(durable.client)
+        self._leaving.begin(durable.client)
         self._durables.pop(durable.name, None)
         self._persistence.remove_cursor(cursor_of_durable(durable.name))
 

@@ -14,7 +14,8 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     persistence    the state and the cursors that outlive the process
     interests      filters: of clients, of neighbours, and what neighbours have to know
     neighbourhood  the links: how they are made and end (`handshakes`, `newcomers`, `cycles`, `calling`)
-    clientele      the clients and their requests
+    clientele      the clients and their requests (`bounds`)
+    leaving        the subscriptions of clients that are gone are removed in turns (`turns`)
     durability     the durable subscribers
     backpressure   slow destinations, and connections that wait for them
     inflow         when a connection is read from: states
@@ -48,6 +49,7 @@ from fairlead.network.handshakes import Handshakes
 from fairlead.network.inflow import Frame
 from fairlead.network.inspection import Inspection
 from fairlead.network.interests import Interests
+from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import Ledger
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.neighbourhood import Neighbourhood
@@ -59,6 +61,7 @@ from fairlead.network.reports import Status, Tables
 from fairlead.network.router import Router
 from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
+from fairlead.network.turns import Turn
 
 __all__ = ["Node"]
 
@@ -78,7 +81,14 @@ class Node:
     """A broker that is connected to others. Without a ledger it remembers nothing, and nothing is durable."""
 
     def __init__(
-        self, broker: Broker, ledger: Ledger | None, limits: Limits | None = None, *, life: str, now: int = 0
+        self,
+        broker: Broker,
+        ledger: Ledger | None,
+        limits: Limits | None = None,
+        *,
+        life: str,
+        now: int = 0,
+        turn: Turn | None = None,
     ) -> None:
         self.broker, self.ledger, self.limits = broker, ledger, limits or Limits()
         self.name = broker.name
@@ -102,6 +112,8 @@ class Node:
         )
         self.outgoing = Outgoing(self.name, self.limits, self.counters, self.dirty, self.backpressure)
         self.interests = Interests(broker, self.router, self.links, self.persistence, self.limits.texts)
+        self._turn_time = Turn(lambda: 0.0) if turn is None else turn
+        self.leaving = Leaving(broker, self.router, self.interests, self._turn_time)
         self.handshakes = Handshakes(broker, life, self.limits.frame_bytes, self.persistence, self.dispatch)
         self.neighbourhood = Neighbourhood(
             broker,
@@ -130,6 +142,7 @@ class Node:
             catch_up=self.catch_up,
             barriers=self.barriers,
             interests=self.interests,
+            leaving=self.leaving,
         )
         self._inspection = Inspection(
             broker,
@@ -153,14 +166,14 @@ class Node:
             barriers=self.barriers,
             handshakes=self.handshakes,
             interests=self.interests,
+            leaving=self.leaving,
             neighbourhood=self.neighbourhood,
             durability=self.durability,
             is_logged=self.persistence.is_logged,
             questions={"status": self._inspection.status, "tables": self._inspection.tables},
         )
-        room = wire.relay_room(self.limits.frame_bytes)
         self.admission = Admission(
-            broker, self.router, self.dispatch, self.once, counters=self.counters, room=room
+            broker, self.router, self.dispatch, self.once, counters=self.counters, limits=self.limits
         )
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,
@@ -220,6 +233,11 @@ class Node:
         self.neighbourhood.keep(names, now)
 
     @property
+    def is_busy(self) -> bool:
+        """Whether there is more to do than was done in this turn."""
+        return bool(self.dirty or self.leaving)
+
+    @property
     def sessions(self) -> list[Session]:
         """All connections of clients and brokers."""
         return [*self.clients.values(), *self._brokers.values()]
@@ -228,6 +246,10 @@ class Node:
 
     def receive(self, session: Session, frames: Iterable[Frame], now: int) -> None:
         """Handle frames that arrived over a connection; a protocol error ends that connection alone."""
+        self._turn_time.begin()
+        self._receive(session, frames, now)
+
+    def _receive(self, session: Session, frames: Iterable[Frame], now: int) -> None:
         self._clock.now = now
         if session.ended:
             return  # frames behind the gap that ended it must not close the gap
@@ -266,6 +288,9 @@ class Node:
     def _from_client(
         self, session: ClientSession, frames: Iterable[Frame], taken: list[Taken], now: int
     ) -> None:
+        if self.leaving and session.client in self.leaving:
+            session.inflow.hold(frames)  # what it had under this name is still being removed
+            return
         frames, enough = iter(frames), session.waiting + ANSWERED_AT_ONCE
         publications: list[tuple[int, bytes]] = []
         try:
@@ -279,7 +304,8 @@ class Node:
                     self.clientele.handle(session, message, now)
                     if session.ended:
                         return
-                    if type(message) in SLOW_REQUESTS or session.waiting > enough:
+                    is_enough = type(message) in SLOW_REQUESTS or session.waiting > enough
+                    if is_enough or self._turn_time.is_over:
                         session.inflow.hold(frames)  # the rest when others have had their turn
                 else:
                     raise ProtocolError(f"clients do not send frames of the kind {kind}")
@@ -336,6 +362,7 @@ class Node:
 
         A session that needs another turn is `dirty` again, and one that had none is the first next time.
         """
+        self._turn_time.begin()
         dirty = dict.fromkeys(self.dirty)  # each once: one turn is one turn
         self.dirty.clear()
         late: list[Session] = []
@@ -349,17 +376,20 @@ class Node:
                 if session.is_due and left > 0:
                     session.is_due = False
                     left -= self._turn(session, left)
+                    left = 0 if self._turn_time.is_over else left
                 elif session.is_due:
                     late.append(session)
             except Exception as error:
                 self._end_failed(session, error)
         self.dirty[:0] = late
+        if self.leaving:
+            self.leaving.go_on(self._clock.now)
 
     def _turn(self, session: Session, at_most: int) -> int:
         """Handle frames that were held, and read on in the log; how many records (`at_most`) that is worth."""
         looked = 0
         if session.inflow.is_due:
-            self.receive(session, session.inflow.take(), self._clock.now)
+            self._receive(session, session.inflow.take(), self._clock.now)
             looked += HEARING
             session.follow_inflow()
         for outbox in session.outboxes():

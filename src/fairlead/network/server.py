@@ -37,6 +37,7 @@ from fairlead.network.link_sessions import LinkSession
 from fairlead.network.node import Node
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings
+from fairlead.network.turns import Turn
 
 __all__ = ["Server", "run"]
 
@@ -290,7 +291,14 @@ class Server:
                 reserve_bytes=RESERVE_BYTES,
             )
         try:
-            self.node = Node(settings.broker(), ledger, settings.limits, life=uuid.uuid4().hex, now=micros())
+            self.node = Node(
+                settings.broker(),
+                ledger,
+                settings.limits,
+                life=uuid.uuid4().hex,
+                now=micros(),
+                turn=Turn(time.perf_counter),
+            )
             self._listening = await self.loop.create_server(
                 lambda: Connection(self),
                 settings.listen.host,
@@ -383,7 +391,7 @@ class Server:
         if self._stopped:
             return
         self.node.flush()
-        if self.node.dirty:
+        if self.node.is_busy:
             self.schedule()
         ledger = self.node.ledger
         if ledger is None or self._syncing is not None or self._full:

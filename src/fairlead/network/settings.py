@@ -26,11 +26,13 @@ from fairlead.configuration import (
 )
 from fairlead.correlation.patterns.durations import duration_of, render_duration
 from fairlead.errors import NetworkError
+from fairlead.matching.columnar.engine import Columnar
+from fairlead.matching.columnar.loading import Kernels
 from fairlead.network.addresses import PORT, Address, Tls
 from fairlead.network.diagnostics import FORMS, LEVELS
 from fairlead.network.outbox import WINDOW
 from fairlead.network.wire import FRAME_MAX, FRAME_MIN
-from fairlead.routing import STRATEGIES
+from fairlead.routing import STRATEGIES, Catalogue
 
 __all__ = [
     "BLOCK",
@@ -90,6 +92,17 @@ class Limits:
         int, Key("how many notifications wait for a slow client, beyond that", count(1, 10_000_000))
     ] = 10_000
     queue_bytes: Annotated[int, Key("and how many bytes of them", count(1 << 12, 1 << 34))] = 1 << 26
+    subscriptions: Annotated[
+        int, Key("how many subscriptions and advertisements a client may have", count(1, 10_000_000))
+    ] = 10_000
+    filter_bytes: Annotated[int, Key("the longest text of a client's filter", count(1, 1 << 24))] = 1 << 16
+    constraints: Annotated[
+        int, Key("how many constraints a client's filter may have", count(1, 1_000_000))
+    ] = 500
+    attributes: Annotated[
+        int,
+        Key("how many attributes and elements of lists a notification may have", count(1, 1_000_000)),
+    ] = 10_000
     block_seconds: Annotated[
         int,
         Key(
@@ -217,7 +230,8 @@ class BrokerSettings:
 
     def broker(self) -> Broker:
         """The state machine, as it is set here."""
-        return Broker(self.name, self.routing)
+        # The event loop does not wait for the kernels of the matching engine.
+        return Broker(self.name, self.routing, catalogue=Catalogue(Columnar(kernels=Kernels())))
 
 
 def agreed(routing: Settings) -> str:

@@ -146,9 +146,12 @@ def _start_fairlead(
     stack: ExitStack, place: Path, *, durable: bool = False, brokers: int = 1
 ) -> tuple[int, int]:
     ports = free_ports([HOST] * brokers)
+    # One client makes all the further subscriptions: more than a client may have by default.
+    (place / "broker.toml").write_text("[limits]\nsubscriptions = 1_000_000\n", encoding="utf-8")
     for number, port in enumerate(ports):
         name = f"broker-{number}"
-        command = [sys.executable, "-m", "fairlead", "broker", "run", "--name", name]
+        command = [sys.executable, "-m", "fairlead", "broker", "run", str(place / "broker.toml")]
+        command += ["--name", name]
         command += ["--listen", f"127.0.0.1:{port}"]
         command += ["--data", str(place / name)] if durable else ["--memory"]
         if number:

@@ -30,6 +30,7 @@ from fairlead.filters.schema import Schema
 from fairlead.kernels import LIBRARIES, is_fast
 from fairlead.matching.columnar.compile import Program, program_of
 from fairlead.matching.columnar.delta import Delta
+from fairlead.matching.columnar.loading import Kernels
 from fairlead.matching.columnar.meaning import score_of
 from fairlead.matching.engine import Id, Statistics
 from fairlead.model import Notification
@@ -128,11 +129,14 @@ class Account:
 class Columnar(Generic[Id]):
     """Filters compiled to arrays, each found through what notifications have least often.
 
-    `schema` is the one that the filters were read under: its fingerprint travels with a saved index.
+    `schema` is the one that the filters were read under: its fingerprint travels with a saved index. Nothing waits
+    for `kernels`, if they are given: until they are loaded, matching goes on with the delta.
     """
 
-    def __init__(self, *, small: int = SMALL, schema: Schema | None = None) -> None:
-        self._small, self._schema = small, schema
+    def __init__(
+        self, *, small: int = SMALL, schema: Schema | None = None, kernels: Kernels | None = None
+    ) -> None:
+        self._small, self._schema, self._kernels = small, schema, kernels
         self._writing = RLock()
         self._version = _Version(None, _Delta(), 0, 0)
         self._size = 0
@@ -167,7 +171,7 @@ class Columnar(Generic[Id]):
         added.
         """
         with self._writing:
-            compiled = _Compiled()
+            compiled = _Compiled(arrays=self._kernels is None or self._kernels.are_ready)
             for subscription in subscriptions:
                 compiled.add(*subscription)
             if self._size:
@@ -227,7 +231,7 @@ class Columnar(Generic[Id]):
         with self._writing:
             base, delta, count, stamp = self._version
             living = [number for number in range(count) if delta.died[number] == FOREVER]
-            if base is None and len(living) <= self._small:
+            if base is None and (len(living) <= self._small or not self._may_build()):
                 fresh = _Delta()
                 for number in living:
                     fresh.where[delta.ids[number]] = fresh.index.add(
@@ -241,9 +245,9 @@ class Columnar(Generic[Id]):
             self._build(living)
 
     def _may_build(self) -> bool:
-        """Whether a base can be made; where not, all filters stay in the delta from now on."""
+        """Whether a base can be made now; where it never can, all filters stay in the delta from now on."""
         if is_fast():
-            return True
+            return self._kernels is None or self._kernels.load()
         _advise()
         self._small = FOREVER
         return False
@@ -474,7 +478,8 @@ class Columnar(Generic[Id]):
 class _Compiled:
     """Many subscriptions, compiled as they come; beyond a few, only their arrays are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, arrays: bool = True) -> None:
+        self._arrays = arrays and is_fast()
         self.ids: Any = array("q")
         self.destinations: list[Any] = []
         self.filters: list[Filter] = []
@@ -495,7 +500,7 @@ class _Compiled:
             return
         self.programs.append(program)
         self.filters.append(filter)
-        if len(self.programs) > SMALL and is_fast():
+        if len(self.programs) > SMALL and self._arrays:
             self._ledger = _ledger(self.programs)
             self.programs, self.filters = None, []
 

@@ -1,0 +1,28 @@
+"""A turn of the event loop is bounded, whatever one client asks: what is left waits for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["Turn"]
+
+TURN_S: Final = 0.02
+"""How long a broker goes on with what clients ask before it looks after others."""
+
+
+class Turn:
+    """How long the present turn has taken. The clock gives seconds; one that stands still bounds nothing."""
+
+    def __init__(self, clock: Callable[[], float], seconds: float = TURN_S) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._until = 0.0
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self._until = self._clock() + self._seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what is left should wait."""
+        return self._clock() >= self._until

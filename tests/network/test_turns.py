@@ -1,0 +1,172 @@
+"""The event loop is held up by no client: a turn is bounded, and what is too large is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from fairlead.filters.language import parse
+from fairlead.matching.columnar.engine import Columnar
+from fairlead.matching.columnar.loading import Kernels
+from fairlead.model import Notification
+from fairlead.model.packed import pack
+from fairlead.network import bounds, wire
+from fairlead.network.node import Node
+from fairlead.network.settings import BrokerSettings, Limits
+from fairlead.network.turns import Turn
+from fairlead_lab.testing.nodes import End
+
+STEPS = 20
+"""So many steps take a turn: the clock goes on by one whenever it is looked at."""
+
+
+def busy_node(limits: Limits | None = None) -> Node:
+    ticks: Iterator[int] = count()
+    turn = Turn(lambda: float(next(ticks)), seconds=float(STEPS))
+    return Node(BrokerSettings("b").broker(), None, limits, life="b", turn=turn)
+
+
+def client(node: Node, name: str) -> End:
+    end = End(node)
+    end.session = node.greet(end, wire.Hello(wire.VERSION, "client", name))
+    return end
+
+
+def subscriptions(number: int) -> bytes:
+    return b"".join(wire.control(wire.Subscribe(n + 1, f"s{n}", f"x = {n}")) for n in range(number))
+
+
+def entries(node: Node) -> int:
+    return len(node.broker.subscriptions)
+
+
+def test_thousands_of_subscriptions_are_taken_some_in_each_turn() -> None:
+    node = busy_node()
+    greedy, other = client(node, "greedy"), client(node, "other")
+    greedy.hear(subscriptions(1_000))
+    turns, before = 0, 0
+    while entries(node) < 1_000:
+        assert 0 < entries(node) - before <= STEPS
+        before = entries(node)
+        other.hear(wire.control(wire.Ping(turns + 1)))  # others are heard in between
+        node.flush()
+        turns += 1
+        assert wire.Done(turns) in map(wire.parse_control, other.frames(wire.CONTROL))
+    assert turns >= 1_000 // STEPS - 1
+
+
+def test_a_client_leaves_with_its_subscriptions_some_in_each_turn_and_may_come_back() -> None:
+    node = busy_node()
+    leaving = client(node, "one")
+    leaving.hear(subscriptions(500))
+    while entries(node) < 500:
+        node.flush()
+    node.lost(leaving.session)
+    assert entries(node) == 500
+    back = client(node, "one")
+    back.hear(wire.control(wire.Subscribe(1, "mine", "x >= 0")))
+    before = entries(node)
+    while node.is_busy:
+        node.flush()
+        assert before - entries(node) <= STEPS
+        before = entries(node)
+    assert [str(interest.filter) for interest, _ in node.broker.subscriptions] == ["x >= 0"]
+    back.hear(wire.publish(0, pack(Notification.of({"x": 1, "producer": "p", "id": "1"}))))
+    node.flush()
+    assert len(back.frames(wire.DELIVER)) == 1
+
+
+def test_nothing_is_delivered_to_a_client_that_leaves() -> None:
+    node = busy_node()
+    leaving, other = client(node, "one"), client(node, "other")
+    leaving.hear(subscriptions(200))
+    while entries(node) < 200:
+        node.flush()
+    node.lost(leaving.session)
+    other.hear(wire.publish(0, pack(Notification.of({"x": 199, "producer": "p", "id": "1"}))))
+    node.flush()
+    assert not leaving.frames(wire.DELIVER)
+
+
+def refusals(end: End) -> list[str]:
+    said = map(wire.parse_control, end.frames(wire.CONTROL))
+    return [each.reason for each in said if isinstance(each, wire.Refused)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x in {" + ", ".join(map(str, range(20_000))) + "}", "a filter of 1"),
+        (
+            " and ".join(f"a{n} > 1" for n in range(501)),
+            "a filter of 501 constraints; this broker takes at most 500",
+        ),
+        (
+            " or ".join(f"not a{n} > 1" for n in range(501)),
+            "a filter of 501 constraints; this broker takes at most 500",
+        ),
+    ],
+)
+def test_a_filter_that_is_too_large_is_refused(text: str, reason: str) -> None:
+    node = busy_node()
+    end = client(node, "one")
+    end.hear(wire.control(wire.Subscribe(1, "s", text)) + wire.control(wire.Listen(2, "l", text)))
+    while node.is_busy:
+        node.flush()
+    assert [each[: len(reason)] for each in refusals(end)] == [reason, reason]
+    assert all("[limits]" in each for each in refusals(end))
+    assert entries(node) == 0
+
+
+def test_a_client_has_a_limit_of_subscriptions() -> None:
+    node = busy_node(Limits(subscriptions=3))
+    end = client(node, "one")
+    end.hear(subscriptions(5))
+    node.flush()
+    assert entries(node) == 3
+    assert len(refusals(end)) == 2
+    assert "at most 3 subscriptions" in refusals(end)[0]
+
+
+@pytest.mark.parametrize("value", [1, 1 << 80, [1, 2], {"y": 1}])
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_notification_with_too_many_values_is_refused_and_others_are_not(
+    value: object, number: int
+) -> None:
+    node = busy_node(Limits(attributes=100))
+    end = client(node, "one")
+    end.hear(wire.control(wire.Subscribe(1, "s", "x = 1")))
+    small = pack(Notification.of({"x": 1, "long": "z" * 10_000, "producer": "p", "id": "1"}))
+    large = pack(
+        Notification.of({"x": 1, **{f"a{n}": value for n in range(101)}, "producer": "p", "id": "2"})
+    )
+    end.hear(wire.publish(number, large) + wire.publish(number and number + 1, small))
+    node.flush()
+    assert len(end.frames(wire.DELIVER)) == 1
+    assert node.counters.refused == 1
+    assert not number or "values; this broker takes at most 100" in refusals(end)[0]
+
+
+def test_constraints_are_counted_below_every_operator() -> None:
+    assert bounds.constraints_in(parse("a = 1 and (b = 2 or not (c = 3 and d = 4))")) == 4
+
+
+def test_the_thousandth_filter_waits_for_no_kernels() -> None:
+    begun = list[object]()
+    engine: Columnar[int] = Columnar(kernels=Kernels(begun.append))
+    engine.add_many((n, parse(f"x = {n}")) for n in range(3_000))
+    for n in range(3_000, 3_100):
+        engine.add(n, parse(f"x = {n}"))
+    for n in range(100):
+        engine.remove(n)
+    engine.compact()
+    assert len(begun) == 1  # in another thread, once
+    assert engine._version.base is None
+    assert engine.match(Notification.of({"x": 2_500})) == [2_500]
+    begun[0]()  # type: ignore[operator]
+    engine.add(9_999, parse("x = 2500"))
+    assert engine._version.base is not None
+    assert engine.match(Notification.of({"x": 2_500})) == [2_500, 9_999]
+    assert engine.match(Notification.of({"x": 50})) == []
