@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from fairlead.console import HttpLimits
+from fairlead.network.settings import Limits
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
@@ -270,3 +271,16 @@ def test_a_message_in_pieces_may_not_grow_beyond_the_limit(
         socket.raw(masking(TEXT, b"x" * 60, final=False))
         socket.raw(masking(0, b"x" * 60))
         assert code(socket.frame()) == 1009
+
+
+def test_a_websocket_that_reads_nothing_is_ended_when_memory_is_used_up(started: Any) -> None:
+    budget = 8 << 20
+    broker = started(limits=Limits(memory_bytes=budget))
+    sockets = [broker.socket("true", policy="drop") for _ in range(5)]  # and nobody reads
+    for n in range(60):
+        assert broker.publish({"n": n, "pad": "z" * 500_000}).status == 202
+    broker.until(lambda: broker.server.node.memory.ended >= 2)
+    assert broker.server.node.memory.peak <= 2 * budget
+    assert broker.ask("GET", "/readyz").status == 200
+    for each in sockets:
+        each.close()

@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import h11
@@ -18,6 +19,7 @@ from websockets.http11 import Request
 from fairlead.console.gateway import Gateway, HttpLimits
 from fairlead.console.problems import Problem
 from fairlead.errors import NetworkError
+from fairlead.network.memory import Holder
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, http_url
 
@@ -63,12 +65,28 @@ async def serve(
             checked = await stack.enter_async_context(_listening(server, gateway.health, health, most))
         http = await stack.enter_async_context(_listening(server, gateway.app, address, gateway.limits))
         server.beside = lambda: len(http.server_state.connections)
+        holders = partial(_holders, http)
+        server.node.memory.add(holders)
         try:
             url = http_url(address._replace(port=http.port))
             yield Serving(url, http.port, gateway, None if checked is None else checked.port)
         finally:
             gateway.close()
+            server.node.memory.remove(holders)
             server.beside = lambda: 0
+
+
+def _holders(http: _Uvicorn) -> Iterator[Holder]:
+    """The connections over HTTP, with what they do not read; what they send is bounded by uvicorn."""
+    for connection in list(http.server_state.connections):
+        transport = connection.transport
+        if transport is not None and not transport.is_closing():
+            size = transport.get_write_buffer_size()
+            yield Holder("a connection over HTTP", size, partial(_abort, transport))
+
+
+def _abort(transport: asyncio.Transport, reason: str) -> None:
+    transport.abort()
 
 
 @contextlib.asynccontextmanager

@@ -108,6 +108,7 @@ class ClientSession(Session):
         self.outflow.on(Step.QUEUE)
         self.backlog.append(frame)
         self.backlog_bytes += len(frame)
+        self._outgoing.memory.grow(len(frame))
         if not self._has_too_much:
             return
         if self.policy == DROP:
@@ -121,6 +122,10 @@ class ClientSession(Session):
             self.end(f"too slow: {waiting:,} notifications were waiting", is_final=True)
         else:
             self._outgoing.backpressure.block(self)
+
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + self.backlog_bytes
 
     @property
     def _has_too_much(self) -> bool:

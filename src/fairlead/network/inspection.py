@@ -15,6 +15,7 @@ from fairlead.network.destinations import Durable, Link
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.ledger import Ledger
+from fairlead.network.memory import Memory
 from fairlead.network.reports import LinkStatus, Status, Tables
 from fairlead.network.sessions import Counters
 
@@ -40,11 +41,12 @@ class Inspection:
         backpressure: Backpressure,
         calling: Calling,
         handshakes: Handshakes,
+        memory: Memory,
     ) -> None:
         self._broker, self._ledger, self._counters = broker, ledger, counters
         self._clients, self._links, self._durables = clients, links, durables
         self._dispatch, self._backpressure = dispatch, backpressure
-        self._calling, self._handshakes = calling, handshakes
+        self._calling, self._handshakes, self._memory = calling, handshakes, memory
 
     def status(self) -> Status:
         """How the broker is, in figures."""
@@ -58,6 +60,13 @@ class Inspection:
             "url": self._handshakes.url,
             "clients": len(clients),
             "queued": sum(len(session.backlog) for session in clients.values()),
+            "queued_bytes": sum(session.held_bytes for session in clients.values()),
+            "memory": {
+                "budget": self._memory.budget,
+                "used": self._memory.used,
+                "peak": self._memory.peak,
+                "ended": self._memory.ended,
+            },
             "blocking": sorted(name for name, each in clients.items() if each.outflow.is_blocking)[
                 :NAMED_MAX
             ],

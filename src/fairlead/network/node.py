@@ -17,6 +17,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     clientele      the clients and their requests (`bounds`)
     leaving        the subscriptions of clients that are gone are removed in turns (`turns`)
     durability     the durable subscribers
+    memory         one budget for all connections
     backpressure   slow destinations, and connections that wait for them
     inflow         when a connection is read from: states
     outflow        what becomes of notifications for a destination: states
@@ -52,6 +53,7 @@ from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import Ledger
 from fairlead.network.link_sessions import LinkSession
+from fairlead.network.memory import Memory
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.once import Once
 from fairlead.network.peers import Peer
@@ -110,7 +112,10 @@ class Node:
         self.backpressure = Backpressure(
             self.router, self.clients, self._brokers, is_logged=self.persistence.is_logged
         )
-        self.outgoing = Outgoing(self.name, self.limits, self.counters, self.dirty, self.backpressure)
+        self.memory = Memory(self.limits.memory_bytes)
+        self.outgoing = Outgoing(
+            self.name, self.limits, self.counters, self.dirty, self.backpressure, self.memory
+        )
         self.interests = Interests(broker, self.router, self.links, self.persistence, self.limits.texts)
         self._turn_time = Turn(lambda: 0.0) if turn is None else turn
         self.leaving = Leaving(broker, self.router, self.interests, self._turn_time)
@@ -155,6 +160,7 @@ class Node:
             backpressure=self.backpressure,
             calling=self.calling,
             handshakes=self.handshakes,
+            memory=self.memory,
         )
         self.clientele = Clientele(
             broker,
@@ -428,6 +434,7 @@ class Node:
     def tick(self, now: int) -> None:
         """From time to time: what has to happen though nothing arrives."""
         self._clock.now = now
+        self.memory.check()
         self.backpressure.look_after()
         self.router.tick()
         self.neighbourhood.tick(now)

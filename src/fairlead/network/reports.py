@@ -9,7 +9,17 @@ from typing import Annotated, NotRequired, TypeAlias, TypedDict
 
 from msgspec import Meta
 
-__all__ = ["Absent", "Count", "DurableStatus", "LinkStatus", "LogStatus", "Status", "Tables", "Waiting"]
+__all__ = [
+    "Absent",
+    "Count",
+    "DurableStatus",
+    "LinkStatus",
+    "LogStatus",
+    "MemoryStatus",
+    "Status",
+    "Tables",
+    "Waiting",
+]
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
@@ -57,6 +67,15 @@ class LinkStatus(DurableStatus):
     since: NotRequired[str]
 
 
+class MemoryStatus(TypedDict):
+    """What all connections hold: in bytes, and how many connections were ended because of it."""
+
+    budget: Count
+    used: Count
+    peak: Count
+    ended: Count
+
+
 class Status(TypedDict):
     """How a broker is, in figures."""
 
@@ -64,6 +83,8 @@ class Status(TypedDict):
     url: str
     clients: Count
     queued: Count
+    queued_bytes: Count
+    memory: MemoryStatus
     blocking: list[str]
     held_up: Count
     outflow: dict[str, Count]

@@ -16,7 +16,8 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ from fairlead.network.contexts import (
 from fairlead.network.files import room_for_connections
 from fairlead.network.ledger import RESERVE_BYTES, Ledger, Remember
 from fairlead.network.link_sessions import LinkSession
+from fairlead.network.memory import Holder
 from fairlead.network.node import Node
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings
@@ -96,6 +98,7 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
+            self.server.node.memory.grow(len(data))
 
     def buffered(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
@@ -135,7 +138,26 @@ class Connection(asyncio.Protocol):
             hello = wire.control(self.server.node.hello(self.server.node.calling.calls.get(self.url, "")))
             self.write(wire.checked(hello))
 
+    @property
+    def holder(self) -> Holder:
+        """How much this connection holds."""
+        session = self.session
+        held = self.buffered() if session is None else session.held_bytes
+        return Holder(
+            "a connection without a name" if session is None else str(session),
+            held + self._frames.waiting,
+            self._evict,
+        )
+
+    def _evict(self, reason: str) -> None:
+        """End it and free what it holds at once, whether or not it reads."""
+        session = self.session
+        if session is not None:
+            session.end(reason, is_final=True)
+        self.abort()
+
     def data_received(self, data: bytes) -> None:
+        self.server.node.memory.grow(len(data))
         self.heard = self.server.loop.time()
         frames = self._frames.feed(data)
         if self.session is None:
@@ -319,7 +341,16 @@ class Server:
             self.node.neighbourhood.call(url, settings.expects)
         self.node.calling.on_change = self._dial_all
         self._dial_all()
+        self.node.memory.add(self._holders)
         self._begin(self._housekeeping())
+
+    def _holders(self) -> Iterator[Holder]:
+        """All connections, and the clients in this process."""
+        for connection in list(self.connections):
+            yield connection.holder
+        for session in list(self.node.clients.values()):
+            if not isinstance(session.peer, Connection):
+                yield Holder(str(session), session.held_bytes, partial(session.end, is_final=True))
 
     def tls_context(self) -> ssl.SSLContext | None:
         """The TLS of a listener of this broker; None where it has no certificate."""
@@ -368,6 +399,8 @@ class Server:
 
     def why_crowded(self) -> str:
         """Why no more connections are taken; nothing, while they are. It is logged once, until there is room."""
+        if self.node.memory.is_exhausted:
+            return "the broker's memory is used up"
         room, connections = room_for_connections(), len(self.connections) + self.beside()
         if connections <= room:
             self._told_crowded = self._told_crowded and connections > room - room // 10

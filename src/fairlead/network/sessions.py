@@ -18,6 +18,7 @@ from fairlead.model.order import Identity
 from fairlead.network import wire
 from fairlead.network.backpressure import Backpressure
 from fairlead.network.inflow import Inflow, State
+from fairlead.network.memory import Memory
 from fairlead.network.peers import GONE, Peer
 from fairlead.network.settings import Limits
 
@@ -55,6 +56,7 @@ class Outgoing:
     turns: list[Session]
     """The sessions that have something to send, or wait for their turn; the first has waited for longest."""
     backpressure: Backpressure
+    memory: Memory
 
 
 class Session(ABC):
@@ -112,6 +114,11 @@ class Session(ABC):
             self.written += len(frames)
             self.peer.write(frames)
             self.waiting = self.peer.buffered()
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are held for it, or of it."""
+        return max(self.waiting, self.peer.buffered()) + self.inflow.size
 
     @property
     def gone_out(self) -> int:

@@ -92,6 +92,13 @@ class Limits:
         int, Key("how many notifications wait for a slow client, beyond that", count(1, 10_000_000))
     ] = 10_000
     queue_bytes: Annotated[int, Key("and how many bytes of them", count(1 << 12, 1 << 34))] = 1 << 26
+    memory_bytes: Annotated[
+        int,
+        Key(
+            "how much all connections may hold; beyond that, the one that holds most is ended",
+            count(1 << 20, BYTES_MAX),
+        ),
+    ] = 1 << 29
     subscriptions: Annotated[
         int, Key("how many subscriptions and advertisements a client may have", count(1, 10_000_000))
     ] = 10_000

@@ -1,0 +1,122 @@
+"""All connections of a broker share one budget of memory, and the one that holds most goes first."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.network import sync, wire
+from fairlead.network.memory import Holder, Memory
+from fairlead.network.settings import Limits
+from fairlead_lab.testing.brokers import Brokers
+
+Until = Callable[[Callable[[], object]], None]
+MIB = 1 << 20
+
+
+@given(st.lists(st.integers(0, 50), max_size=30), st.integers(1, 300))
+def test_after_a_look_the_rest_is_within_the_budget_and_none_was_larger_than_those_that_went(
+    sizes: list[int], budget: int
+) -> None:
+    memory, left = Memory(budget), dict(enumerate(sizes))
+    gone: list[int] = []
+
+    def holders() -> list[Holder]:
+        return [
+            Holder(str(n), size, lambda reason, n=n: gone.append(left.pop(n))) for n, size in left.items()
+        ]
+
+    memory.add(holders)
+    memory.check()
+    assert sum(left.values()) <= budget
+    assert memory.used == sum(left.values())
+    assert not gone or not left or min(gone) >= max(left.values())
+    assert bool(gone) == (sum(sizes) > budget)
+    assert (memory.ended, memory.peak) == (len(gone), sum(sizes))
+
+
+def test_it_is_looked_as_often_as_a_part_of_the_budget_has_come_in() -> None:
+    memory, looks = Memory(1_600), list[int]()
+    memory.add(lambda: looks.append(1) or [])  # type: ignore[func-returns-value]
+    for _ in range(1_000):
+        memory.grow(1)
+    assert len(looks) == 10
+
+
+def deaf(port: int, name: str, filter: str) -> socket.socket:
+    """A subscriber that never reads."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    hello = wire.control(wire.Hello(wire.VERSION, "client", name))
+    connection.sendall(hello + wire.control(wire.Subscribe(1, "s", filter)))
+    return connection
+
+
+def test_subscribers_that_never_read_go_and_one_that_reads_stays(brokers: Brokers, until: Until) -> None:
+    server = brokers.start("b", limits=Limits(memory_bytes=16 * MIB))
+    deafs = [deaf(server.port, f"deaf{n}", "exists x") for n in range(6)]
+    until(lambda: len(server.node.broker.subscriptions) == 6)
+    with (
+        sync.connect(server.url, name="reader") as reader,
+        reader.subscribe("exists x") as heard,
+        sync.connect(server.url, name="source") as source,
+    ):
+        for n in range(100):
+            source.publish({"x": n, "pad": "z" * 300_000})
+            assert heard.get(timeout=15).get("x") == n
+            assert server.node.memory.used <= 17 * MIB
+        shown = source.status()["memory"]
+        assert shown["ended"] >= 4
+        assert shown["peak"] <= 20 * MIB
+        assert {"reader", "source"} <= server.node.clients.keys()
+    for each in deafs:
+        each.close()
+
+
+def test_frames_that_are_never_finished_take_no_more_than_the_budget(brokers: Brokers, until: Until) -> None:
+    server = brokers.start("b", limits=Limits(memory_bytes=4 * MIB))
+    begun = wire.control(wire.Hello(wire.VERSION, "client", "x" * 900_000))[:800_000]
+    connections = []
+    for _ in range(30):
+        connections.append(socket.create_connection(("127.0.0.1", server.port)))
+        try:
+            connections[-1].sendall(begun)
+        except OSError:  # the broker has ended it
+            continue
+    until(lambda: server.node.memory.ended >= 20)
+    assert server.node.memory.peak <= 8 * MIB
+    with sync.connect(server.url, name="other") as other:
+        other.publish({"x": 1})
+    for each in connections:
+        each.close()
+
+
+def test_what_waits_in_the_log_takes_no_memory(brokers: Brokers, tmp_path: Path, until: Until) -> None:
+    server = brokers.start("b", tmp_path, limits=Limits(memory_bytes=4 * MIB))
+    with sync.connect(server.url, name="desk") as client, client.subscribe("exists x", durable="desk"):
+        pass
+    with sync.connect(server.url, name="source") as source:
+        for n in range(30):
+            source.publish({"x": n, "pad": "z" * 300_000})
+    assert server.node.memory.ended == 0
+    with (
+        sync.connect(server.url, name="desk") as client,
+        client.subscribe("exists x", durable="desk") as desk,
+    ):
+        assert [desk.get(timeout=15).get("x") for _ in range(30)] == list(range(30))
+
+
+def test_the_law_would_see_a_budget_that_nobody_enforces(brokers: Brokers, until: Until) -> None:
+    server = brokers.start("b", limits=Limits(memory_bytes=1 << 40))
+    deafs = [deaf(server.port, f"deaf{n}", "exists x") for n in range(3)]
+    until(lambda: len(server.node.broker.subscriptions) == 3)
+    with sync.connect(server.url, name="source") as source:
+        for n in range(40):
+            source.publish({"x": n, "pad": "z" * 300_000})
+        until(lambda: server.node.memory.used > 20 * MIB)
+    for each in deafs:
+        each.close()
