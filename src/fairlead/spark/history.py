@@ -292,10 +292,9 @@ class History:
     def check_rows(self) -> None:
         """TraceRefused where a row is no event."""
         if (odd := self._malformed) is not None:
-            version = odd["v"] in VERSIONS
-            what = (
-                f"not an event, or not all of one: {odd['event']!r}" if version else "not of version 1 or 2"
-            )
+            what = f"not of version {' or '.join(map(str, VERSIONS))}"
+            if odd["v"] in VERSIONS:
+                what = f"not an event, or not all of one: {odd['event']!r}"
             raise TraceRefused(f"event {odd['place']}: {what}")
 
     def check(self) -> None:
