@@ -34,7 +34,7 @@ from fairlead.matching.columnar import Columnar
 from fairlead.matching.columnar.compile import program_of
 from fairlead.matching.columnar.index import Index
 from fairlead.matching.columnar.meaning import score_of
-from fairlead.model import Instant, Interval, Notification
+from fairlead.model import Instant, Interval, Notification, Rectangle
 from fairlead.model.encoding import fields_to_json
 from fairlead.testing import strategies as fst
 from fairlead_lab.matching.shapes import SHAPES
@@ -605,3 +605,54 @@ def test_kernels_are_compiled_once_per_machine(tmp_path: Path) -> None:
     """
     run(program)
     assert run(program) == "0"
+
+
+# -- comparisons with one bound ----------------------------------------------------------------------------
+
+ENDS = st.sampled_from([0, 1, 2, 2.5, 3, 0.1, -4, 7, 1e9, 1e9 + 1, -1e300, 2**60, 2**60 + 1, Decimal("0.3")])
+TWO_SIDED = st.one_of(
+    st.builds("x overlaps interval({0[0]}, {0[1]})".format, st.tuples(ENDS, ENDS).map(sorted)),
+    st.builds("x superset interval({0[0]}, {0[1]})".format, st.tuples(ENDS, ENDS).map(sorted)),
+    st.builds("x contains point({}, {})".format, ENDS, ENDS),
+    st.builds("a <= {} and b >= {}".format, ENDS, ENDS),
+    st.builds("a >= {} and b < {} and c > {}".format, ENDS, ENDS, ENDS),
+    st.builds("a > {} and c > {}".format, ENDS, ENDS),
+    st.builds("b >= {} or a <= {}".format, ENDS, ENDS),
+)
+SHAPED = st.one_of(
+    st.builds(lambda ends: Interval(*ends), st.tuples(ENDS, ENDS).map(sorted)),
+    st.builds(
+        lambda x, y: Rectangle(x[0], y[0], x[1], y[1]),
+        st.tuples(ENDS, ENDS).map(sorted),
+        st.tuples(ENDS, ENDS).map(sorted),
+    ),
+)
+
+
+@given(
+    st.lists(TWO_SIDED, min_size=1, max_size=30),
+    st.lists(
+        st.fixed_dictionaries(
+            {}, optional={"x": SHAPED, "a": ENDS, "b": ENDS, "c": st.one_of(ENDS, st.just("c"))}
+        ),
+        min_size=1,
+        max_size=10,
+    ),
+)
+def test_a_run_of_bounds_that_a_partner_cuts_short_holds_all_that_match(
+    texts: list[str], contents: list[dict[str, Any]]
+) -> None:
+    filters = [parse(text) for text in texts]
+    engine = engine_of(filters)
+    notifications = [Notification.of(content) for content in contents]
+    expected = [[id for id, filter in enumerate(filters) if filter.matches(each)] for each in notifications]
+    assert [engine.match(each) for each in notifications] == engine.match_batch(notifications) == expected
+
+
+def test_of_many_intervals_those_near_are_candidates_alone() -> None:
+    filters = [parse(f"x overlaps interval({i}, {i + 5}) and not y = 1") for i in range(2_000)]
+    filters.append(parse("x overlaps interval(-1000000, 1000000)"))  # a long one is in a list of its own
+    engine = engine_of(filters)
+    found = engine.match_batch([Notification.of({"x": Interval(i, i + 1)}) for i in range(0, 2_000, 20)])
+    assert sum(map(len, found)) > 700
+    assert engine.statistics().tests < 2_000

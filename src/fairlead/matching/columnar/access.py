@@ -54,6 +54,8 @@ OBSERVED_MIN: Final = 256
 # Codes of shapes: a column and how it is asked; for cells the line (see `_lines`) and the grid's level.
 _CELLS: Final = 1 << 31
 _LEVELS: Final = 2048
+_PARTNERS: Final = 1 << 30
+"""Of a list of bounds: times this, the partner (see `_Postings`) and how far away its bounds are."""
 _LINES: Final = (NUMBER, TIME, STRING, BYTES)
 """The kinds whose values lie on a line."""
 
@@ -179,6 +181,8 @@ class Tree:
     half_rank: Ints
     half_start: Ints
     half_bound: Reals
+    half_partner: Ints
+    half_slack: Reals
     sketch_rank: Ints
     sketch_least: Reals
     sketch_scale: Reals
@@ -292,6 +296,8 @@ class _Postings:
     second: NDArray[np.int64]
     bound: Reals
     owner: Ints
+    slack: Reals
+    """Of a bound: how far it is from that of a comparison the other way round."""
 
     @classmethod
     def of(cls, table: Table, literal: Ints, chosen: Ints, shapes: _Shapes) -> _Postings:
@@ -319,12 +325,54 @@ class _Postings:
             np.zeros(size, np.int64),
             np.zeros(size),
             np.empty(size, np.int32),
+            np.zeros(size),
         )
         post(*arguments, made.how, made.first, made.second, made.bound, made.owner)
+        made._find_partners(table, literal, shapes)
         order = np.lexsort((made.owner, made.bound, made.second, made.first, made.how))
         return cls(
-            made.how[order], made.first[order], made.second[order], made.bound[order], made.owner[order]
+            made.how[order],
+            made.first[order],
+            made.second[order],
+            made.bound[order],
+            made.owner[order],
+            made.slack[order],
         )
+
+    def _find_partners(self, table: Table, literal: Ints, shapes: _Shapes) -> None:
+        """Tell apart, among the bounds that filters hang on, by what the filters compare the other way round.
+
+        `A <= d and B >= c`: whoever finds d from A on finds no c beyond B, so no d beyond B + (d - c). The nearest
+        c is taken, and bounds whose c is about as far away make one list.
+        """
+        halves = np.flatnonzero(self.how == _BY_BOUND)
+        predicate = literal >> 1
+        at = np.flatnonzero(
+            (shapes.sort[predicate] == RANGE) & ~shapes.bounded[predicate] & (literal & 1 == 0)
+        )
+        filters = np.repeat(np.arange(len(table)), np.diff(table.filter_start))[at]
+        starts = np.searchsorted(filters, np.arange(len(table) + 1))
+        owner = self.owner[halves]
+        counts = np.where(table.filter_program[owner] < 0, np.diff(starts)[owner], 0)
+        half = np.repeat(np.arange(len(halves)), counts)
+        other = predicate[at[spread(starts[owner], counts)]]
+        is_upper = np.isfinite(shapes.high[other])
+        head = table.predicate_head[other]
+        is_partner = (self.first[halves][half] & 31) == (head >> 3 & 31)
+        is_partner &= (self.first[halves][half] & 32 == 0) == is_upper
+        half, other, is_upper = half[is_partner], other[is_partner], is_upper[is_partner]
+        bound = self.bound[halves][half]
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = np.where(is_upper, shapes.high[other] - bound, bound - shapes.low[other])
+        order = np.lexsort((table.predicate_head[other], np.abs(apart), half))
+        half, other, apart = half[order], other[order], np.nextafter(apart[order], np.inf)
+        chosen, heads = np.unique(half, return_index=True)
+        usable = np.isfinite(apart[heads])
+        chosen, heads = chosen[usable], heads[usable]
+        partner = (table.predicate_head[other[heads]] >> 10).astype(np.int64) + 1
+        level = levels(np.zeros(len(heads)), apart[heads]) + _LEVELS // 2
+        self.first[halves[chosen]] += (partner * _LEVELS + level) * _PARTNERS
+        self.slack[halves[chosen]] = apart[heads]
 
 
 class _Growth:
@@ -363,7 +411,8 @@ class _Growth:
         self._split(node, owner, used.astype(np.uint64))
 
         half, half_heads = _groups(postings.first[at_half:])
-        half_key = postings.first[at_half:][half_heads]
+        half_key, half_partner = np.divmod(postings.first[at_half:][half_heads], _PARTNERS)[::-1]
+        slack = np.maximum.reduceat(postings.slack[at_half:], half_heads) if len(half) else np.empty(0)
         node_start, listed = self._lists()
         halves = self._sketched(postings.owner[at_half:], np.ones(len(half), np.uint64))
         shape_code = np.concatenate(self._codes)
@@ -395,6 +444,8 @@ class _Growth:
             half_rank=(half_key & 255).astype(np.int32),
             half_start=(np.append(half_heads, len(half)) + len(listed) // 3).astype(np.int32),
             half_bound=postings.bound[at_half:],
+            half_partner=(half_partner // _LEVELS - 1).astype(np.int32),
+            half_slack=slack,
             sketch_rank=self._ruler.rank,
             sketch_least=self._ruler.least,
             sketch_scale=self._ruler.scale,

@@ -50,10 +50,12 @@ INT_SECTIONS: Final = (
     "shape_rank",
     "children",
     "column_shapes",
-    # comparisons with one bound: lists of them, sorted by it, whose entries come behind those of the nodes
+    # comparisons with one bound: lists of them, sorted by it, whose entries come behind those of the nodes; and
+    # the column that their filters compare the other way round (-1: none)
     "half_column",
     "half_rank",
     "half_start",
+    "half_partner",
     "kind_column",
     "kind_mask",
     "kind_node",
@@ -84,6 +86,7 @@ REAL_SECTIONS: Final = (
     "code",
     "shape_scale",
     "half_bound",
+    "half_slack",
     "sketch_least",
     "sketch_scale",
 )

@@ -39,7 +39,7 @@ from fairlead.matching.columnar.layout import SECTIONS
 __all__ = ["load", "save"]
 
 MAGIC: Final = b"fairlead index"
-VERSION: Final = 5
+VERSION: Final = 6
 SUFFIX: Final = ".filters"
 _ALIGNED: Final = 64
 _DIGEST: Final = 32

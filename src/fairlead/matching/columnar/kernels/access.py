@@ -98,31 +98,40 @@ def push_children(access, node, rows, row, stack, top):
 
 
 @kernel(inline=True)
+def place_of(bounds, first, last, value):
+    """Where, in a part of a sorted list, the bounds begin that are not below a value."""
+    while first < last:
+        middle = (first + last) >> 1
+        if bounds[middle] < value:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@kernel(inline=True)
 def half_run(access, half, rows, row):
-    """The entries of a list whose bound the row meets: at least a bound, or at most one."""
-    column = access.half_column[half]
+    """The entries of a list whose bound the row meets: at least a bound, or at most one.
+
+    Where their filters compare a partner the other way round, with bounds that are at most the slack away from
+    these, the run ends there: of all intervals that end behind a place, those that begin before another one.
+    """
+    column, partner = access.half_column[half], access.half_partner[half]
+    rank, slack = access.half_rank[half] & 31, access.half_slack[half]
     value = rows.places[row, column]
     inexact = rows.states[row, column] == INEXACT
-    first, last = access.half_start[half], access.half_start[half + 1]
     base = access.half_start[0]
+    first, last = access.half_start[half] - base, access.half_start[half + 1] - base
+    is_cut = partner >= 0 and rows.states[row, partner] == rank
     if access.half_rank[half] & 32 == 0:  # at least: all bounds up to the value
-        if inexact:
-            value = np.nextafter(value, np.inf)
-        low, high = first, last
-        while low < high:
-            middle = (low + high) >> 1
-            if access.half_bound[middle - base] <= value:
-                low = middle + 1
-            else:
-                high = middle
-        return first, low
-    if inexact:
-        value = np.nextafter(value, -np.inf)
-    low, high = first, last
-    while low < high:
-        middle = (low + high) >> 1
-        if access.half_bound[middle - base] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low, last
+        above = np.nextafter(np.nextafter(value, np.inf) if inexact else value, np.inf)
+        last = place_of(access.half_bound, first, last, above)
+        if is_cut:
+            first = place_of(access.half_bound, first, last, rows.places[row, partner] - slack)
+    else:
+        below = np.nextafter(value, -np.inf) if inexact else value
+        first = place_of(access.half_bound, first, last, below)
+        if is_cut:
+            above = np.nextafter(rows.places[row, partner] + slack, np.inf)
+            last = place_of(access.half_bound, first, last, above)
+    return base + first, base + last

@@ -47,11 +47,6 @@ def next_stamp(stamps):
     return now
 
 
-@kernel(counted=True)
-def sort(out, begin, end):
-    out[begin:end].sort()
-
-
 @kernel(inline=True)
 def sorted_distinct(out, begin, end):
     """Sort out[begin:end] and move its distinct values to the front; how many they are."""
@@ -62,16 +57,18 @@ def sorted_distinct(out, begin, end):
             break
     if ascending:
         return end - begin
-    if end - begin <= 24:
-        for at in range(begin + 1, end):
+    gap = 1
+    while 3 * gap + 1 < end - begin:
+        gap = 3 * gap + 1
+    while gap > 0:  # by insertion at shrinking distances (Shell): numpy's sort takes a second to compile
+        for at in range(begin + gap, end):
             value = out[at]
-            other = at - 1
+            other = at - gap
             while other >= begin and out[other] > value:
-                out[other + 1] = out[other]
-                other -= 1
-            out[other + 1] = value
-    else:
-        sort(out, begin, end)
+                out[other + gap] = out[other]
+                other -= gap
+            out[other + gap] = value
+        gap //= 3
     kept = begin
     for at in range(begin + 1, end):
         if out[at] != out[kept]:
@@ -118,11 +115,11 @@ def verify(first, last, entries, patterns, rows, row, marks, exact, now, found, 
 def match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, begin):
     """Match one row; where its matches end that begin at `begin`, or FULL."""
     now = next_stamp(found.stamps)
-    hits = 0
+    # A plain 0 is a type of its own for numba: whoever gets it would be compiled twice.
+    hits = top = np.int64(0)
     for each in range(rows.extra_start[row], rows.extra_start[row + 1]):
         hits = stamp(rows.extras[each, 1], now, found.stamps, stack, hits)
     hits = text_hits(rows, row, texts, symbols, now, found.stamps, stack, hits)
-    top = 0
     for each in range(hits):  # a symbol makes room for its node
         top = push(access.symbol_node[stack[each]], stack, top)
     top = push_values(access, rows, row, stack, top)

@@ -13,8 +13,9 @@ from fairlead.matching.columnar.layout import SECTIONS
 
 __all__: list[str] = []
 
-AT = {name: 2 * number for number, name in enumerate(SECTIONS)}
-"""Where the directory says where a section begins."""
+AT = {name: np.int64(2 * number) for number, name in enumerate(SECTIONS)}
+"""Where the directory says where a section begins. A plain `int` would be a type of its own for numba: it would
+compile a kernel for each."""
 _SET_START, _SET_SYMBOL, _CODE = AT["set_start"], AT["set_symbol"], AT["code"]
 _SYMBOL_TABLE, _SYMBOL_PRINT = AT["symbol_table"], AT["symbol_print"]
 _SYMBOL_COLUMN, _SYMBOL_SORT, _SYMBOL_START = AT["symbol_column"], AT["symbol_sort"], AT["symbol_start"]
@@ -22,7 +23,7 @@ _SYMBOL_NODE, _NODES, _ENTRIES, _CHILDREN = AT["symbol_node"], AT["nodes"], AT["
 _SHAPE_COLUMN, _SHAPE_SORT, _SHAPE_RANK = AT["shape_column"], AT["shape_sort"], AT["shape_rank"]
 _SHAPE_SCALE, _COLUMN_SHAPES = AT["shape_scale"], AT["column_shapes"]
 _HALF_COLUMN, _HALF_RANK, _HALF_START = AT["half_column"], AT["half_rank"], AT["half_start"]
-_HALF_BOUND = AT["half_bound"]
+_HALF_BOUND, _HALF_PARTNER, _HALF_SLACK = AT["half_bound"], AT["half_partner"], AT["half_slack"]
 _KIND_COLUMN, _KIND_MASK, _KIND_NODE = AT["kind_column"], AT["kind_mask"], AT["kind_node"]
 _SKETCH_RANK, _SKETCH_LEAST, _SKETCH_SCALE = AT["sketch_rank"], AT["sketch_least"], AT["sketch_scale"]
 _TEXT_COLUMN, _TEXT_SLOT, _TEXT_SORT = AT["text_column"], AT["text_slot"], AT["text_sort"]
@@ -135,6 +136,8 @@ class Access(NamedTuple):
     half_rank: Any
     half_start: Any
     half_bound: Any
+    half_partner: Any
+    half_slack: Any
     kind_column: Any
     kind_mask: Any
     kind_node: Any
@@ -155,6 +158,8 @@ def access_of(directory, ints, reals):
         section(ints, directory, _HALF_RANK),
         section(ints, directory, _HALF_START),
         section(reals, directory, _HALF_BOUND),
+        section(ints, directory, _HALF_PARTNER),
+        section(reals, directory, _HALF_SLACK),
         section(ints, directory, _KIND_COLUMN),
         section(ints, directory, _KIND_MASK),
         section(ints, directory, _KIND_NODE),
