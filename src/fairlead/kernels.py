@@ -33,13 +33,14 @@ def is_fast() -> bool:
 
 
 def kernel(
-    *signature: Any, inline: bool = False, counted: bool = False
+    *signature: Any, inline: bool = False, counted: bool = False, by_address: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a kernel; with a signature it is compiled, or loaded, at once, else at its first call.
 
     `inline`: it becomes part of the kernels that call it, whatever its size. `counted`: it allocates arrays or
     returns some, so references to arrays are counted. The others borrow what their callers hold: in a loop that
-    hands arrays on, counting would take most of the time.
+    hands arrays on, counting would take most of the time. `by_address`: it is called as a function of C is, with
+    addresses instead of arrays, which numba takes longer to look at than some kernels to run.
     """
 
     import numba
@@ -50,8 +51,12 @@ def kernel(
         directory = cache_directory(function.__code__.co_filename)
         if not os.environ.get("NUMBA_CACHE_DIR"):
             config.CACHE_DIR = str(directory)
-        options = {"nopython": True, "cache": True, "nogil": True, "forceinline": inline, "_nrt": counted}
-        made: Any = numba.jit(*signature, **options)  # type: ignore[call-overload]
+        made: Any
+        if by_address:
+            made = numba.cfunc(signature[0], cache=True)
+        else:
+            options = {"nopython": True, "cache": True, "nogil": True, "forceinline": inline, "_nrt": counted}
+            made = numba.jit(*signature, **options)  # type: ignore[call-overload]
         try:
             with _alone(directory) if signature else nullcontext():
                 return made(function)

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "configuration": frozenset({"errors"}),
     "drawing": frozenset(),
     "kernels": frozenset(),
-    "model": frozenset({"errors"}),
+    "model": frozenset({"errors", "kernels"}),
     "filters": frozenset({"errors", "model"}),
     **dict.fromkeys(STAGES, BASE),
     "correlation": BASE | {"drawing"},

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fairlead.errors import ValueRefused
 from fairlead.model import Instant
-from fairlead.spark import scan_kernels as kernels
+from fairlead.model import json_kernels as kernels
 
 __all__ = ["Mask", "Scan", "columns_in", "scan"]
 

@@ -279,12 +279,14 @@ class _Measuring:
             yield self._arrow(engine)
 
     def _from_json(self, engine: Any) -> _Way:
-        from fairlead.ingest.jsonlines import read
+        from fairlead.ingest.records import read
 
         lines = [format_json(fields_to_json(each.attributes)).encode() for each in self._pool]
 
         def answers(part: int) -> list[list[int]]:
-            return [engine.match(notification) for _, notification in read(lines[:part])]
+            if hasattr(engine, "match_json"):
+                return [engine.match_json(line, read) for line in lines[:part]]
+            return [engine.match(read(line)) for line in lines[:part]]
 
         return _Way("json", answers, answers)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from fairlead.matching.columnar.index import Index
 from fairlead.matching.columnar.meaning import accepts, score_of
 from fairlead.matching.columnar.table import Ledger
 from fairlead.model import Notification
+
+if TYPE_CHECKING:
+    from fairlead.matching.columnar.scanning import Scanner
 
 __all__ = ["Base", "trim"]
 
@@ -59,6 +62,8 @@ class Base:
         self.observed = Observed(0, np.zeros(len(index.section("symbol_sort")), np.int64))
         self._reader: Reader | None = None
         self._desks: list[Desk] = []
+        self._scanners: list[Scanner] | None = []
+        """None where JSON texts are not scanned."""
         self._turn = 0
         self._asking: dict[int, frozenset[int]] = {}
         self._names, self._by_ordinal = _numbered(destinations)
@@ -125,6 +130,28 @@ class Base:
             desk.counters[0] = 0
         self._desks.append(desk)
         return found
+
+    def match_text(self, text: bytes, stamp: int) -> list[Any] | None:
+        """`match` of the notification that a JSON text holds; None where only a reader can tell what it holds."""
+        scanners = self._scanners
+        scanner = scanners.pop() if scanners else self._scanner()
+        if scanner is None:
+            return None
+        if scanner.died is not self.died or scanner.stamp != stamp:
+            scanner.look_at(self.died, stamp)
+        count = self._scan(scanner.address, text, len(text))
+        found = [] if count == 0 else None if count < 0 else self.ids.picked(scanner.out[:count])
+        scanners.append(scanner)  # type: ignore[union-attr]  # there is a scanner
+        return found
+
+    def _scanner(self) -> Scanner | None:
+        """A scanner of JSON texts; None where filters ask about more than is scanned."""
+        from fairlead.matching.columnar.scanning import Scanner, call
+
+        if self._scanners is not None and not Scanner.reads(self.reader):
+            self._scanners = None
+        self._scan = call
+        return None if self._scanners is None else Scanner(self.reader)
 
     def _run(self, desk: Desk, rows: Rows, stamp: int, destinations: NDArray[np.int32]) -> int:
         """Run the kernel over rows; the matches are in desk.out, from desk.out_start on for each row."""

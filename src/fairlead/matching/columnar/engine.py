@@ -52,6 +52,8 @@ FEW: Final = 64
 """So few filters stay there, whatever comes."""
 WORTH: Final = 2_000_000
 """After so many tests of filters in dictionaries, a few seconds, loading the kernels has paid for itself."""
+TEXTS: Final = 1_000
+"""After so many texts that met filters in dictionaries, these are moved: only texts that meet none are scanned."""
 DELTA_SHARE: Final = 32
 """A delta of more than the base's size divided by this is merged."""
 DEAD_SHARE: Final = 8
@@ -140,7 +142,7 @@ class Columnar(Generic[Id]):
         self._writing = RLock()
         self._version = _Version(None, _Delta(), 0, 0)
         self._size = 0
-        self._notifications = self._tested = self._matches = 0
+        self._notifications = self._tested = self._matches = self._texts = 0
 
     def __len__(self) -> int:
         return self._size
@@ -267,10 +269,10 @@ class Columnar(Generic[Id]):
         self._version = _Version(made, _Delta(), 0, stamp)
 
     def _promote(self) -> None:
-        """Make a base of filters that few would not need, because so many notifications come."""
+        """Move all filters into the base, because so many notifications come."""
         with self._writing:
-            base, delta, count, _ = self._version
-            if base is None and self._size > FEW and self._may_build():
+            _, delta, count, _ = self._version
+            if self._size > FEW and self._may_build():
                 self._build([number for number in range(count) if delta.died[number] == FOREVER])
 
     # -- files ---------------------------------------------------------------------------------------------
@@ -336,6 +338,24 @@ class Columnar(Generic[Id]):
         if base is None and self._tested > WORTH:
             self._promote()
         return found
+
+    def match_json(self, text: bytes, read: Callable[[bytes], Notification]) -> list[Id]:
+        """`match` of the notification that a JSON text holds.
+
+        No notification is made where it is plain what filters see of the text; elsewhere `read` reads it.
+        """
+        version = self._version
+        if version.base is not None and not version.size:
+            found = version.base.match_text(text, version.stamp)
+            if found is not None:
+                self._notifications += 1
+                self._matches += len(found)
+                return found
+        else:
+            self._texts += 1
+            if self._texts % TEXTS == 0:
+                self._promote()
+        return self.match(read(text))
 
     def match_batch(self, notifications: Iterable[Notification]) -> list[list[Id]]:
         """`match` of each notification, in order; all of them are matched against the same version."""

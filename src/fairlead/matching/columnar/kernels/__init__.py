@@ -4,6 +4,7 @@
       access        the ways into an index: values, cells, elements, texts, kinds, bounds
       verification  whether a candidate matches: its code, literal by literal
       patterns      whether a text matches a regular expression, or a subject a pattern
+      scanned       a JSON text as a row, matched at once; called by address
     polynomials     columns that are computed from others
     texts           the prefixes, suffixes and substrings that a text has
     symbols         the hash table of the values that filters mention

@@ -15,6 +15,7 @@ from fairlead.kernels import kernel
 
 __all__ = [
     "ABSENT",
+    "ESCAPED",
     "FALSE",
     "FRACTION",
     "LIST",
@@ -25,6 +26,7 @@ __all__ = [
     "TAGGED",
     "TRUE",
     "WHOLE",
+    "scan_row",
 ]
 
 ABSENT, STRING, WHOLE, FRACTION, LONG, TRUE, FALSE, LIST, RECORD, TAGGED, NULL, ESCAPED = range(12)
@@ -35,9 +37,13 @@ ROOT, NOBODY = -1, -2
 DEPTH = 32
 KEYS = 256
 """So many names may be open in the objects of a row at a time."""
+POWERS = np.array([10.0**each for each in range(23)])
+"""Those that are floats."""
 DIGITS = 15
 """A whole number of so many digits divided by a power of ten of at most as many is rounded once, so rightly."""
 WHOLE_DIGITS = 18
+LARGEST = 10**17
+"""A number that was read up to here is longer than any that a float stands for."""
 LENGTH_MAX = 300
 
 
@@ -79,6 +85,42 @@ def _string(letters, at, end):
 
 
 @kernel()
+def _divided(whole, places):
+    """The float nearest to whole / 10 ** places, and how far that is from it; nan where two may be nearest."""
+    power = POWERS[places]
+    high = float(whole)
+    first = high / power
+    # What is left over, without rounding: the product of two floats is the sum of two (Dekker).
+    product, one, other = first * power, first * 134217729.0, power * 134217729.0
+    one_high, other_high = one - (one - first), other - (other - power)
+    one_low, other_low = first - one_high, power - other_high
+    low = (
+        (one_high * other_high - product) + one_high * other_low + one_low * other_high
+    ) + one_low * other_low
+    second = (((high - product) - low) + float(whole - np.int64(high))) / power
+    nearest = first + second
+    rest = second - (nearest - first)
+    if abs(rest) > 0.499 * (np.nextafter(nearest, np.inf) - nearest):
+        return np.nan, rest
+    return nearest, rest
+
+
+@kernel()
+def _spelled(whole, places):
+    """The float whose shortest spelling has these digits; nan where that is not sure."""
+    if places >= len(POWERS) or whole >= 10**17 or whole % 10 == 0:
+        return np.nan
+    nearest, rest = _divided(whole, places)
+    if not abs(rest) * POWERS[places] < 0.499:  # another spelling of this length may be nearer
+        return np.nan
+    for shorter in (whole // 10, whole // 10 + 1):
+        other = _divided(shorter, places - 1)[0]
+        if other == nearest or np.isnan(other):
+            return np.nan
+    return nearest
+
+
+@kernel()
 def _number(letters, at, end):
     """Behind the number at a place, its kind, its digits as a whole number, how many stand behind the point."""
     first = at
@@ -99,7 +141,7 @@ def _number(letters, at, end):
         point = at
         at += 1
         while at < end and 48 <= letters[at] <= 57:
-            if count + at - point - 1 < WHOLE_DIGITS:
+            if whole < LARGEST:
                 whole = whole * 10 + (letters[at] - 48)
             at += 1
         places = at - point - 1
@@ -172,7 +214,7 @@ def _child(letters, begin, end, names, name_starts, parents, node):
 
 
 @kernel()
-def _scan_row(
+def scan_row(
     letters, at, end, names, name_starts, parents, kinds, begins, ends, numbers, open_hashes, open_at
 ):
     """Whether a row is sure; what it has under each name is put down."""
@@ -266,9 +308,14 @@ def _scan_row(
             if at < 0:
                 return False
             if target >= 0:
+                number = whole / 10.0**places
+                if kind == LONG:
+                    spelled = _spelled(abs(whole), places)
+                    if not np.isnan(spelled):
+                        kind, number = FRACTION, -spelled if whole < 0 else spelled
                 kinds[target] = kind
                 begins[target], ends[target] = (whole, 0) if kind == WHOLE else (begin, at)
-                numbers[target] = whole / 10.0**places
+                numbers[target] = number
         elif _word(letters, at, end, _TRUE):
             at += 4
             if target >= 0:
@@ -295,7 +342,7 @@ def scan(
 ):
     """What each text has under each name, and whether that is sure; the last two are room to work in."""
     for row in range(len(starts) - 1):
-        sure[row] = _scan_row(
+        sure[row] = scan_row(
             letters,
             starts[row],
             starts[row + 1],
