@@ -32,6 +32,7 @@ LATE = {
     ("fairlead.network.client", "fairlead.network.detection"): "only a client that detects",
     ("fairlead.correlation.fair.matcher", "fairlead.correlation.fair.bank"): "numpy",
     ("fairlead.matching.columnar.base", "fairlead.matching.columnar.arrow"): "pyarrow",
+    ("fairlead.matching.columnar.base", "fairlead.matching.columnar.scanning"): "only who matches texts",
     ("fairlead.matching.columnar.engine", "fairlead.matching.columnar"): "numpy",
     ("fairlead.matching.columnar.selections", "fairlead.matching.columnar.engine"): "an engine in an engine",
     ("fairlead.spark.frames", "fairlead.matching.columnar.arrow"): "pyarrow",
