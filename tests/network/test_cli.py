@@ -512,7 +512,9 @@ def test_what_holds_for_a_broker_is_printed(shell: Shell, tmp_path: Path) -> Non
     assert shell("broker", "check", str(path)) == (2, [])
     assert "[http] health: health is served beside HTTP" in shell.err
     path.write_text('[http]\nlisten = ":8400"\nhealth = ":9400"\n', encoding="utf-8")
-    assert [line.split() for line in shell("broker", "check", str(path))[1][-2:]] == [
+    lines = [line.split() for line in shell("broker", "check", str(path))[1]]
+    at = lines.index(["[http]"])
+    assert lines[at + 1 : at + 3] == [
         ["listen", "http://127.0.0.1:8400"],
         ["health", "http://127.0.0.1:9400"],
     ]

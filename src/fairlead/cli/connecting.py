@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairlead.network.addresses import Tls
     from fairlead.network.sync import Client
 
-__all__ = ["add_connection_options", "connected", "now", "seconds", "tls_of"]
+__all__ = ["add_connection_options", "brokers_of", "connected", "now", "seconds", "tls_of"]
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +26,10 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         "-b",
         "--broker",
         metavar="URL",
-        default=os.environ.get("FAIRLEAD_BROKER") or "127.0.0.1:7400",
-        help="where it is (default: $FAIRLEAD_BROKER, or 127.0.0.1:7400)",
+        dest="brokers",
+        action="append",
+        help="where it is; repeated, the first that can be reached (default: $FAIRLEAD_BROKER, which may have "
+        "several with commas between them, or 127.0.0.1:7400)",
     )
     options.add_argument(
         "--patience",
@@ -39,6 +41,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     options.add_argument("--authority", metavar="FILE", help="TLS: whose certificates are trusted")
     options.add_argument("--certificate", metavar="FILE", help="TLS: the certificate to show")
     options.add_argument("--key", metavar="FILE", help="TLS: its key")
+
+
+def brokers_of(arguments: argparse.Namespace) -> list[str]:
+    """The addresses of brokers, in the order in which they are tried."""
+    environment = (os.environ.get("FAIRLEAD_BROKER") or "127.0.0.1:7400").split(",")
+    return arguments.brokers or [each.strip() for each in environment if each.strip()]
 
 
 def seconds(given: str) -> float:
@@ -86,7 +94,7 @@ def connected(
     from fairlead.network import sync
 
     return sync.connect(
-        arguments.broker,
+        brokers_of(arguments),
         name=name,
         policy=policy,
         tls=tls_of(arguments),

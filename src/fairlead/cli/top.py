@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fairlead.cli.connecting import add_connection_options, seconds, tls_of
+from fairlead.cli.connecting import add_connection_options, brokers_of, seconds, tls_of
 from fairlead.cli.terminal import emit_json, say
 from fairlead.errors import BadInput
 
@@ -72,7 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _survey(arguments: argparse.Namespace) -> Survey:
     from fairlead.network.survey import survey
 
-    return survey(arguments.broker, tls=tls_of(arguments), patience=arguments.patience, whole=arguments.all)
+    return survey(
+        brokers_of(arguments), tls=tls_of(arguments), patience=arguments.patience, whole=arguments.all
+    )
 
 
 # -- figures -------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fairlead.cli.connecting import add_connection_options, tls_of
+from fairlead.cli.connecting import add_connection_options, brokers_of, tls_of
 from fairlead.cli.terminal import emit_json, speaks_unicode, write_utf8
 
 __all__ = ["configure"]
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from fairlead.network.survey import survey
 
     seen = survey(
-        arguments.broker, tables=arguments.tables, tls=tls_of(arguments), patience=arguments.patience
+        brokers_of(arguments), tables=arguments.tables, tls=tls_of(arguments), patience=arguments.patience
     )
     if arguments.json:
         emit_json(seen.to_json())

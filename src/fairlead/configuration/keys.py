@@ -220,7 +220,8 @@ def written(value: object, *, public: bool = False, counting: bool = False) -> d
             tables[part.table] = [written(each, **options) for each in held]
         elif held is not None:
             tables[part.table] = written(held, **options) | tables.get(part.table, {})
-    return tables
+    in_order = {table: tables.pop(table) for table in own if table in tables}
+    return tables | in_order
 
 
 # -- from a class to its keys --------------------------------------------------------------------------------

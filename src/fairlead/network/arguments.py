@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -10,11 +11,28 @@ from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
 from fairlead.model import Instant
+from fairlead.network.addresses import Address
 
-__all__ = ["Patience", "Since", "durable_id", "filter_of", "microseconds_of", "patience_seconds"]
+__all__ = [
+    "Patience",
+    "Since",
+    "addresses_of",
+    "durable_id",
+    "filter_of",
+    "microseconds_of",
+    "patience_seconds",
+]
 
 Since: TypeAlias = Instant | datetime | str | int
 Patience: TypeAlias = float | str | timedelta | None
+
+
+def addresses_of(urls: str | Sequence[str]) -> tuple[Address, ...]:
+    """The addresses of brokers: one, or several."""
+    found = tuple(dict.fromkeys(Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)))
+    if not found:
+        raise ValueRefused("no broker to connect to", hint="connect([url, …]) takes one address or more")
+    return found
 
 
 def filter_of(given: str | Filter) -> Filter:

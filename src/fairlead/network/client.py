@@ -28,7 +28,7 @@ import contextlib
 import logging
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -51,6 +51,7 @@ from fairlead.network.addresses import Address, Tls
 from fairlead.network.arguments import (
     Patience,
     Since,
+    addresses_of,
     durable_id,
     filter_of,
     microseconds_of,
@@ -92,7 +93,7 @@ class Linking(NamedTuple):
 
 
 def connect(
-    url: str = "fairlead://127.0.0.1:7400",
+    url: str | Sequence[str] = "fairlead://127.0.0.1:7400",
     *,
     name: str | None = None,
     policy: str = "",
@@ -101,6 +102,10 @@ def connect(
     clock: Clock | None = None,
 ) -> Client:
     """A client of the broker at this address; it connects when it is entered.
+
+    Of several addresses, it connects to the first broker that can be reached, and to another one when that is
+    lost. A client with a subscription that is durable, or that began in the past, has a position in the log of its
+    broker, and stays with it.
 
     `name` is the producer of what it publishes. `policy` is what the broker does when this client is slow:
     "drop" the oldest, "block" those who publish, or "disconnect" it. `patience` is how long, in seconds or as
@@ -116,7 +121,7 @@ class Client:
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         name: str | None,
         policy: str,
@@ -124,20 +129,26 @@ class Client:
         patience: Patience,
         clock: Clock | None,
     ) -> None:
-        self.address = Address.parse(url)
-        if tls is not None and not self.address.secure:
-            secure = self.address._replace(secure=True)
-            raise NetworkError(
-                f"certificates for {self.address}, where no TLS is spoken", hint=f"call {secure}"
-            )
+        addresses = addresses_of(url)
+        self._is_secure = any(each.secure for each in addresses)
+        for plain in (each for each in addresses if tls is not None and not each.secure):
+            secure = plain._replace(secure=True)
+            raise NetworkError(f"certificates for {plain}, where no TLS is spoken", hint=f"call {secure}")
         self.name = name or f"client-{uuid.uuid4().hex[:12]}"
         self._tls, self._clock = tls, clock
         self._session = uuid.uuid4().hex[:12]
         self._uplink = Uplink(
-            self.address,
+            addresses,
             wire.Hello(wire.VERSION, "client", self.name, policy),
             patience_seconds(patience),
-            Handlers(self._welcomed, self._disconnected, self._received, self._accepts, self._failed),
+            Handlers(
+                self._welcomed,
+                self._disconnected,
+                self._received,
+                self._accepts,
+                self._failed,
+                self._has_position,
+            ),
         )
         self._flowing = asyncio.Event()
         """Set while publications go to the broker: it is connected, and knows what has been advertised."""
@@ -155,6 +166,11 @@ class Client:
         self._listens: dict[str, tuple[str, Callable[[bool], object]]] = {}
         self._paused = False
         self._closing = False
+
+    @property
+    def address(self) -> Address:
+        """The address of the broker it is connected to, or calls."""
+        return self._uplink.address
 
     @property
     def broker(self) -> str:
@@ -181,7 +197,7 @@ class Client:
 
     async def open(self) -> None:
         """Connect; ConnectionEnded if there is no broker, BrokerRefused if it says no."""
-        context = client_context(self._tls) if self.address.secure else None
+        context = client_context(self._tls) if self._is_secure else None
         self._uplink.open(context)
         try:
             await self._uplink.until(self._uplink.connected)
@@ -443,6 +459,10 @@ class Client:
 
     def _disconnected(self) -> None:
         self._flowing.clear()
+
+    def _has_position(self) -> bool:
+        """Whether another broker would not know where a subscription goes on."""
+        return any(each.durable or each.since is not None for each in self._intake.subscriptions.values())
 
     def _accepts(self) -> list[wire.Control]:
         return self._intake.take_accepts()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fairlead.errors import FairleadError
-from fairlead.network.addresses import Address, Tls
+from fairlead.network.addresses import Tls
+from fairlead.network.arguments import addresses_of
 from fairlead.network.client import connect
 
 __all__ = ["Seen", "Survey", "Wait", "survey"]
@@ -134,16 +136,25 @@ class Survey:
 
 
 def survey(
-    url: str, *, whole: bool = True, tables: bool = False, tls: Tls | None = None, patience: float = 5.0
+    url: str | Sequence[str],
+    *,
+    whole: bool = True,
+    tables: bool = False,
+    tls: Tls | None = None,
+    patience: float = 5.0,
 ) -> Survey:
     """Ask the broker at this address and, for the whole network, its neighbours, theirs, and so on.
+
+    Of several addresses, the first broker that can be reached is asked.
 
     If the first one cannot be asked, that is an error; of the others it is noted.
     """
     return asyncio.run(_survey(url, whole, tables, tls, patience))
 
 
-async def _survey(url: str, whole: bool, tables: bool, tls: Tls | None, patience: float) -> Survey:
+async def _survey(
+    url: str | Sequence[str], whole: bool, tables: bool, tls: Tls | None, patience: float
+) -> Survey:
     first = await _asked(url, tables, tls, patience)
     found = {first.name: first}
     ahead = _unknown(first, found) if whole else {}
@@ -169,8 +180,8 @@ async def _reached(name: str, url: str, tables: bool, tls: Tls | None, patience:
     return seen if seen.name == name else Seen(name, url, problem=f"{seen.name!r} answers at {url}")
 
 
-async def _asked(url: str, tables: bool, tls: Tls | None, patience: float) -> Seen:
-    certificates = tls if Address.parse(url).secure else None
+async def _asked(url: str | Sequence[str], tables: bool, tls: Tls | None, patience: float) -> Seen:
+    certificates = tls if all(each.secure for each in addresses_of(url)) else None
     async with connect(url, tls=certificates, patience=patience) as client:
         status = await client.status()
         return Seen(status["broker"], str(client.address), status, await client.tables() if tables else None)

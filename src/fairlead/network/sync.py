@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -25,7 +25,7 @@ from fairlead.errors import ConnectionEnded, SubscriptionEnded
 from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
 from fairlead.network import client as asynchronous
-from fairlead.network.addresses import Tls
+from fairlead.network.addresses import Address, Tls
 from fairlead.network.arguments import Patience, Since
 from fairlead.network.client import Clock, Linking, Publishable
 from fairlead.network.subscriptions import Closed
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def connect(
-    url: str = "fairlead://127.0.0.1:7400",
+    url: str | Sequence[str] = "fairlead://127.0.0.1:7400",
     *,
     name: str | None = None,
     policy: str = "",
@@ -49,7 +49,7 @@ def connect(
     patience: Patience = 30.0,
     clock: Clock | None = None,
 ) -> Client:
-    """A client of the broker at this address, as `fairlead.connect` has it; it connects when it is entered."""
+    """A client of the broker at this address, or at one of these, as `fairlead.connect` has it."""
     return Client(
         asynchronous.connect(url, name=name, policy=policy, tls=tls, patience=patience, clock=clock)
     )
@@ -67,6 +67,11 @@ class Client:
     def name(self) -> str:
         """The producer of what it publishes."""
         return self._client.name
+
+    @property
+    def address(self) -> Address:
+        """The address of the broker it is connected to, or calls."""
+        return self._client.address
 
     @property
     def broker(self) -> str:

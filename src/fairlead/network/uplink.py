@@ -4,8 +4,12 @@ An uplink dials the broker until the client's patience is over, and again after 
 outgoing frames for one write per turn of the event loop, numbers requests, and awaits their answers: one whose
 answer was lost with a connection is sent again over the next one.
 
-The client supplies five functions: `welcomed` (a connection stands), `lost` (it stands no longer), `received` (a
-frame has come), `outgoing` (messages for the next write), `failed` (there will be no connection any more).
+Of several brokers, the uplink dials the next one where one cannot be reached; a client that has a position in the
+log of its broker stays with that one.
+
+The client supplies six functions: `welcomed` (a connection stands), `lost` (it stands no longer), `received` (a
+frame has come), `outgoing` (messages for the next write), `failed` (there will be no connection any more), `stays`
+(whether it has to stay with its broker).
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import contextlib
 import logging
 import random
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,15 +48,17 @@ class Handlers:
     received: Callable[[Channel, int, bytes], None]
     outgoing: Callable[[], Iterable[wire.Control]]
     failed: Callable[[FairleadError], None]
+    stays: Callable[[], bool]
 
 
 class Uplink:
-    """The way to one broker. `connected` is set while there is a connection, `failure` when there will be none."""
+    """The connection. `connected` is set while there is one, `failure` when there will be none."""
 
     def __init__(
-        self, address: Address, hello: wire.Hello, patience_s: float | None, handlers: Handlers
+        self, addresses: Sequence[Address], hello: wire.Hello, patience_s: float | None, handlers: Handlers
     ) -> None:
-        self.address, self.patience_s = address, patience_s
+        self._addresses, self._at = addresses, 0
+        self.patience_s = patience_s
         self._hello, self._handlers = hello, handlers
         self.broker = ""
         """The name of the broker; empty until it has answered once."""
@@ -67,6 +73,11 @@ class Uplink:
         self._task: asyncio.Task[None] | None = None
         self._numbers = 0
         self._requests: dict[int, asyncio.Future[Any]] = {}
+
+    @property
+    def address(self) -> Address:
+        """The broker that it is connected to, or dials."""
+        return self._addresses[self._at]
 
     # -- connecting --------------------------------------------------------------------------------------------
 
@@ -128,13 +139,15 @@ class Uplink:
             log.exception("the client cannot go on")
             self.fail(ConnectionEnded(f"the client cannot go on: {error!r}"))
 
-    async def _dial(self, context: ssl.SSLContext | None) -> None:
+    async def _dial(self, trusted: ssl.SSLContext | None) -> None:
         """Connect, again and again, until the client fails or is closed."""
         loop, patience = asyncio.get_running_loop(), self.patience_s
         least, most = BACKOFF_S
-        wait, alone_since, wordless = least, loop.time(), 0
+        wait, alone_since = least, loop.time()
+        wordless = finals = 0
         while True:
             reason = ""
+            context = trusted if self.address.secure else None
             try:
                 left = None if patience is None else alone_since + patience - loop.time()
                 channel = await call(self.address, context, self._hello, self._make_channel, left)
@@ -144,9 +157,10 @@ class Uplink:
             except NoChannel as none:
                 reason = none.reason
                 wordless = wordless + 1 if none.wordless and context is not None else 0
-                if none.final is not None:
+                finals = finals + 1 if none.final is not None else 0
+                if none.final is not None and finals >= len(self._addresses):
                     self.fail(none.final)
-                elif wordless >= WORDLESS_MAX:
+                elif wordless >= WORDLESS_MAX * len(self._addresses):
                     self.fail(wants_certificate(self.address, reason))
             if self.channel is not None:
                 self.channel = None
@@ -156,10 +170,24 @@ class Uplink:
                 return
             if patience is not None and loop.time() - alone_since >= patience:
                 why = f": {reason}" if reason else ""
-                self.fail(ConnectionEnded(f"{self.address} cannot be reached{why}", hint=HINT))
+                dialled = [self.address] if self._is_bound() else self._addresses
+                where = " and ".join(map(str, dialled))
+                self.fail(ConnectionEnded(f"{where} cannot be reached{why}", hint=HINT))
                 return
-            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-            wait = min(2 * wait, most)
+            if self._has_dialled_all():
+                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                wait = min(2 * wait, most)
+
+    def _is_bound(self) -> bool:
+        """Whether the client has a position in the log of a broker, which another broker does not know."""
+        return bool(self.broker) and self._handlers.stays()
+
+    def _has_dialled_all(self) -> bool:
+        """Go on to the next broker; whether that is the first one again."""
+        if not self._is_bound():
+            self._at = (self._at + 1) % len(self._addresses)
+            return self._at == 0
+        return True
 
     def _disconnected(self) -> None:
         self.connected.clear()
