@@ -150,7 +150,7 @@ def _start_fairlead(
     (place / "broker.toml").write_text("[limits]\nsubscriptions = 1_000_000\n", encoding="utf-8")
     for number, port in enumerate(ports):
         name = f"broker-{number}"
-        command = [sys.executable, "-m", "fairlead", "broker", "run", str(place / "broker.toml")]
+        command = [sys.executable, "-m", "fairlead", "broker", "run", "-c", str(place / "broker.toml")]
         command += ["--name", name]
         command += ["--listen", f"127.0.0.1:{port}"]
         command += ["--data", str(place / name)] if durable else ["--memory"]
