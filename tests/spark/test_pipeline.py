@@ -407,6 +407,7 @@ def test_what_one_producer_has_numbered_is_matched_by_several_tasks(
         return deliver(matches, buckets)
 
     monkeypatch.setattr("fairlead.spark.pipeline.deliver", noting)
+    monkeypatch.setattr("fairlead.spark.small.ROWS_MAX", 0)
     monkeypatch.setattr("fairlead.spark.batch.FEW_ROWS", 0)
     monkeypatch.setattr("fairlead.spark.batch.ORDERED_AT_ONCE", 0)
     written = []

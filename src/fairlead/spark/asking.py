@@ -20,7 +20,7 @@ from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark.config import Config, SubscriptionsSource
-from fairlead.spark.frames import few_rows
+from fairlead.spark.frames import table_of_rows
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.patterns import PATTERN, Asked, ChangedPatterns, Patterns
 from fairlead.spark.storage import Directory
@@ -35,7 +35,7 @@ from fairlead.spark.subscriptions import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = [
     "Demand",
@@ -93,23 +93,23 @@ class Demand:
         """Whether composites of some pattern are for those only who asked for it."""
         return not all(self._question(row).is_public for row in self.patterns.rows)
 
-    def begun(self, spark: SparkSession) -> DataFrame | None:
+    def begun(self) -> pa.Table | None:
         """The subscriptions that begin with this batch."""
         if self.is_first:
-            return spark.createDataFrame(table_of(self.subscriptions))
+            return table_of(self.subscriptions)
         rows = [
             (each.id, each.subscriber, each.filter, each.since, each.until) for each in self.changed.begun
         ]
-        return few_rows(spark, rows, SUBSCRIBED) if rows else None
+        return table_of_rows(rows, SUBSCRIBED) if rows else None
 
-    def detecting_from_now(self, spark: SparkSession) -> DataFrame | None:
+    def detecting_from_now(self) -> pa.Table | None:
         """The patterns that begin with this batch and whose composites are public, with what these match."""
         given = self.patterns.rows if self.is_first else self.detecting.begun
         public = [(row, question) for row in given if (question := self._question(row)).is_public]
         rows = [(row.id, row.subscriber, str(question.filter), *_validity(row)) for row, question in public]
-        return few_rows(spark, rows, SUBSCRIBED) if rows else None
+        return table_of_rows(rows, SUBSCRIBED) if rows else None
 
-    def over(self, spark: SparkSession) -> DataFrame | None:
+    def over(self) -> pa.Table | None:
         """Those that were there before and end earlier than was said."""
         if self.is_first or not (self.changed.cut or self.detecting.cut):
             return None
@@ -119,7 +119,7 @@ class Demand:
             for row in self.detecting.cut
             if self._question(row).is_public
         ]
-        return few_rows(spark, rows, ENDED)
+        return table_of_rows(rows, ENDED)
 
     def _question(self, row: Asked) -> Question:
         return self.patterns.question(row)

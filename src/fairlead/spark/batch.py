@@ -24,6 +24,8 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
 from fairlead.errors import PipelineError
@@ -32,6 +34,7 @@ from fairlead.spark.asking import Demand
 from fairlead.spark.config import Config
 from fairlead.spark.delivery import FILES
 from fairlead.spark.detection import Detected
+from fairlead.spark.doors import BLANK
 from fairlead.spark.frames import ATTRIBUTES
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matching import evened
@@ -147,6 +150,22 @@ class Seen:
         newest = {row.source: row.newest for row in found if row.newest is not None}
         read, rejected, own = (sum(row[name] for row in found) for name in ("read", "rejected", "own"))
         return cls(read, rejected, newest, facts, own)
+
+    @classmethod
+    def of_table(cls, rows: pa.Table) -> Seen:
+        """The same of rows that are here."""
+        reason, blank = rows.column("reason"), pc.equal(rows.column("reason"), BLANK).fill_null(False)
+        accepted = rows.filter(reason.is_null())
+        times = pa.table({"source": accepted["source"], "time": accepted["event_time"].fill_null(0)})
+        newest = times.group_by("source").aggregate([("time", "max")])
+        there = (rows.column(name).null_count < rows.num_rows for name in ("digest", "sequence", "causes"))
+        return cls(
+            accepted.num_rows,
+            rows.num_rows - accepted.num_rows - pc.sum(blank, min_count=0).as_py(),
+            dict(zip(newest["source"].to_pylist(), newest["time_max"].to_pylist(), strict=True)),
+            Facts(*there),
+            pc.sum(pc.and_(blank, rows.column("producer").is_valid()), min_count=0).as_py(),
+        )
 
 
 class Bounds(NamedTuple):
@@ -265,7 +284,10 @@ class Batch:
 
     def look(self, rows: DataFrame) -> Seen:
         """Read the rows; PipelineError where one was rejected and the pipeline says to fail then."""
-        seen = Seen.of(rows)
+        return self.heed(Seen.of(rows), rows)
+
+    def heed(self, seen: Seen, rows: DataFrame) -> Seen:
+        """What was seen of rows; PipelineError where one was rejected and the pipeline says to fail then."""
         self._clock.count(seen.read + seen.rejected)
         if seen.rejected and self.config.rejected == "fail":
             first = rejected(rows).orderBy("file", "line").first()
@@ -299,6 +321,20 @@ class Batch:
         if not self.output.has_state(number, name):
             return None
         return self.spark.read.parquet(self.output.state(number, name))
+
+    def state_size(self, name: str) -> int:
+        """How many bytes a table of the state that the batch before has left takes on the disk."""
+        return sum(size for _, size in self.output.state_files(self.before.batch, name))
+
+    def state_table(self, name: str, schema: pa.Schema) -> pa.Table:
+        """A table of that state, here; empty where there is none."""
+        from pyarrow import parquet
+
+        tables = [
+            parquet.read_table(self.output.root.open(file), columns=schema.names).cast(schema)
+            for file, _ in self.output.state_files(self.before.batch, name)
+        ]
+        return pa.concat_tables([schema.empty_table(), *tables])
 
     def has_few(self, seen: Seen) -> bool:
         """Whether one task finds what patterns mean sooner than many would."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILES",
     "Callback",
+    "Lines",
     "attributes_in",
     "callback_named",
     "check_format",
@@ -204,12 +205,14 @@ def lines(deliveries: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
     """Deliveries as JSON text in `value`, in the byte form of all runtimes; columns to `keep` stay beside it."""
     kept = [deliveries.schema[name] for name in keep]
     declared = T.StructType([*kept, T.StructField("value", T.StringType())])
-    return deliveries.mapInArrow(_Lines(tuple(keep)), declared)
+    return deliveries.mapInArrow(Lines(tuple(keep)), declared)
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
-    keep: tuple[str, ...]
+class Lines:
+    """Record batches of deliveries in; their JSON text out, in `value`, beside the columns to keep."""
+
+    keep: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -66,7 +66,18 @@ if TYPE_CHECKING:
     from fairlead.filters import Schema
     from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 
-__all__ = ["Begun", "Detected", "Detecting", "Level", "Placer", "Router", "detect", "detected", "stream_of"]
+__all__ = [
+    "Begun",
+    "Detected",
+    "Detecting",
+    "Level",
+    "Placer",
+    "Router",
+    "detect",
+    "detected",
+    "detected_here",
+    "stream_of",
+]
 
 ROWS: Final = 1_000
 """So many composites, or rows of state, make a record batch."""
@@ -189,6 +200,41 @@ def detected(
         composites = found[-1].where(seen).withColumn("start", F.col(f"{PLACE}.start"))
         stream = stream.unionByName(composites.select(*STREAM)) if several else stream
     return Detected(tuple(found), few, any(row.choice for row in patterns.rows))
+
+
+def detected_here(
+    stream: pa.Table, patterns: Patterns, state: pa.Table, bound: int, buckets: int
+) -> pa.Table:
+    """What `detected` finds where there are few, in this process: `FOUND` of a table with the columns of `STREAM`.
+
+    `buckets` are the partitions of a shuffle: what is in progress must come to the same groups by either path.
+    """
+    together = pa.schema([*_STREAM, *(field for field in _FOUND if field.name in PROGRESS)])
+    stream, state = _aligned(stream, together), _aligned(state, together)
+    found = [_FOUND.empty_table()]
+    for number in range(len(patterns.levels)):
+        detect = AtOnce(Detecting(Level(patterns, number, buckets), bound))
+        found.append(
+            pa.Table.from_batches(detect(pa.concat_tables([stream, state]).to_batches()), schema=_FOUND)
+        )
+        seen = pc.or_(pc.equal(found[-1].column("producer"), PRODUCER), found[-1].column("is_public"))
+        seen = pc.and_(found[-1].column("automaton").is_null(), seen.fill_null(False))
+        composites = found[-1].filter(seen)
+        start = pc.struct_field(composites.column(PLACE), "start")
+        named = composites.select([name for name in STREAM if name != "start"]).append_column("start", start)
+        stream = pa.concat_tables([stream, _aligned(named, together)])
+    return pa.concat_tables(found)
+
+
+def _aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the columns of a schema; those that it has not are null."""
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _same_of_lines(patterns: Patterns, stream: DataFrame) -> tuple[str, ...] | None:
@@ -569,6 +615,7 @@ _ARROW: Final[dict[str, Any]] = {
     COMPOSITE["patterns"]: pa.list_(pa.struct([("id", _TEXT), ("subscriber", _TEXT)])),
     PLACE_TYPE: pa.struct([(name, _ARROW_PLAIN[type]) for name, type in PLACE_TYPES.items()]),
 }
+_STREAM: Final = pa.schema([(name, _ARROW[type]) for name, type in STREAM.items()])
 _FOUND: Final = pa.schema([(name, _ARROW[type]) for name, type in FOUND.items()])
 
 

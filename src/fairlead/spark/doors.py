@@ -32,7 +32,7 @@ from fairlead.model.values import Record
 from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHED, RECORD, encode
 from fairlead.spark.scanning import Mask, scan
 
-__all__ = ["BLANK", "ORIGIN", "OUTCOME_TYPES", "TEXT_FORMATS", "ColumnDoor", "TextDoor"]
+__all__ = ["BLANK", "ENVELOPE_ARROW", "ORIGIN", "OUTCOME_TYPES", "TEXT_FORMATS", "ColumnDoor", "TextDoor"]
 
 ORIGIN: Final = "_fairlead_origin"
 """The column of a raw frame with the file, the block in it and the place in that, each null where it has none."""
@@ -48,7 +48,7 @@ BLANK: Final = ""
 
 _CAUSES: Final = pa.list_(pa.struct([("producer", pa.string()), ("id", pa.string())]))
 _ARROW: Final = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary()}
-_ENVELOPE_ARROW: Final = {name: _ARROW.get(kind, _CAUSES) for name, kind in ENVELOPE_TYPES.items()}
+ENVELOPE_ARROW: Final = {name: _ARROW.get(kind, _CAUSES) for name, kind in ENVELOPE_TYPES.items()}
 _LONG: Final = range(-(2**63), 2**63)
 
 Outcome: TypeAlias = Notification | Rejection
@@ -124,9 +124,7 @@ class _Sheet:
         """The rows with their payload, which is what was put unless it is given, and their places."""
         columns = zip(*self.envelopes, strict=True) if self.envelopes else [()] * len(_NOTHING)
         given = [[self.source] * len(self.reasons), *columns, self.published]
-        arrays = [
-            pa.array(values, kind) for values, kind in zip(given, _ENVELOPE_ARROW.values(), strict=True)
-        ]
+        arrays = [pa.array(values, kind) for values, kind in zip(given, ENVELOPE_ARROW.values(), strict=True)]
         return _rows_batch(
             arrays,
             payload,

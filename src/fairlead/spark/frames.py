@@ -54,6 +54,7 @@ __all__ = [
     "payload_of",
     "ranked",
     "records_in",
+    "table_of_rows",
     "to_records",
 ]
 
@@ -111,9 +112,14 @@ def few_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: pa.Sche
     By way of Arrow: of a list Spark makes one in a Python worker of another sort than stages run in, and that
     takes a second or two to start.
     """
+    return spark.createDataFrame(table_of_rows(rows, schema))
+
+
+def table_of_rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """The Arrow table of some rows."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 # -- one notification --------------------------------------------------------------------------------------

@@ -333,6 +333,10 @@ class Output:
     def has_state(self, batch: int, name: str) -> bool:
         return self.root.exists(f"{_OURS}/state/{batch:08}/{name}")
 
+    def state_files(self, batch: int, name: str) -> list[tuple[str, int]]:
+        """The files of a table of the state, with their sizes in bytes; none where there is no such table."""
+        return list(self.root.files(f"{_OURS}/state/{batch:08}/{name}"))
+
     # -- reading -------------------------------------------------------------------------------------------
 
     def paths(self, channel: str, manifests: Sequence[Manifest] | None = None) -> list[str]:
@@ -384,6 +388,10 @@ class Attempt:
     def state(self, name: str) -> str:
         """Where to write a table of the state."""
         return self._root.path(f"{self._aside}/state/{name}")
+
+    def create(self, name: str) -> Any:
+        """A file of a channel or, below `state/`, of a table of the state, to be filled by the caller."""
+        return self._root.create(f"{self._aside}/{name}")
 
     def rows(self, name: str) -> int:
         """How many rows were written, told by the files themselves."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from fairlead.spark import sources, writing
+from fairlead.spark import small, sources, writing
 from fairlead.spark.asking import demand, schema_of
 from fairlead.spark.batch import Batch, Outcomes, Progress, Written
 from fairlead.spark.config import Config, Events
@@ -76,6 +76,8 @@ class Step:
             asked = demand(self.config, batch.spark, number, batch.last, self.ahead)
 
             batch.at("ingest")
+            if (few := small.collected(batch, asked, rows)) is not None:
+                return small.take(batch, asked, rows, few)
             rows = batch.kept(rows)
             seen = batch.look(rows)
             bounds = batch.bounds(seen)

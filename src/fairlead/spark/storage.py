@@ -21,7 +21,7 @@ from pyarrow import fs  # type: ignore[import-untyped]
 
 from fairlead.errors import PipelineError
 
-__all__ = ["Directory", "as_path", "reached"]
+__all__ = ["Directory", "as_path", "reached", "size_of"]
 
 _TEMPORARY: Final = ".part"
 _LOCAL: Final = re.compile(r"\Afile:(?://(?:localhost)?)?(?=/)")
@@ -39,6 +39,18 @@ def reached(uri: str) -> tuple[Any, str]:
     """The file system that a URI of Spark's means to pyarrow, and the path there."""
     system, path = fs.FileSystem.from_uri(_for_arrow(uri))
     return system, path
+
+
+def size_of(uri: str) -> int:
+    """How many bytes a file has, or all files below a directory; FileNotFoundError where there is neither."""
+    system, path = reached(_for_spark(uri))
+    info = system.get_file_info(path)
+    if info.type == fs.FileType.NotFound:
+        raise FileNotFoundError(uri)
+    if info.type == fs.FileType.File:
+        return int(info.size)
+    below = system.get_file_info(fs.FileSelector(path, recursive=True))
+    return sum(each.size for each in below if each.type == fs.FileType.File)
 
 
 def as_path(uri: str) -> str:
@@ -120,6 +132,12 @@ class Directory:
     def open(self, name: str) -> Any:
         """A file, to be read here and there."""
         return self._system.open_input_file(self._at(name))
+
+    def create(self, name: str) -> Any:
+        """A new file, to be filled by the caller; others see it as it grows."""
+        place = self._at(name)
+        self._entered(place)
+        return self._system.open_output_stream(place)
 
     def write(self, name: str, content: bytes, *, durable: bool = False) -> None:
         """Make a file, in one step; `durable`: and wait until the disk has it."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fairlead.audit.trace import Language
@@ -22,7 +24,7 @@ from fairlead.spark.asking import Demand
 from fairlead.spark.batch import PROGRESS, Batch, Composites, Outcomes, Seen
 from fairlead.spark.delivery import FILES, send, write_files
 from fairlead.spark.detection import Detected
-from fairlead.spark.frames import KEY, PLACE, RECORD, few_rows
+from fairlead.spark.frames import KEY, PLACE, RECORD, table_of_rows
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matcher import RECEIVERS
 from fairlead.spark.matching import with_receivers
@@ -32,13 +34,17 @@ from fairlead.spark.publishing import publish
 from fairlead.spark.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = [
+    "REJECTED",
+    "Rejected",
     "at_once",
     "check_owner",
     "public_composites",
     "publish_all",
+    "reasons_in",
+    "rejected_changes",
     "write_deliveries",
     "write_late",
     "write_rejected",
@@ -156,26 +162,33 @@ def write_rejected(batch: Batch, rows: DataFrame, seen: Seen, demand: Demand) ->
     count = seen.rejected + len(changes)
     if not count:
         return Rejected()
-    found = rejected(rows) if seen.rejected else _rejected_changes(batch.spark, changes)
-    if seen.rejected and changes:
-        found = found.unionByName(_rejected_changes(batch.spark, changes))
+    frames = [rejected(rows)] if seen.rejected else []
+    if changes:
+        frames.append(batch.spark.createDataFrame(rejected_changes(changes)))
+    found = reduce(DataFrame.unionByName, frames)
     _write(batch, "rejected", found, count, "source", "file", "line", "raw")
     return Rejected(count, _reasons(batch, count))
 
 
-def _rejected_changes(spark: SparkSession, changes: Iterable[tuple[str, Rejection]]) -> DataFrame:
+def rejected_changes(changes: Iterable[tuple[str, Rejection]]) -> pa.Table:
+    """The changes of subscriptions and patterns that could not be taken, as rows."""
     rows = [(source, each.source, each.line, each.reason, each.text.encode()) for source, each in changes]
-    return few_rows(spark, rows, REJECTED)
+    return table_of_rows(rows, REJECTED)
 
 
 def _reasons(batch: Batch, count: int) -> Mapping[str, int]:
     """The commonest reasons for which rows were rejected."""
     if count < FEW:
-        told = Counter(batch.attempt.column("rejected", "reason"))
-        return dict(sorted(told.items(), key=lambda each: (-each[1], each[0]))[:REASONS_KEPT])
+        return reasons_in(batch.attempt.column("rejected", "reason"))
     written = batch.spark.read.parquet(batch.attempt.channel("rejected"))
     counted = written.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
     return {row["reason"]: row["count"] for row in counted.collect()}
+
+
+def reasons_in(reasons: Iterable[str]) -> Mapping[str, int]:
+    """The commonest of some reasons, and how often each was given."""
+    told = Counter(reasons)
+    return dict(sorted(told.items(), key=lambda each: (-each[1], each[0]))[:REASONS_KEPT])
 
 
 def write_late(batch: Batch, late: DataFrame, count: int) -> int:
@@ -213,17 +226,21 @@ def write_trace(
     if composites is not None:
         columns = (*KEY, "event_time", RECORD, RECEIVERS)
         notifications = notifications.select(*columns).unionByName(composites.select(*columns))
+    subscribed, detecting, ended = (
+        None if rows is None else spark.createDataFrame(rows)
+        for rows in (demand.begun(), demand.detecting_from_now(), demand.over())
+    )
     told = trace.trace_of(
         notifications,
-        subscribed=demand.begun(spark),
-        detecting=demand.detecting_from_now(spark),
-        unsubscribed=demand.over(spark),
+        subscribed=subscribed,
+        detecting=detecting,
+        unsubscribed=ended,
         late=late,
         final=batch.final,
         language=Language.spoken(demand.subscriptions.schema) if demand.is_first else None,
     )
-    subscribed = demand.subscriptions.count if demand.is_first else 0
-    trace.write(told, batch.attempt.channel("trace"), files=1 if events + subscribed < FEW else None)
+    first = demand.subscriptions.count if demand.is_first else 0
+    trace.write(told, batch.attempt.channel("trace"), files=1 if events + first < FEW else None)
     return batch.attempt.rows("trace")
 
 
