@@ -283,7 +283,7 @@ def ordered_run() -> list[Event]:
     """What a pipeline writes down: subscriptions, then in the total order each publication and whom it reached."""
     events: list[Event] = [sub("a"), sub("b", "s0"), sub("c", "s1")]
     for number in range(6):
-        n = pub("pq"[number % 2], str(number), number % 3, order=number // 2, sequence=number)
+        n = pub("pq"[number % 2], str(number), number % 3, order=number // 2, sequence=number, run="r")
         reached = ["a"] + ["b"] * (number % 3 == 0) + ["c"] * (number % 3 > 0)
         events += [n, *(Notified(each, n.identity, ("s",)) for each in reached)]
     return [*events, Ended()]
@@ -341,6 +341,38 @@ def test_a_glance_clears_a_right_run_and_nothing_that_is_wrong(spark: SparkSessi
 
 
 ORDERS = ("fifo", "causal", "total", "ordered")
+
+
+def test_a_trace_in_memory_is_clear_only_where_the_audit_finds_nothing(tmp_path: Path) -> None:
+    from fairlead.spark.clear import is_clear
+    from fairlead.spark.subscriptions import Subscriptions
+
+    asked = [("all", "a"), ("s0", "b"), ("s1", "c")]
+    rows = [{"id": id, "subscriber": who, "filter": TEXTS[id]} for id, who in asked]
+    compiled = Subscriptions.read(rows, tmp_path)
+
+    def clear(events: list[Event], own: Subscriptions = compiled) -> bool:
+        return is_clear(parquet.table_of(events), ("simple", *ORDERS), own)
+
+    run = ordered_run()
+    assert clear(run)
+    assert clear(run[:-1])  # what has not ended may be clear as well
+    assert not clear(run, Subscriptions.read(rows[1:], tmp_path))
+    assert not clear([Unsubscribed("a", "all"), *run])
+    assert not clear([*run[:5], run[3], *run[5:]])  # published twice
+    # Who asked for a pattern is notified about what its filter matches, and about nothing else.
+    of_pattern = replace(sub("d", "s0"), ready=False)
+    about = [each for each in run if isinstance(each, Published)]
+    for number, found in ((0, True), (1, False)):
+        more = Notified("d", about[number].identity, ("p",))
+        at = run.index(about[number]) + 1
+        assert clear([of_pattern, *run[:at], more, *run[at:]]) is found
+    for name, events in mutants().items():
+        assert not clear(events), name
+    for seed in range(300):
+        events = mutated(Random(seed), run)
+        if clear(events):
+            assert audit(events, "simple", *ORDERS).verdict is Verdict.HOLDS, seed
 
 
 def test_nothing_is_wrong_with_nothing(spark: SparkSession) -> None:

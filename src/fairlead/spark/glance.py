@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fairlead.spark.history import History
     from fairlead.spark.subscriptions import Subscriptions
 
-__all__ = ["ORDERS", "Glance", "glance", "rank"]
+__all__ = ["ORDERS", "Glance", "glance", "rank", "same_subscriptions"]
 
 ORDERS: Final = frozenset({"fifo", "causal", "total", "ordered"})
 PUBLICATIONS_MAX: Final = 5_000_000
@@ -104,13 +104,21 @@ def _holds_throughout(history: History, compiled: Subscriptions | None) -> bool:
     told = declared.select(
         F.col("component").alias("subscriber"), F.col("subscription").alias("id"), "filter"
     )
+    return same_subscriptions(compiled, told.toArrow())
+
+
+def same_subscriptions(compiled: Subscriptions, told: pa.Table) -> bool:
+    """Whether what a trace tells (id, subscriber, filter) are the compiled subscriptions, all without dates."""
     columns = ("id", "subscriber", "filter")
-    own, theirs = pa.Table.from_batches(list(compiled.tables())), told.toArrow()
+    parts = [pa.Table.from_batches([each]) for each in compiled.tables()]
+    if not parts or not told.num_rows:
+        return not told.num_rows and not sum(map(len, parts))
+    own = pa.concat_tables(parts)
     undated = all(own.column(name).null_count == own.num_rows for name in ("from", "until"))
-    if not undated or own.num_rows != theirs.num_rows:
+    if not undated or own.num_rows != told.num_rows:
         return False
-    own, theirs = (table.select(columns).sort_by("id") for table in (own, theirs))
-    return all(own.column(name).combine_chunks() == theirs.column(name).combine_chunks() for name in columns)
+    own, told = (table.select(columns).sort_by("id") for table in (own, told))
+    return all(own.column(name).combine_chunks() == told.column(name).combine_chunks() for name in columns)
 
 
 def _goes_up(history: History) -> bool:

@@ -35,6 +35,7 @@ __all__ = [
     "OrderAtOnce",
     "OrderTogether",
     "became",
+    "identities",
 ]
 
 RELEASED: Final = "released"
@@ -163,10 +164,10 @@ class _Columns:
         if not len(owners):
             return nothing, nothing
         flat = named.flatten()
-        wanted = _identities(pc.struct_field(flat, "producer"), pc.struct_field(flat, "id"))
+        wanted = identities(pc.struct_field(flat, "producer"), pc.struct_field(flat, "id"))
         known = np.flatnonzero(loose | self._is_fixed)
         there = self._rows.take(pa.array(known))
-        found = pc.index_in(wanted, value_set=_identities(there.column("producer"), there.column("id")))
+        found = pc.index_in(wanted, value_set=identities(there.column("producer"), there.column("id")))
         valid = np.asarray(found.is_valid()) & loose[owners]
         places = found.fill_null(0).to_numpy()
         return owners[valid], known[places[valid]]
@@ -197,7 +198,7 @@ def _differ(keys: pa.Table, order: pa.Array) -> Mask:
     return found
 
 
-def _identities(producers: Any, ids: Any) -> pa.Array:
+def identities(producers: Any, ids: Any) -> pa.Array:
     """Producers and ids as one text each, the same for none but the same two."""
     length = pc.binary_length(producers).cast(pa.string())
     joined = pc.binary_join_element_wise(length, producers, ids, ":")
@@ -356,7 +357,7 @@ class OrderAtOnce:
     def _copies(self, rows: pa.Table, own: Mask) -> Mask:
         """Of those with one identity the first to come stands; what comes together comes by its content."""
         copy = np.zeros(len(own), np.bool_)
-        names = _identities(rows.column("producer"), rows.column("id")).dictionary_encode()
+        names = identities(rows.column("producer"), rows.column("id")).dictionary_encode()
         codes = names.indices.fill_null(0).to_numpy()
         several = np.bincount(codes[own], minlength=len(names.dictionary)) > 1
         doubtful = np.flatnonzero(own & several[codes])

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
+from fairlead.audit.specifications import audit as plain_audit
 from fairlead.errors import PipelineError
 from fairlead.model.order import BEGINNING, END
-from fairlead.spark import sources, trace
+from fairlead.spark import clear, sources, trace
 from fairlead.spark.asking import check_ids, read_patterns, read_subscriptions, schema_of, table_of
 from fairlead.spark.auditing import audit
 from fairlead.spark.batch import Progress
@@ -36,6 +37,7 @@ from fairlead.spark.config import Config, format_duration
 from fairlead.spark.delivery import FILES, attributes_in, callback_named, check_format, check_table
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, few_rows
+from fairlead.spark.matcher import MEMORY
 from fairlead.spark.ordering import watermark_of
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.patterns import Patterns
@@ -334,12 +336,17 @@ class Pipeline:
         paths = self.output.paths("trace", manifests)
         if not specifications or not paths:
             return []
+        compiled = self._subscriptions(manifests[-1])
+        if self.output.root.local() is not None and compiled.size <= MEMORY:
+            events = clear.table_of_files(paths)
+            if events is not None and clear.is_clear(events, specifications, compiled):
+                return [Judged.of(finding) for finding in plain_audit((), *specifications)]
         told = audit(
             trace.read(self.spark, *paths),
             *specifications,
             schema=schema_of(self.config),
             extensions=self.config.extensions,
-            compiled=self._subscriptions(manifests[-1]),
+            compiled=compiled,
         )
         return [
             Judged.of(finding, violations=told.counts[finding.specification, finding.rule])
