@@ -146,6 +146,7 @@ def run(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small, "collected", looked)
+        patch.setattr(small, "FILE_ROWS", 40)  # so that buckets have several files
         patch.setattr("fairlead.spark.running.Step.__call__", stepping(change))
         Pipeline(config, spark).run()
     return output

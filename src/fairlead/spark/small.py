@@ -70,8 +70,8 @@ FIRST_MAX: Final = 1_000
 GROWTH: Final = 8
 """A batch is rarely so many times as large as the one before: it is not tried with more."""
 LONG: Final = "is_long"
-PART: Final = "part-00000"
-"""The name of a file that is the only one of its directory."""
+FILE_ROWS: Final = 100_000
+"""So many deliveries of a bucket go into a file."""
 
 Numbers = NDArray[np.int64]
 _HELD: Final = pa.schema(
@@ -419,19 +419,25 @@ class _Writing:
         sink = self._config.deliveries
         bucket = matched.buckets(sink.buckets)
         order = np.lexsort((matched.rank, matched.subscriber, bucket))
-        cuts = np.flatnonzero(np.diff(bucket[order])) + 1
+        starts = np.flatnonzero(np.diff(bucket[order], prepend=-1))
+        # A large bucket goes into several files, one behind the other: so all cores write it.
+        files = [
+            (first, number, min(first + FILE_ROWS, end))
+            for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=False)
+            for number, first in enumerate(range(start, end, FILE_ROWS))
+        ]
 
-        def write(some: Numbers) -> None:
-            rows = matched.rows(some, payload=sink.payload)
-            name = f"deliveries/bucket={bucket[some[0]]}"
+        def write(file: tuple[int, int, int]) -> None:
+            first, number, end = file
+            rows = matched.rows(order[first:end], payload=sink.payload)
+            name = f"deliveries/bucket={bucket[order[first]]}/part-{number:05}"
             if sink.format == "json":
                 self._write_lines(name, rows)
             else:
-                self.table(name, rows)
+                self._write(name, rows)
 
-        if len(order):
-            with ThreadPoolExecutor(os.cpu_count() or 1, "fairlead-write") as threads:
-                list(threads.map(write, np.split(order, cuts)))
+        with ThreadPoolExecutor(os.cpu_count() or 1, "fairlead-write") as threads:
+            list(threads.map(write, files))
         return len(order)
 
     def _write_lines(self, name: str, rows: pa.Table) -> None:
@@ -439,17 +445,24 @@ class _Writing:
             at = rows.schema.get_field_index(RECORD)
             rows = rows.set_column(at, RECORD, rows.column(RECORD).cast(pa.string()))
         texts = (batch.column("value").to_pylist() for batch in Lines(())(rows.to_batches()))
-        with self._batch.attempt.create(f"{name}/{PART}.txt") as file:
+        with self._batch.attempt.create(f"{name}.txt") as file:
             file.writelines(f"{text}\n".encode() for some in texts for text in some)
 
     def table(self, name: str, rows: pa.Table) -> None:
         """Write a table of a channel, or of the state, into one file."""
+        self._write(f"{name}/part-00000", rows)
+
+    def _write(self, name: str, rows: pa.Table) -> None:
         from pyarrow import parquet
 
-        with self._batch.attempt.create(f"{name}/{PART}.parquet") as file:
+        with self._batch.attempt.create(f"{name}.parquet") as file:
             # Without Arrow's own schema: what is a dictionary here is text to everybody who reads it.
             parquet.write_table(
-                rows, file, store_schema=False, dictionary_pagesize_limit=BYTES_MAX, write_statistics=False
+                rows,
+                file,
+                store_schema=False,
+                dictionary_pagesize_limit=BYTES_MAX,
+                write_statistics=[name for name in rows.column_names if name in KEY or name == "subscriber"],
             )
 
     def rejected(self, rows: pa.Table, seen: Seen, demand: Demand) -> Rejected:
