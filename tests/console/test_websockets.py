@@ -44,6 +44,20 @@ def test_the_handshake_proves_that_the_request_was_understood(broker: Any) -> No
         )  # the RFC's own example
 
 
+@pytest.mark.parametrize("access", [False, True])
+def test_who_connects_is_logged_where_there_is_an_access_log(
+    access: bool, started: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    broker = started(access_log=access)
+    with broker.socket("true") as socket:
+        assert socket.status == 101
+    broker.ask("GET", "/healthz")
+    logged = [record.getMessage() for record in caplog.records]
+    for what in ("WebSocket /events/ws", "GET /healthz"):
+        assert any(what in message for message in logged) is access
+
+
 def test_events_come_as_cloud_events_with_their_places(broker: Any) -> None:
     with broker.socket('topic = "ws"') as socket:
         publish(broker, "ws", 1, 2)

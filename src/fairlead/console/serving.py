@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
@@ -24,6 +25,9 @@ from fairlead.network.server import Server
 from fairlead.network.settings import Address, http_url
 
 __all__ = ["Serving", "serve"]
+
+quiet_log: Final = logging.getLogger("uvicorn.error.websockets")
+quiet_log.setLevel(logging.WARNING)  # without an access log, nobody is told who connects
 
 REFUSAL: Final = (
     "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: text/plain\r\n"
@@ -195,6 +199,11 @@ def _protocol_of(server: Server, limits: HttpLimits) -> type[H11Protocol]:
 
 class _WebSocket(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, with care for clients that do not read, and for those of before RFC 6455."""
+
+    def __init__(self, config: uvicorn.Config, *others: Any, **named: Any) -> None:
+        super().__init__(config, *others, **named)
+        if not config.access_log:
+            self.logger = quiet_log
 
     def handle_ping(self) -> None:
         if self.writable.is_set():
