@@ -28,7 +28,7 @@ from fairlead.scopes.graph import Scope, ScopeGraph
 from fairlead.scopes.interfaces import OPEN, Crossing, Edge, effective
 from fairlead.scopes.sights import Matched, Reached, Sight, State
 
-__all__ = ["PATHS_MAX", "Parent", "ScopePlan", "Seer"]
+__all__ = ["PATHS_MAX", "Parent", "Place", "ScopePlan", "Seer"]
 
 PATHS_MAX: Final = 10_000
 """How many delivery paths of one notification are followed where mappings or policies tell them apart."""
@@ -56,7 +56,7 @@ def _filters(crossing: Crossing) -> tuple[Filter, ...] | None:
     return None if crossing.closed else tuple(gate.filter for gate in (*crossing.before, *crossing.after))
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a component stands: all scopes above it, superscopes first, and its own superscopes."""
 
     above: tuple[str, ...]
@@ -83,8 +83,8 @@ class ScopePlan:
         self.paths_max = paths_max
         self._above: dict[tuple[str, ...], list[str]] = {}
         self._parents: dict[str, tuple[Parent, ...]] = {}
-        self._places: dict[str, _Place] = {}
-        self._shared: dict[tuple[str, ...], _Place] = {}
+        self._places: dict[str, Place] = {}
+        self._shared: dict[tuple[str, ...], Place] = {}
         self._relevant: dict[str, tuple[str, ...]] = {}
         self._inside: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -198,7 +198,11 @@ class ScopePlan:
                         inside.add(parent.scope)
         return inside
 
-    def _place(self, name: str) -> _Place:
+    def place(self, name: str) -> Place:
+        """Where a component stands; components that see the same have the same place, as far as that is plain."""
+        return self._place(name)
+
+    def _place(self, name: str) -> Place:
         found = self._places.get(name)
         if found is None:
             found = self._shared_place(name) or self._own_place(name, self.parents(name))
@@ -206,7 +210,7 @@ class ScopePlan:
                 self._places[name] = found
         return found
 
-    def _shared_place(self, name: str) -> _Place | None:
+    def _shared_place(self, name: str) -> Place | None:
         """Simple components in the same scopes, over edges that say nothing, stand at the same place."""
         graph = self.graph
         node = graph.node(name)
@@ -222,7 +226,7 @@ class ScopePlan:
             found = self._shared[homes] = self._own_place(name, self.parents(name))
         return found
 
-    def _own_place(self, name: str, parents: tuple[Parent, ...]) -> _Place:
+    def _own_place(self, name: str, parents: tuple[Parent, ...]) -> Place:
         above = self.above(name)
         for scope in reversed(above):  # superscopes first, so that calls do not nest deeply
             if scope != name and scope not in self._places:
@@ -243,7 +247,7 @@ class ScopePlan:
                 outside_exact = outside_exact and upper.outside_exact
             elif parent.out_filters is not None:
                 outside_exact = False
-        return _Place(tuple(reversed(above)), parents, opened, exact, outside, outside_exact)
+        return Place(tuple(reversed(above)), parents, opened, exact, outside, outside_exact)
 
     def seer(self, notification: Notification, publisher: str, advertised: Filter | None = None) -> Seer:
         """Whether a component sees a notification; `relevant` says whether filters alone decide that."""
@@ -288,7 +292,7 @@ class Seer:
             return True
         return False if place.exact else self._asks_above(place)
 
-    def _asks_above(self, place: _Place) -> bool:
+    def _asks_above(self, place: Place) -> bool:
         visible, parents = self._visible, self._plan.parents
         if visible is None:
             visible = self._visible = dict.fromkeys(self._inside, True)

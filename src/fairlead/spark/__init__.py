@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fairlead.spark.patterns import Patterns
     from fairlead.spark.publishing import publish
     from fairlead.spark.running import Pipeline
+    from fairlead.spark.scoping import scope
     from fairlead.spark.sessions import session
     from fairlead.spark.subscriptions import Subscriptions
 
@@ -50,6 +51,7 @@ __all__ = [
     "pairs",
     "publish",
     "rejected",
+    "scope",
     "session",
 ]
 
@@ -66,6 +68,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.spark.patterns": ("Patterns",),
     "fairlead.spark.publishing": ("publish",),
     "fairlead.spark.running": ("Pipeline",),
+    "fairlead.spark.scoping": ("scope",),
     "fairlead.spark.sessions": ("session",),
     "fairlead.spark.subscriptions": ("Subscriptions",),
 }

@@ -159,6 +159,17 @@ class SubscriptionsSource:
 
 
 @dataclass(frozen=True, slots=True)
+class ScopesSource:
+    """Where the scope graph is."""
+
+    path: Annotated[str, Key("a file in the scope graph language, or TOML or JSON of the same", PATH)]
+    outsiders: Annotated[
+        Literal["default", "isolated"],
+        Key("components that the graph does not name: in the scope `default`, or isolated"),
+    ] = "default"
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """How long rows are waited for, and whether the end of the input ends the waiting."""
 
@@ -314,6 +325,7 @@ class Config:
         ),
     ] = "keep"
     patterns: SubscriptionsSource | None = None
+    scopes: ScopesSource | None = None
     report: Annotated[bool, Key("write `OUTPUT/report.html` at the end of a run", counts=NEVER)] = True
 
     @classmethod
@@ -366,11 +378,14 @@ class Config:
     def fingerprint(self) -> str:
         """A hash over all that the result depends on: two runs with the same one may share an output.
 
-        Of the schema its content counts. Where it runs, how it is cut into batches, and passwords do not.
+        Of the schema and of the scope graph the content counts. Where it runs, how it is cut into batches, and
+        passwords do not.
         """
         result = _without_none(written(self, public=True, counting=True))
         if self.schema is not None:
             result["schema"] = Schema.read(self.schema).fingerprint
+        if self.scopes is not None:
+            result["scopes"] = [self.scopes.outsiders, Path(self.scopes.path).read_text("utf-8")]
         return blake2b(json.dumps(result, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def to_json(self, *, secrets: bool = True) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The pipeline: the way of a notification on Spark, on one screen.
 
-    raw ─▶ ingest ─▶ order ─▶ detect ─▶ match ─▶ deliver ─▶ publish ─▶ trace ─▶ audit
+    raw ─▶ ingest ─▶ order ─▶ detect ─▶ match, scope ─▶ deliver ─▶ publish ─▶ trace ─▶ audit
              │         │        └─▶ in progress, until the next batch
          rejected      ├─▶ late
                        └─▶ held until the next batch
@@ -29,6 +29,7 @@ from fairlead.spark.matching import deliveries_of, matched
 from fairlead.spark.ordering import order
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.publishing import without_own
+from fairlead.spark.scoping import narrowed, scopes_of
 from fairlead.spark.subscriptions import Changed
 
 if TYPE_CHECKING:
@@ -98,7 +99,12 @@ class Step:
             found, composites = batch.count_composites(found)
 
             batch.at("match")
-            received = matched(released, asked.subscriptions, payload=sink.payload or traced)
+            scopes = scopes_of(self.config)
+            received = matched(
+                released, asked.subscriptions, payload=sink.payload or traced or scopes is not None
+            )
+            if scopes is not None:
+                received = narrowed(received, scopes)
             if traced:
                 received = batch.kept(received)
             deliveries = deliveries_of(received, payload=sink.payload)

@@ -31,7 +31,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import OPTIONAL, check_columns, table_of
-from fairlead.audit.trace import LANGUAGE_VERSION, VERSION, Event, Language, event_to_json
+from fairlead.audit.trace import (
+    LANGUAGE_VERSION,
+    SCOPES_VERSION,
+    VERSION,
+    Event,
+    Language,
+    ScopeChanged,
+    event_to_json,
+)
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
 from fairlead.model.encoding import format_json
@@ -150,16 +158,19 @@ def trace_of(
     late: DataFrame | None = None,
     final: bool = False,
     language: Language | None = None,
+    scopes: Iterable[ScopeChanged] = (),
 ) -> DataFrame:
     """What happened in a micro-batch, each row with its sort key.
 
     `notifications` are those that were released, with their receivers; `subscribed` and `unsubscribed` are
     subscriptions that begin and end with this micro-batch, `detecting` those to what patterns find; `late` are
     notifications that came too late, and `final` says that nothing is left to deliver and nothing more comes.
-    `language` is that of the filters; the first micro-batch says it.
+    `language` is that of the filters, `scopes` the scope graph and its changes; the first micro-batch says both.
     """
+    spark = notifications.sparkSession
     parts = [
         None if language is None else _spoken(notifications.sparkSession, language),
+        *(_scoped(spark, number, each) for number, each in enumerate(scopes)),
         None if unsubscribed is None else _unsubscribed(unsubscribed),
         None if subscribed is None else _subscribed(subscribed, ready=True),
         None if detecting is None else _subscribed(detecting, ready=False),
@@ -218,6 +229,14 @@ def _late(notifications: DataFrame) -> DataFrame:
 def _spoken(spark: SparkSession, language: Language) -> DataFrame:
     about = F.lit(format_json(event_to_json(language)["about"]))
     return _events(spark.range(1), "language", SPEAKING, about=about, v=F.lit(LANGUAGE_VERSION))
+
+
+def _scoped(spark: SparkSession, number: int, event: ScopeChanged) -> DataFrame:
+    """The scope graph, then its changes, in their order, behind the language."""
+    told = {"change": F.lit(event.change), "about": F.lit(format_json(dict(event.about)))}
+    return _events(
+        spark.range(1), "scope", SPEAKING, v=F.lit(SCOPES_VERSION), component=F.lit(f"{number:08d}"), **told
+    ).withColumn("component", F.lit(None).cast("string"))
 
 
 def _ended(spark: SparkSession) -> DataFrame:

@@ -31,6 +31,7 @@ from fairlead.spark.matching import with_receivers
 from fairlead.spark.ordering import Facts, OrderState
 from fairlead.spark.output import Output
 from fairlead.spark.publishing import publish
+from fairlead.spark.scoping import scopes_of
 from fairlead.spark.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -238,6 +239,7 @@ def write_trace(
         late=late,
         final=batch.final,
         language=Language.spoken(demand.subscriptions.schema) if demand.is_first else None,
+        scopes=scopes.events() if demand.is_first and (scopes := scopes_of(batch.config)) else (),
     )
     first = demand.subscriptions.count if demand.is_first else 0
     trace.write(told, batch.attempt.channel("trace"), files=1 if events + first < FEW else None)
