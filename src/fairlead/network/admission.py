@@ -9,6 +9,8 @@ answers, and sent on together as far as their routes are the same. All others ar
 from __future__ import annotations
 
 from itertools import compress, groupby
+from operator import itemgetter
+from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
@@ -27,6 +29,8 @@ from fairlead.network.settings import Limits
 from fairlead.rules import Refusal, is_plain
 
 __all__ = ["Admission"]
+
+_identity: Final = itemgetter(0, 1)
 
 
 class Admission:
@@ -58,10 +62,11 @@ class Admission:
             return
         some = publications[:]
         publications.clear()
+        numbers, packed = zip(*some, strict=True)
         if not self._broker.seam.is_plain_enough(session.client):
             self._take_any(session, some, taken, now)
             return
-        relays = Relays([packed for _, packed in some])
+        relays = Relays([*packed])
         parts = relays.plain
         if max(map(len, relays.each)) > self._limits.attributes and self._is_some_too_large(relays):
             self._take_any(session, some, taken, now)
@@ -71,12 +76,7 @@ class Admission:
                     self.take(session, [*run], taken, now)
                 else:
                     self._take_any(session, [*run], taken, now)
-        elif (
-            taken
-            or self._dispatch.pending
-            or any(number for number, _ in some)
-            or not self._broker.seam.admits_all
-        ):
+        elif taken or self._dispatch.pending or any(numbers) or not self._broker.seam.admits_all:
             self._take_plain(session, some, relays, parts, taken, now=now)
         else:
             self._send(relays, parts)
@@ -92,7 +92,7 @@ class Admission:
     def _send(self, relays: Relays, parts: list[PlainParts]) -> None:
         """Plain publications that are in no log go on at once."""
         take = self._identities.sent.take_identity
-        new = [take(each[:2]) for each in parts]
+        new = [*map(take, map(_identity, parts))]
         if not all(new):
             self._counters.duplicates += len(new) - sum(new)
             relays, parts = Relays([*compress(relays.each, new)]), [*compress(parts, new)]

@@ -267,13 +267,14 @@ class Node:
             if self.backpressure.blocking or not inflow.is_open:
                 frames = self.backpressure.pass_on(session, frames, waiting)
             self._handlers[type(session)](session, frames, taken, now)
-            self.dispatch.commit(session, taken, now)
+            if taken:
+                self.dispatch.commit(session, taken, now)
         except Exception as error:
             # The identities of what was taken are remembered, so it has to be in the log, whatever comes after it.
             with contextlib.suppress(FairleadError):
                 self.dispatch.commit(session, taken, now)
             self._end_failed(session, error)
-        if self.ledger is None:
+        if self.ledger is None and self.dispatch.pending:
             self.dispatch.synced(0)
         if waiting:
             blocked = not inflow.frames and self.backpressure.blocks(session, *waiting[0])

@@ -24,6 +24,7 @@ from fairlead.rules import Memory, Refusal, Route, is_plain
 
 __all__ = ["Fanout", "Router", "Verdict", "together"]
 
+_fields: Final = itemgetter(2)
 FANOUTS_MAX: Final = 10_000
 MEMORIES_MAX: Final = 1_000
 """For how many clients verdicts are remembered, where rules tell clients apart."""
@@ -140,7 +141,7 @@ class Router:
     def of_all(self, relays: Relays, source: str) -> Iterator[tuple[Fanout, Relays]]:
         """The fan-outs of several notifications from this neighbour: those that stay together, in their order."""
         parts = relays.plain
-        if parts is not None and is_plain(*[fields for _, _, fields in parts]):
+        if parts is not None and is_plain(*map(_fields, parts)):
             return together(self.of_plain(relays, parts, source), relays)
         return together([self.of(packed, source) for packed in relays.each], relays)
 
@@ -198,8 +199,8 @@ class Router:
 
 
 def together(fanouts: Sequence[Fanout], relays: Relays) -> Iterator[tuple[Fanout, Relays]]:
-    """Those next to each other that go the same way, in their order: all at once, where that is so."""
-    if fanouts and all(each is fanouts[0] for each in fanouts):
+    """Notifications that follow one another with one fan-out, in their order: all at once, where that is so."""
+    if fanouts and fanouts.count(fanouts[0]) == len(fanouts):  # they are compared by identity
         yield fanouts[0], relays
         return
     each, plain, at = relays.each, relays.plain, 0

@@ -469,8 +469,12 @@ def checked(frames: bytes, frame_max: int = FRAME_MAX) -> bytes:
     step = min(CHECKED_BYTES, frame_max - 5)
     if len(frames) <= step:
         return _CHECKED.pack(len(frames) + 5, CHECKED, crc32(frames)) + frames if frames else b""
-    pieces = [frames[start : start + step] for start in range(0, len(frames), step)]
-    return b"".join(_CHECKED.pack(len(piece) + 5, CHECKED, crc32(piece)) + piece for piece in pieces)
+    view = memoryview(frames)
+    pieces: list[bytes | memoryview] = []
+    for start in range(0, len(frames), step):
+        piece = view[start : start + step]
+        pieces += (_CHECKED.pack(len(piece) + 5, CHECKED, crc32(piece)), piece)
+    return b"".join(pieces)
 
 
 def publish(number: int, packed: bytes) -> bytes:
@@ -599,15 +603,16 @@ class Frames:
         """How many bytes of an unfinished frame are held."""
         return len(self._rest) + (0 if self._inner is None else self._inner.waiting)
 
-    def _unchecked(self, payload: bytes) -> Iterator[tuple[int, bytes]]:
+    def _unchecked(self, payload: memoryview) -> Iterator[tuple[int, bytes]]:
         """The frames that a checked piece completes; ProtocolError if it is not what was sent."""
         if self._is_inside:
             raise ProtocolError("a checked piece inside a checked piece")
-        if len(payload) < _CRC.size or crc32(payload[_CRC.size :]) != _CRC.unpack_from(payload)[0]:
+        content = payload[_CRC.size :]
+        if len(payload) < _CRC.size or crc32(content) != _CRC.unpack_from(payload)[0]:
             raise ProtocolError("bytes were changed on the way: the checksum is wrong")
         if self._inner is None:
             self._inner = Frames(self._limit, is_inside=True)
-        yield from self._inner.feed(payload[_CRC.size :])
+        return self._inner.feed(bytes(content))
 
     def feed(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:
         """The frames that this chunk completes; ProtocolError at the first that is none."""
@@ -624,7 +629,7 @@ class Frames:
                     break
                 start, position = position + 5, stop
                 if kind == CHECKED:
-                    yield from self._unchecked(raw[start:stop])
+                    yield from self._unchecked(memoryview(raw)[start:stop])
                 elif self.only_checked:
                     raise ProtocolError(f"a frame of the kind {kind} without a checksum")
                 else:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, repeat
 from math import isnan
+from operator import itemgetter
 from typing import Any, Final, TypeGuard
 
 from fairlead.errors import ValueRefused
@@ -39,6 +40,8 @@ CUTS_MAX: Final = 100_000
 """So many numbers, or texts, are told apart by name; if there are more, all are."""
 EXACT_MAX: Final = 2**53
 """Up to here every integer is a float."""
+_fields: Final = itemgetter(2)
+_ONLY_TEXTS: Final = {str}
 _SOME_TEXT: Final = object()
 _NUMBER: Final = object()
 _NO_NUMBER: Final = object()
@@ -145,29 +148,32 @@ class _Attribute:
         if len(self.numbers) > CUTS_MAX:
             self.numbers = None
 
-    def cells(self) -> Callable[[Iterable[Any]], list[Any]]:
-        """What tells two values apart that filters may tell apart: 1 and True are two things."""
+    def cells(self) -> Callable[[list[Any]], list[Any]]:
+        """The cells of values; 1 and True are two values."""
         numbers, texts = self.numbers, self.texts
+        cell_of_text = None if texts is None else {each: each for each in texts}.get
 
-        def of(values: Iterable[Any]) -> list[Any]:
-            found: list[Any] = []
+        def of(values: list[Any]) -> list[Any]:
+            if {*map(type, values)} == _ONLY_TEXTS:  # most columns are
+                return values if cell_of_text is None else [*map(cell_of_text, values, repeat(_SOME_TEXT))]
+            cells: list[Any] = []
             for value in values:
                 kind = type(value)
                 if kind is str:
-                    found.append(value if texts is None or value in texts else _SOME_TEXT)
+                    cells.append(value if texts is None or value in texts else _SOME_TEXT)
                 elif kind is not int and kind is not float:
-                    found.append((kind, value))
+                    cells.append((kind, value))
                 elif numbers is None:
-                    found.append((_NUMBER, value))
+                    cells.append((_NUMBER, value))
                 else:
                     at = bisect_left(numbers, value)
                     if at < len(numbers) and numbers[at] == value:
-                        found.append(at)
+                        cells.append(at)
                     elif at or not isnan(value):  # where NaN would stand before all others
-                        found.append(~at)
+                        cells.append(~at)
                     else:
-                        found.append(_NO_NUMBER)
-            return found
+                        cells.append(_NO_NUMBER)
+            return cells
 
         return of
 
@@ -219,10 +225,16 @@ class Cells:
         if len(attributes) == 1:
             [(name, attribute)] = attributes.items()
             cells = attribute.cells()
-            return lambda parts: cells([fields.get(name, ...) for _, _, fields in parts])
+            return lambda parts: cells(_values(name, map(_fields, parts)))
         columns = [(name, attribute.cells()) for name, attribute in sorted(attributes.items())]
-        return lambda parts: [
-            *zip(
-                *(of([fields.get(name, ...) for _, _, fields in parts]) for name, of in columns), strict=True
-            )
-        ]
+
+        def keys(parts: Sequence[PlainParts]) -> list[Any]:
+            each = [*map(_fields, parts)]
+            return [*zip(*(of(_values(name, each)) for name, of in columns), strict=True)]
+
+        return keys
+
+
+def _values(name: str, each: Iterable[dict[str, Any]]) -> list[Any]:
+    """The values of one attribute; where it is absent, an ellipsis."""
+    return [*map(dict.get, each, repeat(name), repeat(...))]
