@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.publications import NO_OFFSET, Entry, Pending
@@ -56,6 +57,8 @@ class LinkSession(Session):
         """The same of what came: that has been dealt with here, and that the other side knows of."""
         self._head = self._count = self._size = 0
         """Of the frame that is open: where its head will stand, how many notifications it has, and their size."""
+        self._borders: list[int] = []
+        """Where frames of several begin: a frame that is in one checked piece is not copied together again."""
 
     passing = frozenset({wire.CONTROL, wire.PART})
     """Of a neighbour, only notifications wait: what else it says changes nothing about where they go."""
@@ -79,6 +82,7 @@ class LinkSession(Session):
         if not self._count or self._size + len(body) > self.room:
             super().send(self._close_frame())
             self._head = len(self.out) - 1
+            self._borders.append(self._head)
         size = len(body)
         self.out.append(body)
         self._count += count
@@ -111,7 +115,14 @@ class LinkSession(Session):
 
     def take_out(self) -> bytes:
         self._close_frame()
-        return wire.checked(super().take_out(), self.frame_max)
+        if len(self._borders) < 2:
+            self._borders.clear()
+            return wire.checked(super().take_out(), self.frame_max)
+        borders = [0, *self._borders[1:], len(self.out)]
+        self._borders.clear()
+        frames = [b"".join(self.out[start:end]) for start, end in pairwise(borders)]
+        self.out.clear()
+        return b"".join(wire.checked(each, self.frame_max) for each in frames)
 
     def tell(self, message: wire.Control) -> None:
         for frame in wire.control_in_parts(message, self.frame_max):

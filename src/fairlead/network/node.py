@@ -300,10 +300,11 @@ class Node:
             return
         frames, enough = iter(frames), session.waiting + ANSWERED_AT_ONCE
         publications: list[tuple[int, bytes]] = []
+        publish, parse = wire.PUBLISH, wire.parse_numbered  # looked up once: most frames are publications
         try:
             for kind, payload in frames:
-                if kind == wire.PUBLISH:
-                    publications.append(wire.parse_numbered(payload))
+                if kind == publish:
+                    publications.append(parse(payload))
                 elif kind == wire.CONTROL:
                     self.admission.take(session, publications, taken, now)
                     self.dispatch.commit(session, taken, now)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import compress
+from operator import itemgetter
+from typing import Final
 
 from fairlead.model.packed import PlainParts, cut, identity_in, unpack_all_plain
 from fairlead.network import wire
 
 __all__ = ["Relays"]
+
+_identity: Final = itemgetter(0, 1)
 
 
 class Relays:
@@ -73,7 +77,7 @@ class Relays:
         plain = self.plain
         if plain is None:
             return [identity_in(packed) for packed in self.each]
-        return [(producer, id) for producer, id, _ in plain]
+        return [*map(_identity, plain)]
 
     def only(self, chosen: Iterable[bool]) -> Relays:
         """Some of them: those that are chosen."""

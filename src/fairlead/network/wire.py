@@ -119,8 +119,8 @@ DROPPED_MAX: Final = 1 << 40
 
 CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS, CHECKED = range(8)
 KINDS: Final = 8
-CHECKED_BYTES: Final = 1 << 16
-"""A checked piece is this long at most: who reads it waits for its end."""
+CHECKED_BYTES: Final = (1 << 16) + (1 << 10)
+"""A checked piece is this long at most: its reader waits for its end. A frame of several notifications fits in."""
 
 _HEAD: Final = struct.Struct("<IB")
 _NUMBERED: Final = struct.Struct("<IBQ")
