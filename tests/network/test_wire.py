@@ -77,7 +77,7 @@ def test_several_notifications_are_read_as_they_were_written(count: int, body: b
         wire.Told(3, {"a": [1, 2.5, None]}),
         wire.Accept("d", [1, 2, 3]),
         wire.Subscribe(1, "s", "a = 1", "d", None),
-        wire.Fence("b/1", 4, False),
+        wire.Barrier("b/1", 4, False),
     ],
 )
 def test_a_message_is_read_as_it_was_written(message: wire.Control) -> None:

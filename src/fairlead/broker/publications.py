@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 __all__ = [
@@ -50,6 +51,7 @@ Content = TypeVar("Content")
 """A notification, or its packed bytes."""
 _Origin_contra = TypeVar("_Origin_contra", contravariant=True)
 
+_number: Final = itemgetter(2)
 NO_OFFSET: Final = -1
 """Of a notification that is in no log."""
 
@@ -146,7 +148,7 @@ class Publications(Generic[Origin, Routed, Content]):
             if route is not None
         ]
         duplicates = [each for each in entries if each[0] is None] if len(new) < len(entries) else []
-        number = max(each[2] for each in entries)
+        number = max(map(_number, entries))
         self.pending.append(Pending(self.end - 1, origin, number, pending, duplicates))
         return len(new)
 

@@ -78,7 +78,7 @@ class ClientSession(Session):
         self._counters.delivered += 1
         size = len(packed)
         head = recipient.heads.get(size) or recipient.head_of(size)
-        if self.backlog or self.is_full:
+        if self.backlog or (self.waiting > self._buffer_bytes and self.is_full):
             self._queue(head + packed)
             return
         if not self.out:

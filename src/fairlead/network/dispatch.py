@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from fairlead.broker.publications import (
@@ -32,6 +33,7 @@ from fairlead.network.sessions import Counters, Session
 __all__ = ["Dispatch", "Taken"]
 
 log: Final = logging.getLogger(__name__)
+_number: Final = itemgetter(2)
 
 Taken: TypeAlias = Entry[Fanout, bytes]
 """A notification that was admitted, or has arrived, and is not in the log yet."""
@@ -94,7 +96,7 @@ class Dispatch:
             raise
         else:
             self._counters.duplicates += len(mine) - new
-            session.took(new, max(each[2] for each in mine))
+            session.took(new, max(map(_number, mine)))
 
     def after_sync(self, then: Callable[[], None]) -> None:
         """Do this when all that has been logged is synced."""

@@ -115,14 +115,13 @@ class LinkSession(Session):
 
     def take_out(self) -> bytes:
         self._close_frame()
-        if len(self._borders) < 2:
-            self._borders.clear()
-            return wire.checked(super().take_out(), self.frame_max)
         borders = [0, *self._borders[1:], len(self.out)]
+        pieces: list[bytes | memoryview] = []
+        for start, end in pairwise(borders):
+            pieces += wire.checked_pieces(self.out[start:end], self.frame_max)
         self._borders.clear()
-        frames = [b"".join(self.out[start:end]) for start, end in pairwise(borders)]
         self.out.clear()
-        return b"".join(wire.checked(each, self.frame_max) for each in frames)
+        return b"".join(pieces)
 
     def tell(self, message: wire.Control) -> None:
         for frame in wire.control_in_parts(message, self.frame_max):

@@ -22,12 +22,14 @@ _identity: Final = itemgetter(0, 1)
 class Relays:
     """Some packed notifications in their order: in one piece, or one by one; either is made when it is asked."""
 
-    __slots__ = ("_body", "_each", "_plain", "count")
+    __slots__ = ("_array", "_body", "_each", "_plain", "count")
 
     def __init__(self, each: list[bytes], plain: list[PlainParts] | None = None) -> None:
         self.count = len(each)
         self._plain = plain
         self._each: list[bytes] | None = each
+        self._array = b""
+        """The payload of the frame that they came in."""
         self._body: bytes | None = each[0] if len(each) == 1 else None
 
     @classmethod
@@ -35,6 +37,7 @@ class Relays:
         """What came in a frame; ProtocolError says why not."""
         read = cls([])
         read.count, read._body = wire.parse_relays(payload)
+        read._array = payload
         read._each = None
         return read
 
@@ -82,7 +85,3 @@ class Relays:
     def only(self, chosen: Iterable[bool]) -> Relays:
         """Some of them: those that are chosen."""
         return Relays([*compress(self.each, chosen)])
-
-    @property
-    def _array(self) -> bytes:
-        return wire.relays_array(self.count) + self.body

@@ -33,7 +33,7 @@ What is not a frame of this version closes the connection, with a Bye that says 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
@@ -89,6 +89,7 @@ __all__ = [
     "Unsubscribe",
     "Welcome",
     "checked",
+    "checked_pieces",
     "control",
     "control_in_parts",
     "deliver",
@@ -127,6 +128,8 @@ _NUMBERED: Final = struct.Struct("<IBQ")
 _DELIVERED: Final = struct.Struct("<IBQI")
 _number_in: Final = struct.Struct("<Q").unpack_from
 _NUMBER_AND_LENGTH: Final = struct.Struct("<QI")
+PARTS_MAX: Final = 64
+"""A checksum of more parts than this takes longer than to join them first."""
 _CHECKED: Final = struct.Struct("<IBI")
 _CRC: Final = struct.Struct("<I")
 _ARRAY: Final = struct.Struct(">BI")
@@ -466,15 +469,26 @@ def control_in_parts(message: Control, frame_max: int) -> list[bytes]:
 
 def checked(frames: bytes, frame_max: int = FRAME_MAX) -> bytes:
     """A stream of frames in checked pieces, none of which is longer than a frame may be."""
+    return b"".join(checked_pieces([frames], frame_max)) if frames else b""
+
+
+def checked_pieces(frames: Sequence[bytes], frame_max: int) -> list[bytes | memoryview]:
+    """The same of a stream in parts, to be joined: one piece, where it is not too long."""
     step = min(CHECKED_BYTES, frame_max - 5)
-    if len(frames) <= step:
-        return _CHECKED.pack(len(frames) + 5, CHECKED, crc32(frames)) + frames if frames else b""
-    view = memoryview(frames)
+    size = sum(map(len, frames))
+    if len(frames) > PARTS_MAX or size > step:
+        frames = [b"".join(frames)]
+    if size <= step:
+        crc = 0
+        for each in frames:
+            crc = crc32(each, crc)
+        return [_CHECKED.pack(size + 5, CHECKED, crc), *frames]
+    whole = memoryview(frames[0])
     pieces: list[bytes | memoryview] = []
-    for start in range(0, len(frames), step):
-        piece = view[start : start + step]
+    for start in range(0, size, step):
+        piece = whole[start : start + step]
         pieces += (_CHECKED.pack(len(piece) + 5, CHECKED, crc32(piece)), piece)
-    return b"".join(pieces)
+    return pieces
 
 
 def publish(number: int, packed: bytes) -> bytes:
@@ -547,7 +561,7 @@ def parse_numbered(payload: bytes) -> tuple[int, bytes]:
 def parse_relays(payload: bytes) -> tuple[int, bytes]:
     """How many notifications there are in a frame of several, and those, one behind the other.
 
-    That there are so many has to be seen from the notifications themselves.
+    That there are so many has to be seen from the notifications themselves: the payload is an array of them.
     """
     if len(payload) < _ARRAY.size or payload[0] != _ARRAY_32:
         raise ProtocolError("a frame of several notifications that does not say how many")
@@ -612,12 +626,15 @@ class Frames:
             raise ProtocolError("bytes were changed on the way: the checksum is wrong")
         if self._inner is None:
             self._inner = Frames(self._limit, is_inside=True)
-        return self._inner.feed(bytes(content))
+        return self._inner.feed(content)
 
-    def feed(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:
+    def feed(self, chunk: bytes | memoryview) -> Iterator[tuple[int, bytes]]:
         """The frames that this chunk completes; ProtocolError at the first that is none."""
         raw = self._rest + chunk if self._rest else chunk
         position, end, limit = 0, len(raw), self._limit
+        is_view = (
+            type(raw) is memoryview
+        )  # of a checked piece: its frames are copied once, into their payloads
         unpack = _HEAD.unpack_from
         try:
             while end - position >= 5:
@@ -633,9 +650,10 @@ class Frames:
                 elif self.only_checked:
                     raise ProtocolError(f"a frame of the kind {kind} without a checksum")
                 else:
-                    yield kind, raw[start:stop]
+                    payload = raw[start:stop]
+                    yield kind, (bytes(payload) if is_view else payload)  # type: ignore[misc]  # bytes otherwise
         finally:
-            self._rest = raw[position:]
+            self._rest = bytes(raw[position:])
 
 
 def _why_not(length: int, kind: int, limit: int) -> str:
