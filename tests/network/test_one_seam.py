@@ -1,5 +1,8 @@
 """The simulator and the sockets ask one seam and drive one program: the same plan has the same effects on both.
 
+Every effect is compared: records of the logs, filters that brokers send each other, forwarded and delivered
+notifications, acknowledgements, duplicates, refusals.
+
 And a fast path is an optimisation: with the slow one, every verdict and every effect is the same.
 """
 
@@ -16,7 +19,9 @@ from hypothesis import strategies as st
 from fairlead.broker import Broker, Settings
 from fairlead.broker.messages import (
     Acknowledge,
+    Admin,
     Advertise,
+    Append,
     Call,
     Command,
     Deliver,
@@ -31,11 +36,14 @@ from fairlead.broker.messages import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Wake,
 )
-from fairlead.filters.language import parse
+from fairlead.filters.language import parse, render
+from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
+from fairlead.network.destinations import neighbour_in
 from fairlead.network.node import Node
 from fairlead.network.relays import Relays
 from fairlead.routing import STRATEGIES
@@ -161,7 +169,14 @@ trials = st.builds(
 
 @dataclass
 class Effects:
-    """Every effect on notifications, in its order, by whom it is for."""
+    """Every effect of brokers, in its order, by whom it is for."""
+
+    appended: dict[tuple[str, str], list[Notification]] = field(default_factory=dict)
+    """The logs, record by record: by broker and neighbour, which is empty where clients published."""
+    denied: dict[str, list[str]] = field(default_factory=dict)
+    """Why other requests than publications were refused."""
+    told: dict[tuple[str, str], list[tuple[set[str], set[str], bool]]] = field(default_factory=dict)
+    """By link: the filters that were added and removed, and whether they are advertisements."""
 
     acknowledged: dict[str, list[int]] = field(default_factory=dict)
     duplicates: dict[str, list[int]] = field(default_factory=dict)
@@ -174,6 +189,14 @@ class Effects:
     def deliver(self, client: str, notification: Notification, ids: Iterable[str]) -> None:
         came = self.delivered.setdefault((client, notification.producer), [])
         came.append((notification.id or "", tuple(ids)))
+
+    def append(self, broker: str, neighbour: str, notification: Notification) -> None:
+        self.appended.setdefault((broker, neighbour), []).append(notification)
+
+    def tell(
+        self, source: str, to: str, added: Iterable[str], removed: Iterable[str], advertisements: bool
+    ) -> None:
+        self.told.setdefault((source, to), []).append((set(added), set(removed), advertisements))
 
     def forward(self, source: str, to: str, notification: Notification, *, logged: bool) -> None:
         went = self.forwarded.setdefault((source, to, notification.producer), [])
@@ -192,6 +215,11 @@ class Watching(Observer):
         is_call = isinstance(message, Publish)
         for effect in effects:
             match effect:
+                case Append(_, origin, notification):
+                    self.effects.append(broker.name, origin if origin in broker.links else "", notification)
+                case Send(to, Admin(source, added, removed, advertisements)):
+                    texts = [[render(each.filter) for each in some] for some in (added, removed)]
+                    self.effects.tell(source, to, *texts, advertisements)
                 case Deliver(client, notification, ids):
                     self.effects.deliver(client, notification, ids)
                 case Send(to, Forward(source, notification, _, _, number)):
@@ -202,8 +230,12 @@ class Watching(Observer):
                     self.effects.duplicates.setdefault(client, []).append(number)
                 case Refuse(client, reason, _, number) if is_call and number:
                     self.effects.refused.setdefault(client, []).append((number, reason))
+                case Refuse(client, reason) if not is_call:
+                    self.effects.denied.setdefault(client, []).append(reason)
+                case Wake() | Duplicate(number=0) | Refuse():
+                    pass  # nobody is sent these
                 case _:
-                    pass
+                    raise AssertionError(f"an effect that no law looks at: {effect}")
 
 
 def simulated(trial: Trial) -> Effects:
@@ -279,6 +311,8 @@ def live(trial: Trial, *more: Rule) -> Effects:
     for left, right in line.links:
         _read_link(effects, left)
         _read_link(effects, right)
+    for node in line.nodes:
+        _read_log(effects, node)
     return effects
 
 
@@ -317,6 +351,8 @@ def _read_client(effects: Effects, name: str, end: End, publishing: set[tuple[st
                     effects.duplicates.setdefault(name, []).append(number)
                 case wire.Refused(number, reason) if (name[2:], number) in publishing:
                     effects.refused.setdefault(name, []).append((number, reason))
+                case wire.Refused(_, reason):
+                    effects.denied.setdefault(name, []).append(reason)
                 case _:
                     pass
 
@@ -330,6 +366,20 @@ def _read_link(effects: Effects, end: End) -> None:
         elif kind == wire.RELAYS:
             for packed in Relays.read(payload).each:
                 effects.forward(source, to, unpack(packed), logged=False)
+        else:
+            match wire.parse_control(payload):
+                case wire.Tell(added, removed, advertisements):
+                    texts = [[text for text, _ in some] for some in (added, removed)]
+                    effects.tell(source, to, *texts, advertisements)
+                case _:
+                    pass
+
+
+def _read_log(effects: Effects, node: Node) -> None:
+    if node.ledger is not None:
+        with node.ledger.reader(0, PUBLICATION, ARRIVAL) as reader:
+            for record in reader.read(1 << 20):
+                effects.append(node.name, neighbour_in(record), unpack(notification_in(record)))
 
 
 # -- the laws ------------------------------------------------------------------------------------------------
@@ -375,6 +425,28 @@ def test_the_law_would_see_a_difference() -> None:
     turn = [Step("p0", "publish", publication, numbered=True)]
     at = {"p0": 0, "p1": 0, "s0": 0, "s1": 0}
     assert live(Trial([turn], at, rules="producer")) != live(Trial([turn], at))
+
+
+def test_logs_filters_and_refused_requests_are_among_the_effects() -> None:
+    publication = Notification.of({"x": 1, "producer": "p", "id": "1"})
+    turns = [
+        [Step("s1", "subscribe", id="s1", text="x >= 0")],
+        [Step("p0", "publish", publication, numbered=True)],
+        [Step("s1", "subscribe", id="s1", text="x >= 5")],
+    ]
+    trial = Trial(turns, {"p0": 0, "p1": 0, "s0": 0, "s1": 2})
+    effects = live(trial)
+    assert effects == simulated(trial)
+    assert effects.appended == {
+        ("b0", ""): [publication],
+        ("b1", "b0"): [publication],
+        ("b2", "b1"): [publication],
+    }
+    assert effects.told == {
+        ("b2", "b1"): [({"x >= 0"}, set(), False)],
+        ("b1", "b0"): [({"x >= 0"}, set(), False)],
+    }
+    assert effects.denied == {"c:s1": ["the id 's1' is taken"]}
 
 
 def everything(client: str) -> list[Step]:
