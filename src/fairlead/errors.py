@@ -22,6 +22,7 @@
     ├── NetworkError (ValueError)        a broker or a network that cannot be run as it is configured
     ├── BrokerRefused (RuntimeError)     a broker refused a request; its reason
     │   └── NotThere                     a request to end something that does not exist
+    ├── NotAcknowledged (TimeoutError)   a durable subscription that some broker has not acknowledged in time
     ├── ConnectionEnded (ConnectionError) a broker cannot be reached, or has ended the connection
     ├── BusClosed (RuntimeError)         a call to a closed bus
     ├── NotAdvertised (ValueError)       a publication that its producer has not advertised
@@ -61,6 +62,7 @@ __all__ = [
     "LogFull",
     "LogInUse",
     "NetworkError",
+    "NotAcknowledged",
     "NotAdmitted",
     "NotAdvertised",
     "NotInstalled",
@@ -217,6 +219,10 @@ class BrokerRefused(FairleadError, RuntimeError):
 
 class NotThere(BrokerRefused):
     """What a broker was to end is not there."""
+
+
+class NotAcknowledged(FairleadError, TimeoutError):
+    """A durable subscription is in effect, but not at all brokers yet: some are away."""
 
 
 class ConnectionEnded(FairleadError, ConnectionError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from fairlead.errors import NetworkError, ProtocolError
@@ -64,6 +65,8 @@ class Calling:
         self._dispatch, self._newcomers, self._clock = dispatch, newcomers, clock
         self.calls: dict[str, str] = {}
         """The addresses, each with the name of the broker there, once that is known."""
+        self.settle: Callable[[Callable[[], None]], None] = lambda then: then()
+        """Does something when all brokers know of the links that there are."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when the addresses have changed."""
         self.wanted: set[str] = set()
@@ -208,10 +211,11 @@ class Calling:
         self.forget(name, now)
 
     def linked(self, name: str) -> None:
-        """A link is up."""
+        """A link is up: clients that asked for it are answered when it is in effect everywhere."""
         for url in self._urls(name):
             for each in self._requests.pop(url, ()):
-                self._tell(each, wire.Told(each.number, {"neighbour": name, "waits": ""}))
+                answer = wire.Told(each.number, {"neighbour": name, "waits": ""})
+                self.settle(partial(self._tell, each, answer))
             self._absences.pop(url, None)
         self._absences.pop(name, None)
 

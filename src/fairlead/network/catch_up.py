@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from fairlead.errors import DamagedLog, Gone
 from fairlead.log import Reader
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from fairlead.network.sessions import Session
 
 __all__ = ["CatchUp"]
+
+PASSED_AT_ONCE: Final = 256
+"""How many records are looked at in one turn for durable subscribers that are away."""
 
 
 class CatchUp:
@@ -50,6 +54,38 @@ class CatchUp:
             looked += outbox.looked - before
         self.read_on(outbox)
         return looked
+
+    def pass_over(self, durables: Iterable[Durable], at_most: int = PASSED_AT_ONCE) -> None:
+        """Let durable subscribers that are away pass records that are not for them, which need not be retained.
+
+        One that has passed all is idle, and is told of the first record that is for it. So this is only needed for
+        those that have not caught up before they went away, or since the broker was started.
+        """
+        for durable in durables:
+            if at_most <= 0:
+                return
+            if self._ledger is None or durable.session is not None or durable.idle or durable.is_waiting:
+                continue
+            try:
+                at_most -= self._pass_over(durable, min(at_most, self._dispatch.reached - durable.looked))
+            except Gone as gone:
+                durable.looked = gone.first
+                durable.close()
+
+    def _pass_over(self, durable: Durable, at_most: int) -> int:
+        before = durable.looked
+        if at_most > 0:
+            reader = self._reader(durable)
+            for record in reader.read_chunk(at_most):
+                if durable.concerns(record):
+                    durable.looked, durable.is_waiting = record.offset, True
+                    durable.close()
+                    return durable.looked - before + 1
+            durable.looked = reader.offset
+        if durable.looked >= self._dispatch.reached:
+            durable.idle = True
+            durable.close()
+        return durable.looked - before
 
     def _read_some(self, outbox: Durable | Link, at_most: int) -> None:
         """Send what concerns a destination of the next records, all of which have been sent on to others."""

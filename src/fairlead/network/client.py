@@ -178,6 +178,11 @@ class Client:
         return self._uplink.broker
 
     @property
+    def tls(self) -> Tls | None:
+        """The certificates that it connects with."""
+        return self._tls
+
+    @property
     def duplicates(self) -> int:
         """How many of its publications had been published before, under the same producer and id."""
         return self._publications.duplicates

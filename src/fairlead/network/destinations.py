@@ -45,8 +45,19 @@ class Durable(Outbox):
     """A durable subscriber, whether or not a client is there for it."""
 
     __slots__ = (
-        *("_counters", "_once", "_seam", "acknowledged", "attached", "claimed", "client", "ends", "name"),
-        *("session", "subscriptions"),
+        *(
+            "_counters",
+            "_once",
+            "_seam",
+            "acknowledged",
+            "attached",
+            "claimed",
+            "client",
+            "ends",
+            "idle",
+            "name",
+        ),
+        *("is_waiting", "session", "subscriptions"),
     )
 
     def __init__(
@@ -65,6 +76,10 @@ class Durable(Outbox):
         """Since when, in microseconds."""
         self.acknowledged: set[str] = set()
         """Those that are known wherever they have to be."""
+        self.idle = False
+        """Whether it is away and nothing waits for it: then no record is retained for it."""
+        self.is_waiting = False
+        """Whether it is away, and the record at its cursor is known to be for it."""
 
     @property
     def ready(self) -> bool:
@@ -78,6 +93,8 @@ class Durable(Outbox):
         """Deliver what is dispatched now."""
         session = self.session
         if session is None:
+            if self.idle and offset != NO_OFFSET:
+                self.looked, self.idle, self.is_waiting = offset, False, True
             return
         if offset == NO_OFFSET:
             if not self.live or session.is_full:
@@ -104,6 +121,25 @@ class Durable(Outbox):
     def connection(self) -> Session | None:
         """Over which it is reached, if it is."""
         return self.session
+
+    def cursor(self, dispatched: int) -> int:
+        return dispatched if self.idle else super().cursor(dispatched)
+
+    def detach(self, dispatched: int) -> None:
+        super().detach(dispatched)
+        self.idle = self.looked >= dispatched
+
+    def attach(self, session: ClientSession, dispatched: int, now: int) -> None:
+        """A client is this subscriber from now on."""
+        if self.idle:
+            self.looked = dispatched
+        self.idle = self.is_waiting = False
+        self.session, self.attached = session, now
+        self.outflow.on(Step.CONNECT)
+
+    def concerns(self, record: Record) -> bool:
+        """Whether a record of the log is for this subscriber."""
+        return self.head_for(record) is not None
 
     def take_back(self, end: int) -> None:
         """The log ends before what it was thought to: what comes next is for this subscriber all the same."""

@@ -30,7 +30,6 @@ from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
 from fairlead.network.once import Once
-from fairlead.network.outflow import Step
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
@@ -100,8 +99,7 @@ class Durability:
                     wire.Refused(0, f"another client is the durable subscriber {name!r} now", name)
                 )
                 self.detach(durable)
-            durable.session, durable.attached = session, now
-            durable.outflow.on(Step.CONNECT)
+            durable.attach(session, self._dispatch.reached, now)
             session.durables[name] = durable
         durable.claimed.add(message.id)
         # Those who knew of it before are not waited for where they are away.
@@ -172,7 +170,9 @@ class Durability:
             self._dispatch.after_saving()
 
     def tick(self, now: int) -> None:
-        """From time to time: tell those who leave out what they asked for before."""
+        """From time to time: tell those who leave out what they asked for before, and pass over records for those
+        who are away."""
+        self._catch_up.pass_over(self._durables.values())
         for durable in list(self._durables.values()):
             session = durable.session
             if session is not None and not durable.ready and now - durable.attached >= CLAIM_US:

@@ -75,6 +75,7 @@ class Neighbourhood:
             newcomers=self._newcomers,
             clock=clock,
         )
+        self.calling.settle = self._settle
         self._cycles = Cycles(
             broker.name,
             links=links,
@@ -245,6 +246,10 @@ class Neighbourhood:
         self._catch_up.read_on(link)
         self._barriers.ready(link.name)
         self.calling.linked(link.name)
+
+    def _settle(self, then: Callable[[], None]) -> None:
+        """Do something when all brokers know what is subscribed to behind the links that there are."""
+        self._barriers.begin(wire.Barrier(*self._barriers.next_key(), False), "", then)
 
     # -- what neighbours send ----------------------------------------------------------------------------------
 
@@ -446,7 +451,7 @@ class Neighbourhood:
         link.close()
         link.give_up()
         self._interests.remove_neighbour(name, now)
-        self._persistence.remove_cursor(cursor_of_link(name))
+        self._persistence.remove_neighbour(name)
         self._barriers.remove_neighbour(name)
 
     def keep(self, names: Iterable[str], now: int) -> None:

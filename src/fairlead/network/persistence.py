@@ -63,6 +63,12 @@ class Persistence:
             return first
         return self.ledger.log.cursors.setdefault(name, first)
 
+    def remove_neighbour(self, name: str) -> None:
+        """A broker is no neighbour any longer: it has no cursor, and what it acknowledged does not count."""
+        self._acknowledged.pop(name, None)
+        self.remove_cursor(cursor_of_link(name))
+        self.remove_cursor(cursor_of_acknowledged(name))
+
     def remove_cursor(self, name: str) -> None:
         """The destination has ended: no record is retained for it."""
         if self.ledger is not None and name in self.ledger.log.cursors:

@@ -12,7 +12,7 @@ from fairlead.network.addresses import Tls
 from fairlead.network.arguments import addresses_of
 from fairlead.network.client import connect
 
-__all__ = ["Seen", "Survey", "Wait", "survey"]
+__all__ = ["Seen", "Survey", "Wait", "survey", "surveyed"]
 
 Link: TypeAlias = tuple[str, str]
 
@@ -100,6 +100,15 @@ class Survey:
         return f" since {best['since']}: {best['reason']}"
 
     @property
+    def absent(self) -> dict[str, str]:
+        """The brokers that are away, or cannot be reached from a neighbour, and why."""
+        down = {link: self.why_down(*link) for link in self.links if not self.is_up(*link)}
+        found = {name: seen.problem for name, seen in self.brokers.items() if seen.status is None}
+        for (one, other), why in down.items():
+            found.setdefault(other if one not in found else one, f"not connected{why}")
+        return found
+
+    @property
     def waits(self) -> tuple[Wait, ...]:
         """The links that are not there yet."""
         names = {seen.url: name for name, seen in self.brokers.items()}
@@ -149,12 +158,13 @@ def survey(
 
     If the first one cannot be asked, that is an error; of the others it is noted.
     """
-    return asyncio.run(_survey(url, whole, tables, tls, patience))
+    return asyncio.run(surveyed(url, whole, tables, tls, patience))
 
 
-async def _survey(
+async def surveyed(
     url: str | Sequence[str], whole: bool, tables: bool, tls: Tls | None, patience: float
 ) -> Survey:
+    """The same, on an event loop."""
     first = await _asked(url, tables, tls, patience)
     found = {first.name: first}
     ahead = _unknown(first, found) if whole else {}

@@ -14,14 +14,13 @@ accepted.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from fairlead.errors import ConnectionEnded, SubscriptionEnded
+from fairlead.errors import ConnectionEnded, NotAcknowledged, SubscriptionEnded
 from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
 from fairlead.network import client as asynchronous
@@ -29,6 +28,7 @@ from fairlead.network.addresses import Address, Tls
 from fairlead.network.arguments import Patience, Since
 from fairlead.network.client import Clock, Linking, Publishable
 from fairlead.network.subscriptions import Closed
+from fairlead.network.survey import surveyed
 
 if TYPE_CHECKING:
     from fairlead.correlation import fair, patterns
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Delivery", "Detection", "Subscription", "connect"]
 
 T = TypeVar("T")
+INSTALL_S: Final = 30.0
+"""How long a subscription waits for brokers to acknowledge it."""
+REACH_S: Final = 2.0
+"""How long each broker may take to answer which of its neighbours are away."""
 
 
 def connect(
@@ -148,18 +152,36 @@ class Client:
     ) -> Subscription:
         """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows.
 
-        With a `timeout`, or so many seconds have passed: `is_installed` says which. What a durable subscriber had
-        subscribed to before is kept for it in either case.
+        With a `timeout`, or so many seconds have passed: `is_installed` says which. Without one, NotAcknowledged
+        names the brokers that have not acknowledged the subscription within half a minute. What a durable
+        subscriber has subscribed to is stored for it in any case, and takes effect there when they are back.
         """
 
         async def subscribe() -> asynchronous.Subscription:
             made = self._client.subscribe(filter, durable=durable, since=since, id=id)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
+            try:
+                async with asyncio.timeout(INSTALL_S if timeout is None else timeout):
                     await made.installed()
+            except TimeoutError:
+                if timeout is None:
+                    error = await self._not_acknowledged(durable)
+                    await made.close()
+                    raise error from None
             return made
 
         return Subscription(self, self._wait(subscribe()))
+
+    async def _not_acknowledged(self, durable: str) -> NotAcknowledged:
+        """Which brokers have not acknowledged a subscription."""
+        status = await self._client.status()
+        found = await surveyed(status["url"], True, False, self._client.tls, REACH_S)
+        away = [f"{name!r} ({why})" for name, why in sorted(found.absent.items())]
+        whom = f"the durable subscription of {durable!r}" if durable else "the subscription"
+        where, by = status["broker"], ", ".join(away) or "all brokers"
+        return NotAcknowledged(
+            f"{whom} is in effect at {where!r}, and is not acknowledged by {by}",
+            hint="start them, or unlink those that are gone for good: fairlead broker unlink",
+        )
 
     def detect(
         self,
