@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from fairlead.cli.connecting import add_connection_options, connected
+from fairlead.cli.connecting import add_connection_options, connected, now, seconds
 from fairlead.cli.terminal import emit_json, note, paint, say
 from fairlead.errors import BadInput, NotInstalled
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from fairlead.network.settings import BrokerSettings
 
 __all__ = ["configure", "show_settings"]
+
+OPERATOR: Final = "operator"
+"""A broker that is drained takes clients of this name."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +90,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_connection_options(unlink)
     unlink.set_defaults(run=_unlink)
+    _add_operations(actions)
     _add_log_actions(actions)
+
+
+def _add_operations(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """What an operator asks of a running broker."""
+    end = actions.add_parser("end", help="end the connection of a client")
+    end.description = "End the connection of a client, which does not connect again by itself."
+    end.epilog = "Example: fairlead broker end desk-7 -b :7400"
+    end.add_argument("client", metavar="NAME", help="what the client is called")
+    add_connection_options(end)
+    end.set_defaults(run=_end)
+    drain = actions.add_parser("drain", help="have clients leave a broker that is to be stopped")
+    drain.description = (
+        "Have a broker end the connections of its clients, and take no others: those with several addresses go to"
+        " another broker. Links stay. /readyz says that the broker is not ready."
+    )
+    drain.epilog = "Example: fairlead broker drain -b :7400"
+    drain.add_argument("--undo", action="store_true", help="take clients again")
+    add_connection_options(drain)
+    drain.set_defaults(run=_drain)
+    durables = actions.add_parser("durables", help="show durable subscribers by age and backlog, or end them")
+    durables.description = (
+        "Show the durable subscribers of a broker, the one with the oldest notification that waits for it first."
+        " With --forget, end those that are shown and not connected: the log keeps nothing for them any longer."
+    )
+    durables.epilog = "Example: fairlead broker durables --older 30d --forget"
+    durables.add_argument(
+        "--older", metavar="D", type=seconds, help="only those for whom something waits so long"
+    )
+    durables.add_argument("--behind", metavar="N", type=int, default=0, help="only those with such a backlog")
+    durables.add_argument("--forget", action="store_true", help="end those of them that are not connected")
+    durables.add_argument("--json", action="store_true", help="one JSON object for each")
+    add_connection_options(durables)
+    durables.set_defaults(run=_durables)
 
 
 def _add_log_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -209,6 +246,44 @@ def _unlink(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         client.unlink(arguments.neighbour)
         note(f"{client.broker} is not linked with {arguments.neighbour} any longer")
+    return 0
+
+
+def _end(arguments: argparse.Namespace) -> int:
+    with connected(arguments, OPERATOR) as client:
+        client.end_client(arguments.client)
+        note(f"{client.broker} has ended the connection of {arguments.client}")
+    return 0
+
+
+def _drain(arguments: argparse.Namespace) -> int:
+    with connected(arguments, OPERATOR) as client:
+        ended = client.drain(undo=arguments.undo)
+        done = "takes clients" if arguments.undo else f"is drained: {ended:,} connections are ended"
+        note(f"{client.broker} {done}")
+    return 0
+
+
+def _durables(arguments: argparse.Namespace) -> int:
+    from fairlead.model import Instant
+
+    before = (
+        "" if arguments.older is None else str(Instant(now().microseconds - round(arguments.older * 1e6)))
+    )
+    with connected(arguments, OPERATOR) as client:
+        for each in client.durables():
+            if each["behind"] < arguments.behind or (before and not "" < each["oldest"] <= before):
+                continue
+            if arguments.json:
+                emit_json(each)
+            else:
+                state = "connected" if each["connected"] else "away"
+                since = f", the oldest of {each['oldest']}" if each["oldest"] else ""
+                filters = ", ".join(each["filters"])
+                say(f"{each['name']}  {state}, {each['behind']:,} behind{since}: {filters}")
+            if arguments.forget and not each["connected"]:
+                client.forget(each["name"])
+                note(f"{each['name']} is ended")
     return 0
 
 

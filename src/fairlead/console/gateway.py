@@ -298,9 +298,10 @@ def readiness(server: Server) -> Readiness:
     log: Literal["open", "full", "failed", "none"] = (
         "failed" if failed else "none" if node.ledger is None else "full" if is_full else "open"
     )
+    is_listening = server.is_listening and not node.operations.is_draining
     answer: Readiness = {
-        "ready": server.is_listening and log in ("open", "none") and all(links.values()),
-        "listening": server.is_listening,
+        "ready": is_listening and log in ("open", "none") and all(links.values()),
+        "listening": is_listening,
         "log": log,
         "links": links,
     }

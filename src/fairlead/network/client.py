@@ -178,11 +178,6 @@ class Client:
         return self._uplink.broker
 
     @property
-    def tls(self) -> Tls | None:
-        """The certificates that it connects with."""
-        return self._tls
-
-    @property
     def duplicates(self) -> int:
         """How many of its publications had been published before, under the same producer and id."""
         return self._publications.duplicates
@@ -385,6 +380,25 @@ class Client:
         answer: dict[str, Any] = await self._request(lambda number: wire.Ask(number, "tables"))
         return answer
 
+    async def durables(self) -> list[dict[str, Any]]:
+        """The broker's durable subscribers with their backlogs, the one with the oldest first."""
+        answer: list[dict[str, Any]] = await self._request(lambda number: wire.Ask(number, "durables"))
+        return answer
+
+    async def end_client(self, name: str) -> None:
+        """Have the broker end the connection of a client; NotThere, if there is none."""
+        await self._request(lambda number: wire.Operate(number, "end", name))
+
+    async def drain(self, *, undo: bool = False) -> int:
+        """Have the broker end the connections of all other clients, and take none until that is undone.
+
+        It takes clients that are called `operator`. How many connections it ended.
+        """
+        action = "resume" if undo else "drain"
+        answer = await self._request(lambda number: wire.Operate(number, action))
+        ended: int = answer["ended"]
+        return ended
+
     async def link(self, url: str) -> Linking:
         """Have the broker call another one, and stay linked to it; BrokerRefused, where that cannot be.
 
@@ -431,8 +445,8 @@ class Client:
                 self._uplink.tell(wire.Pong())
             case wire.Bye(reason, _, is_final):
                 channel.reason = reason
-                # One that was welcome before is so again some time, unless it has to go for good.
-                if not self.broker or is_final:
+                # A client that was welcome before is so again some time, and perhaps at another address.
+                if is_final or not (self.broker or self._uplink.has_others):
                     self._uplink.fail(BrokerRefused(reason))
                 channel.abort()
             case _:

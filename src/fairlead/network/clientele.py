@@ -23,6 +23,7 @@ from fairlead.network.handshakes import Handshakes
 from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
 from fairlead.network.neighbourhood import Neighbourhood
+from fairlead.network.operations import Operations
 from fairlead.network.outflow import Step
 from fairlead.network.peers import Peer
 from fairlead.network.router import Router
@@ -53,6 +54,7 @@ class Clientele:
         handshakes: Handshakes,
         interests: Interests,
         leaving: Leaving,
+        operations: Operations,
         neighbourhood: Neighbourhood,
         durability: Durability,
         is_logged: bool,
@@ -62,7 +64,7 @@ class Clientele:
         self._router, self._dispatch, self._barriers = router, dispatch, barriers
         self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
-        self._leaving = leaving
+        self._leaving, self._operations = leaving, operations
         self._named = 0
         self._version = 0
         self._unsure: dict[tuple[ClientSession, str], None] = {}
@@ -81,6 +83,7 @@ class Clientele:
         if hello.name not in clients and len(clients) >= clients_max:
             raise ProtocolError(f"there are {clients_max:,} clients already")
         name = hello.name
+        self._operations.check(name)
         if not name:
             self._named += 1
             name = f"{self._broker.name}-{self._life[:8]}-{self._named}"
@@ -191,6 +194,10 @@ class Clientele:
         self._neighbourhood.unlink(message.neighbour, now)
         self._dispatch.after_sync(lambda: session.tell(wire.Done(message.number)))
 
+    def _operate(self, session: ClientSession, message: wire.Operate, now: int) -> None:
+        ended = self._operations.carry_out(session, message.action, message.name)
+        session.tell(wire.Told(message.number, {"ended": ended}))
+
     def _ping(self, session: ClientSession, message: wire.Ping, now: int) -> None:
         session.tell(wire.Done(message.number) if message.number else wire.Pong())
 
@@ -247,6 +254,7 @@ class Clientele:
         wire.Reject: _reject,
         wire.Listen: _listen,
         wire.Ask: _ask,
+        wire.Operate: _operate,
         wire.Link: _link,
         wire.Unlink: _unlink,
         wire.Ping: _ping,

@@ -16,6 +16,7 @@ from fairlead.network.dispatch import Dispatch
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.ledger import Ledger
 from fairlead.network.memory import Memory
+from fairlead.network.operations import Operations
 from fairlead.network.reports import LinkStatus, Status, Tables
 from fairlead.network.sessions import Counters
 
@@ -42,11 +43,13 @@ class Inspection:
         calling: Calling,
         handshakes: Handshakes,
         memory: Memory,
+        operations: Operations,
     ) -> None:
         self._broker, self._ledger, self._counters = broker, ledger, counters
         self._clients, self._links, self._durables = clients, links, durables
         self._dispatch, self._backpressure = dispatch, backpressure
         self._calling, self._handshakes, self._memory = calling, handshakes, memory
+        self._operations = operations
 
     def status(self) -> Status:
         """How the broker is, in figures."""
@@ -76,6 +79,7 @@ class Inspection:
             "subscriptions": sum(len(broker.clients[each].subscriptions.by_id) for each in broker.clients),
             "routing_entries": len(broker.subscriptions),
             "advertisements": broker.settings.advertisements is not None,
+            "draining": self._operations.is_draining,
             "counters": {name: getattr(counters, name) for name in Counters.__slots__},
             "log": None
             if log is None

@@ -22,6 +22,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     inflow         when a connection is read from: states
     outflow        what becomes of notifications for a destination: states
     inspection     the status of the broker
+    operations     what an operator asks of it
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from fairlead.network.link_sessions import LinkSession
 from fairlead.network.memory import Memory
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.once import Once
+from fairlead.network.operations import Operations
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
@@ -149,6 +151,7 @@ class Node:
             interests=self.interests,
             leaving=self.leaving,
         )
+        self.operations = Operations(ledger, self.dispatch, clients=self.clients, durables=self.durables)
         self._inspection = Inspection(
             broker,
             ledger,
@@ -161,6 +164,7 @@ class Node:
             calling=self.calling,
             handshakes=self.handshakes,
             memory=self.memory,
+            operations=self.operations,
         )
         self.clientele = Clientele(
             broker,
@@ -173,10 +177,15 @@ class Node:
             handshakes=self.handshakes,
             interests=self.interests,
             leaving=self.leaving,
+            operations=self.operations,
             neighbourhood=self.neighbourhood,
             durability=self.durability,
             is_logged=self.persistence.is_logged,
-            questions={"status": self._inspection.status, "tables": self._inspection.tables},
+            questions={
+                "status": self._inspection.status,
+                "tables": self._inspection.tables,
+                "durables": self.operations.backlogs,
+            },
         )
         self.admission = Admission(
             broker, self.router, self.dispatch, self.once, counters=self.counters, limits=self.limits

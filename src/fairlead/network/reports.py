@@ -11,6 +11,7 @@ from msgspec import Meta
 
 __all__ = [
     "Absent",
+    "Backlog",
     "Count",
     "DurableStatus",
     "LinkStatus",
@@ -67,6 +68,16 @@ class LinkStatus(DurableStatus):
     since: NotRequired[str]
 
 
+class Backlog(TypedDict):
+    """A durable subscriber: how many records it has not passed, and when the first of them was written."""
+
+    name: str
+    connected: bool
+    behind: Count
+    oldest: str
+    filters: list[str]
+
+
 class MemoryStatus(TypedDict):
     """What all connections hold: in bytes, and how many connections were ended because of it."""
 
@@ -92,6 +103,7 @@ class Status(TypedDict):
     subscriptions: Count
     routing_entries: Count
     advertisements: bool
+    draining: bool
     counters: dict[str, Count]
     log: LogStatus | None
     links: dict[str, LinkStatus]

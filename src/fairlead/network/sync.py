@@ -174,7 +174,7 @@ class Client:
     async def _not_acknowledged(self, durable: str) -> NotAcknowledged:
         """Which brokers have not acknowledged a subscription."""
         status = await self._client.status()
-        found = await surveyed(status["url"], True, False, self._client.tls, REACH_S)
+        found = await surveyed(status["url"], True, False, self._client._tls, REACH_S)
         away = [f"{name!r} ({why})" for name, why in sorted(found.absent.items())]
         whom = f"the durable subscription of {durable!r}" if durable else "the subscription"
         where, by = status["broker"], ", ".join(away) or "all brokers"
@@ -234,6 +234,18 @@ class Client:
     def tables(self) -> dict[str, Any]:
         """The broker's routing tables."""
         return self._wait(self._client.tables())
+
+    def durables(self) -> list[dict[str, Any]]:
+        """The broker's durable subscribers with their backlogs, the one with the oldest first."""
+        return self._wait(self._client.durables())
+
+    def end_client(self, name: str) -> None:
+        """Have the broker end the connection of a client; NotThere, if there is none."""
+        self._wait(self._client.end_client(name))
+
+    def drain(self, *, undo: bool = False) -> int:
+        """Have the broker end the connections of all other clients, and take none until that is undone."""
+        return self._wait(self._client.drain(undo=undo))
 
     def link(self, url: str) -> Linking:
         """Have the broker call another one, and stay linked to it; BrokerRefused, where that cannot be.

@@ -79,6 +79,11 @@ class Uplink:
         """The broker that it is connected to, or dials."""
         return self._addresses[self._at]
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there is more than one address."""
+        return len(self._addresses) > 1
+
     # -- connecting --------------------------------------------------------------------------------------------
 
     def open(self, context: ssl.SSLContext | None) -> None:

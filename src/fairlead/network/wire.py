@@ -280,10 +280,18 @@ class Listen(_Message, frozen=True):
 
 
 class Ask(_Message, frozen=True):
-    """A question about the broker itself: `status` or `tables`."""
+    """A question about the broker itself: `status`, `tables` or `durables`."""
 
     number: int
     what: str
+
+
+class Operate(_Message, frozen=True):
+    """An operator's action: `end` the connection of the client of a name, `drain` the broker, or `resume`."""
+
+    number: int
+    action: str
+    name: str = ""
 
 
 class Link(_Message, frozen=True):
@@ -428,6 +436,7 @@ Control: TypeAlias = (
     | Reject
     | Listen
     | Ask
+    | Operate
     | Link
     | Unlink
     | Done
