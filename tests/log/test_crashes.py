@@ -112,7 +112,7 @@ class Life(RuleBasedStateMachine):
     )
     def retain(self, since: int | None, max_bytes: int | None, keep: int | None) -> None:
         before, bases = self.first, format_module.offsets_in(self.disk.names(DIRECTORY))
-        first = self.log.retain(since=since, max_bytes=max_bytes, keep_from=keep)
+        first = self.log.retain(since=since, max_bytes=max_bytes, retain_from=keep)
         removed = [base for base in bases if base < first]
         assert first in bases
         self.first = first
@@ -170,7 +170,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(time=times)
     def find(self, time: int) -> None:
-        with Reader(DIRECTORY, disk=self.disk, places=self.log.places) as reader:
+        with Reader(DIRECTORY, disk=self.disk, index=self.log.index) as reader:
             found = reader.find(time)
         # Changes of cursors have the time of the record before them, so they are never the first.
         later = (

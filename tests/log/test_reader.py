@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import DamagedLog, Gone
-from fairlead.log import CURSORS, Log, Places, Reader
+from fairlead.log import CURSORS, Log, Reader, SparseIndex
 from fairlead.log.segment import ROOM
 from fairlead_lab.testing.memory import MemoryDisk
 
@@ -64,7 +64,7 @@ def test_kinds_are_chosen_and_changes_of_cursors_are_only_shown_on_request() -> 
 def test_a_reader_that_is_too_slow_is_told_where_it_can_go_on() -> None:
     log, disk = log_of(9)
     slow, quick = Reader("log", 1, disk=disk), Reader("log", 6, disk=disk)
-    log.retain(max_bytes=0, keep_from=6)
+    log.retain(max_bytes=0, retain_from=6)
     # It has its segment open, and so reads that to its end.
     assert [record.offset for record in slow.read()] == [1, 2]
     with pytest.raises(Gone, match="the record 3 has left the log"):
@@ -123,13 +123,13 @@ def test_a_time_is_found_where_a_scan_finds_it_whatever_the_clock_did(
         for time in times:
             log.append(1, bytes(50), time)
         log.sync()
-    log.retain(max_bytes=0, keep_from=sum(map(len, segments[:removed])))
-    places = Places()
+    log.retain(max_bytes=0, retain_from=sum(map(len, segments[:removed])))
+    index = SparseIndex()
     for time in wanted:
         later = (record.offset for record in Reader("log", disk=disk) if record.time >= time)
         expected = next(later, log.end)
-        assert Reader("log", disk=disk, places=places).find(time) == expected
-        assert Reader("log", disk=disk, places=log.places).find(time) == expected
+        assert Reader("log", disk=disk, index=index).find(time) == expected
+        assert Reader("log", disk=disk, index=log.index).find(time) == expected
 
 
 def test_places_are_shared_and_found_again(tmp_path: Path) -> None:
@@ -137,13 +137,13 @@ def test_places_are_shared_and_found_again(tmp_path: Path) -> None:
         for number in range(3000):
             log.append(1, bytes(1000), number // 7)
         log.sync()
-        places = Places()
-        for each in (places, log.places):
+        index = SparseIndex()
+        for each in (index, log.index):
             for offset in (2999, 1700, 3, 2000):
-                with Reader(tmp_path, offset, places=each) as reader:
+                with Reader(tmp_path, offset, index=each) as reader:
                     assert reader.read(1)[0].offset == offset
                     assert reader.find(offset // 7) == offset // 7 * 7
-        assert places.before(0, 2000, 10**9) is not None
+        assert index.before(0, 2000, 10**9) is not None
 
 
 def test_the_bounds_are_what_is_there_and_synced() -> None:
@@ -151,6 +151,6 @@ def test_the_bounds_are_what_is_there_and_synced() -> None:
     log.append(1, b"", 0)
     with Reader("log", disk=disk) as reader:
         assert reader.bounds() == range(9)
-        log.retain(max_bytes=0, keep_from=4)
+        log.retain(max_bytes=0, retain_from=4)
         assert reader.bounds() == range(3, 9)
         assert reader.first == 3

@@ -182,10 +182,10 @@ def test_retention_by_age_removes_what_is_older_and_what_came_before_that(
 
 def test_retention_never_removes_what_is_needed_nor_the_last_segment() -> None:
     log = aged([[1, 2], [3, 4], [5]])
-    assert log.retained(since=99, max_bytes=0, keep_from=3) == 2
+    assert log.retained(since=99, max_bytes=0, retain_from=3) == 2
     assert (log.retained(max_bytes=0), log.first) == (5, 0)
-    assert log.retain(since=99, max_bytes=0, keep_from=3) == 2
-    assert log.retain(since=99, max_bytes=0, keep_from=4) == 4
+    assert log.retain(since=99, max_bytes=0, retain_from=3) == 2
+    assert log.retain(since=99, max_bytes=0, retain_from=4) == 4
     assert log.retain(max_bytes=0) == 5
     assert log.append(1, b"", 0) == 5
 

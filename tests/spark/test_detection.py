@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from fairlead.correlation.fair import Choice, Subscription
 from fairlead.correlation.patterns import Detector, Occurrence, Pattern, render
 from fairlead.correlation.patterns.composites import PRODUCER
-from fairlead.correlation.standing import Standing
+from fairlead.correlation.queries import QuerySet
 from fairlead.errors import FilterError, PipelineError
 from fairlead.matching.brute import Brute
 from fairlead.matching.columnar.arrow import notification_at
@@ -260,7 +260,7 @@ def asked_fairly(asked: Patterns, subscriptions: Sequence[Subscription], rng: Ra
 
 def by_standing(patterns: Patterns, stream: Sequence[tuple[OrderKey, Notification]]) -> list[Row]:
     """The definition: all is asked of one order, and answered where it stands."""
-    standing, subscribers = Standing(Brute), {row.id: row.subscriber for row in patterns.rows}
+    standing, subscribers = QuerySet(Brute), {row.id: row.subscriber for row in patterns.rows}
     for row in patterns.rows:
         standing.add(row.id, patterns.question(row), row.since, row.until)
     return [
@@ -270,7 +270,7 @@ def by_standing(patterns: Patterns, stream: Sequence[tuple[OrderKey, Notificatio
             "patterns": [{"id": id, "subscriber": subscribers[id]} for id in each.ids],
             "is_public": each.is_public,
         }
-        for each in standing.answers(stream, END)
+        for each in standing.results(stream, END)
     ]
 
 

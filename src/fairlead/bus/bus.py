@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fairlead.bus.components import BusComponent, BusScopes
     from fairlead.bus.scoping import Scoped
     from fairlead.correlation import fair
-    from fairlead.correlation.standing import Answer, Asked, Standing
+    from fairlead.correlation.queries import QueryLike, QuerySet, Result
     from fairlead.filters.schema import Schema
     from fairlead.scopes import Scopes, System
     from fairlead.scopes.language.statements import Statement
@@ -121,7 +121,7 @@ class Bus:
         self._queue = OrderedQueue(lateness_us)
         self._on_late = on_late
         self._validity: dict[str, Validity] = {}
-        self._standing: Standing | None = None  # while there are patterns
+        self._standing: QuerySet | None = None  # while there are patterns
         self._correlating = engine if isinstance(engine, str) else "columnar"
         self._objects = itertools.count(1)
         self._closed = False
@@ -226,7 +226,7 @@ class Bus:
         if self._scoped is not None:
             look_at = self._scoped.release if self._is_ordered else self._scoped.look_at
             return [*look_at(released, self._queue.watermark), *self._scoped.failed_filters()]
-        answers: deque[Answer] = deque()
+        answers: deque[Result] = deque()
         failed: list[Failed] = []
         if self._standing is not None and self._standing.is_timed:
             answers.extend(self._standing.advance(released, self._queue.watermark))
@@ -240,7 +240,7 @@ class Bus:
             failed += self._answer(answer)
         return failed
 
-    def _answer(self, answer: Answer) -> list[Failed]:
+    def _answer(self, answer: Result) -> list[Failed]:
         """Those who asked get an answer and, where it is public, all whose subscriptions match it."""
         self._counts["composites"] += 1
         key = answer.key if self._is_ordered else None
@@ -374,7 +374,7 @@ class Bus:
 
     def detect(
         self,
-        pattern: Asked,
+        pattern: QueryLike,
         callback: Callback | None = None,
         *,
         id: str | None = None,
@@ -398,10 +398,10 @@ class Bus:
 
         All else is as in `subscribe`.
         """
-        from fairlead.correlation.standing import Question, Standing
+        from fairlead.correlation.queries import Query, QuerySet
 
         check_callable(callback)
-        question = Question.of(pattern, choice, self._schema)
+        question = Query.of(pattern, choice, self._schema)
         in_time = self._is_ordered or question.is_pattern
         if not in_time and (since is not None or until is not None):
             raise SubscriptionRefused(
@@ -425,7 +425,7 @@ class Bus:
             else:
                 standing = self._standing
                 if standing is None:
-                    standing = Standing(lambda: engine_named(self._correlating), live=not self._is_ordered)
+                    standing = QuerySet(lambda: engine_named(self._correlating), live=not self._is_ordered)
                 standing.add(identity, question, *times)
                 self._standing = standing
             detection = Detection(self, identity, name, question, receiver)
@@ -680,7 +680,7 @@ class Bus:
                     failures.append((subscription, error))
             return matching, failures
 
-    def _failed_filters(self, standing: Standing) -> list[Failed]:
+    def _failed_filters(self, standing: QuerySet) -> list[Failed]:
         return [
             ([(self._registry.by_id[id], each.error) for id in each.ids], each.notification)
             for each in standing.take_failures()

@@ -15,7 +15,7 @@ from fairlead.model import Notification
 if TYPE_CHECKING:
     from fairlead.bus.bus import Bus
     from fairlead.correlation import fair, patterns
-    from fairlead.correlation.standing import Question
+    from fairlead.correlation.queries import Query
 
 __all__ = ["Advertisement", "Detection", "Subscription"]
 
@@ -133,7 +133,7 @@ class Detection(Subscription):
 
     __slots__ = ("_question",)
 
-    def __init__(self, bus: Bus, id: str, subscriber: str, question: Question, receiver: Receiver) -> None:
+    def __init__(self, bus: Bus, id: str, subscriber: str, question: Query, receiver: Receiver) -> None:
         super().__init__(bus, id, subscriber, question.filter, receiver)
         self._question = question
 

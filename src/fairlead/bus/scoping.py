@@ -26,7 +26,7 @@ from fairlead.scopes.running import Changed, Notice, Running, Seen
 
 if TYPE_CHECKING:
     from fairlead.bus.handing_over import HandingOver
-    from fairlead.correlation.standing import Question, Standing
+    from fairlead.correlation.queries import Query, QuerySet
 
 __all__ = ["Scoped"]
 
@@ -74,8 +74,8 @@ class Scoped:
         self._handing_over, self._counts, self._published = handing_over, counts, published
         self._hold = hold
         self._engine = engine
-        self._standings: dict[str, Standing] = {}
-        self._questions: dict[str, dict[str, Question]] = {}
+        self._standings: dict[str, QuerySet] = {}
+        self._questions: dict[str, dict[str, Query]] = {}
         self._order: tuple[str, ...] = ()
         """Components that ask, those before others that ask about what they make public."""
         self._atoms: Engine[tuple[str, str, int]] | None = None
@@ -282,13 +282,13 @@ class Scoped:
 
     # -- patterns --------------------------------------------------------------------------------------------
 
-    def ask(self, name: str, id: str, question: Question, since: int, until: int) -> None:
+    def ask(self, name: str, id: str, question: Query, since: int, until: int) -> None:
         """Let a component ask a pattern or fair subscription; FilterError where it would see its own answers."""
-        from fairlead.correlation.standing import Standing
+        from fairlead.correlation.queries import QuerySet
 
         standing = self._standings.get(name)
         if standing is None:
-            standing = Standing(lambda: engine_named(self._engine), live=not self._ordered)
+            standing = QuerySet(lambda: engine_named(self._engine), live=not self._ordered)
         asked = {**self._questions, name: {**self._questions.get(name, {}), id: question}}
         order = _dependencies_first(asked)
         standing.add(id, question, since, until)
@@ -348,7 +348,7 @@ class Scoped:
 
     def _answers(self, bound: int) -> list[_Found]:
         """What patterns find before a bound, in order. Public ones are taken here: other patterns may see them."""
-        from fairlead.correlation.standing import rank_of
+        from fairlead.correlation.queries import rank_of
 
         found: dict[tuple[Any, ...], _Found] = {}
         for name in self._order:
@@ -426,7 +426,7 @@ class Scoped:
                 yield [(self._registry.by_id[id], each.error) for id in each.ids], each.notification
 
 
-def _dependencies_first(asked: dict[str, dict[str, Question]]) -> tuple[str, ...]:
+def _dependencies_first(asked: dict[str, dict[str, Query]]) -> tuple[str, ...]:
     """Components that ask, each behind those whose public answers it sees; FilterError where one sees its own."""
     from fairlead.correlation.patterns.levels import Seeing, leveled
 

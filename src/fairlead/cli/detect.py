@@ -19,7 +19,7 @@ from fairlead.errors import BadInput, FairleadError, ValueRefused
 if TYPE_CHECKING:
     from fairlead.correlation.fair import Choice
     from fairlead.correlation.patterns import Pattern
-    from fairlead.correlation.standing import Answer, Question, Standing
+    from fairlead.correlation.queries import Query, QuerySet, Result
     from fairlead.delivery import OrderedQueue
     from fairlead.filters import Schema
     from fairlead.ingest import Rejection
@@ -140,7 +140,7 @@ class _Query:
 
     id: str
     subscriber: str
-    question: Question
+    question: Query
     since: int | None = None
     until: int | None = None
 
@@ -167,7 +167,7 @@ def _queries(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[_
         yield query
 
 
-def _remark(where: str, question: Question, schema: Schema | None) -> None:
+def _remark(where: str, question: Query, schema: Schema | None) -> None:
     """Say which steps can take nothing at all."""
     for filter in dict.fromkeys(question.filters):
         if (remark := never_matches(filter, schema)) is not None:
@@ -194,12 +194,12 @@ def _read_all(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[
 
 def _plain(text: str, schema: Schema | None, where: str, number: str) -> _Query:
     """A pattern in a line of its own."""
-    from fairlead.correlation.standing import Question
+    from fairlead.correlation.queries import Query
 
-    return _named(Question(_read(text, schema, where)), number)
+    return _named(Query(_read(text, schema, where)), number)
 
 
-def _named(question: Question, number: str) -> _Query:
+def _named(question: Query, number: str) -> _Query:
     """A pattern from the command line: its id is its name or, without one, its number."""
     return _Query(question.about.name if question.is_public else number, "", question)
 
@@ -229,10 +229,10 @@ def _from_json(line: str, schema: Schema | None, where: str, number: str) -> _Qu
     return _Query(str(id), subscriber, question, since, until)
 
 
-def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Question:
+def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Query:
     """The pattern, or fair subscription, of a row."""
     from fairlead.correlation.fair import Choice
-    from fairlead.correlation.standing import Question
+    from fairlead.correlation.queries import Query
 
     pattern, fair, choice = (given.get(name) for name in ("pattern", "fair", "choice"))
     if pattern is not None and fair is not None:
@@ -240,7 +240,7 @@ def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Quest
     if isinstance(pattern, str):
         if choice is not None:
             raise BadInput(f"{where}: a pattern says itself what it takes", hint='"choice" goes with "fair"')
-        return Question(_read(pattern, schema, where))
+        return Query(_read(pattern, schema, where))
     if not isinstance(fair, str):
         raise BadInput(f"{where}: a pattern, or a fair subscription, as text was expected", hint=SHAPE)
     choices = [each.value for each in Choice]
@@ -249,11 +249,11 @@ def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Quest
     return _read_fair(fair, schema, where, None if choice is None else Choice(choice))
 
 
-def _read_fair(text: str, schema: Schema | None, where: str, choice: Choice | None = None) -> Question:
+def _read_fair(text: str, schema: Schema | None, where: str, choice: Choice | None = None) -> Query:
     from fairlead.correlation.fair import Choice, parse
-    from fairlead.correlation.standing import Question
+    from fairlead.correlation.queries import Query
 
-    return Question(read_text(parse, text, schema, where), choice or Choice.FIRST_RECEIVED)
+    return Query(read_text(parse, text, schema, where), choice or Choice.FIRST_RECEIVED)
 
 
 def _read(text: str, schema: Schema | None, where: str) -> Pattern:
@@ -327,13 +327,13 @@ class _Tally:
 
 def _here(arguments: argparse.Namespace, queries: list[_Query], schema: Schema | None) -> int:
     from fairlead.correlation.patterns.durations import duration_of
-    from fairlead.correlation.standing import Standing
+    from fairlead.correlation.queries import QuerySet
     from fairlead.delivery import OrderedQueue
     from fairlead.ingest.jsonlines import read
     from fairlead.matching import engine_named
     from fairlead.model.order import BEGINNING, END
 
-    standing = Standing(lambda: engine_named("columnar"))
+    standing = QuerySet(lambda: engine_named("columnar"))
     for each in queries:
         since = BEGINNING if each.since is None else each.since
         until = END if each.until is None else each.until
@@ -347,11 +347,11 @@ def _here(arguments: argparse.Namespace, queries: list[_Query], schema: Schema |
         while batch := list(islice(lines, 1 if arguments.events == "-" else BATCH)):
             released = _take(queue, batch, tally, is_stream=lateness is not None)
             if lateness is not None:
-                answers = standing.answers(released, queue.watermark)
+                answers = standing.results(released, queue.watermark)
                 _print_composites(standing, answers, unnamed, tally, arguments)
             progress.at(tally.events)
     queue.close()
-    _print_composites(standing, standing.answers(queue.release(), queue.watermark), unnamed, tally, arguments)
+    _print_composites(standing, standing.results(queue.release(), queue.watermark), unnamed, tally, arguments)
     tally.given_up = standing.given_up
     sys.stdout.flush()  # the answers first, then the summary
     progress.done()
@@ -360,8 +360,8 @@ def _here(arguments: argparse.Namespace, queries: list[_Query], schema: Schema |
 
 
 def _print_composites(
-    standing: Standing,
-    answers: Iterable[Answer],
+    standing: QuerySet,
+    answers: Iterable[Result],
     unnamed: frozenset[str],
     tally: _Tally,
     arguments: argparse.Namespace,
@@ -376,7 +376,7 @@ def _print_composites(
 
 
 def _on_spark(arguments: argparse.Namespace, queries: list[_Query], schema: Schema | None) -> int:
-    from fairlead.correlation.standing import Answer
+    from fairlead.correlation.queries import Result
     from fairlead.model import Notification
     from fairlead.model.encoding import fields_from_json, parse_json
     from fairlead.spark import notifications, order, session
@@ -399,7 +399,7 @@ def _on_spark(arguments: argparse.Namespace, queries: list[_Query], schema: Sche
     for row in found.toLocalIterator():
         composite = Notification.of(fields_from_json(parse_json(row["record"])))
         ids = tuple(sorted(each["id"] for each in row["patterns"]))
-        _show([Answer(composite, None, ids, is_public=False)], unnamed, tally, arguments)
+        _show([Result(composite, None, ids, is_public=False)], unnamed, tally, arguments)
     with _rejections(arguments.rejected) as tally.rejections:
         for row in rejected(rows).orderBy("file", "line").toLocalIterator():
             tally.reject(arguments.events, row["line"], row["reason"], row["raw"])
@@ -456,7 +456,7 @@ def _unnamed(queries: Iterable[_Query]) -> frozenset[str]:
 
 
 def _show(
-    answers: Iterable[Answer], unnamed: frozenset[str], tally: _Tally, arguments: argparse.Namespace
+    answers: Iterable[Result], unnamed: frozenset[str], tally: _Tally, arguments: argparse.Namespace
 ) -> None:
     from fairlead.model.encoding import format_json, notification_to_json
 

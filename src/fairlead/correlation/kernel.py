@@ -7,7 +7,7 @@
 
 Two engines implement it: `patterns.Detector` for patterns, and `relating.RelationDetector` for fair subscriptions.
 Spark drives them directly; the bus, detection over the network and runs over files do so through
-`standing.Standing`, which joins both.
+`queries.QuerySet`, which joins both.
 
 Law: the composites up to a bound depend on the queries and on the occurrences before it, not on the order in which
 these were fed, nor on how often `advance` was called.

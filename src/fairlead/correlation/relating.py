@@ -287,7 +287,7 @@ class Relating:
         level.types -= Counter(set(self._queries[id][0].subscription.signature))
         return level.detector.remove(id)
 
-    def place(self, id: str, level: int) -> None:
+    def assign_level(self, id: str, level: int) -> None:
         """Move a subscription to a level, with its state."""
         query, since = self._queries[id]
         state = self._leave(id)

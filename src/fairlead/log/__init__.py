@@ -8,11 +8,11 @@ followed, in order.
     format     the bytes: segments, records, marks, cursors
     writer     Log: append, sync, recover, retain
     reader     Reader: follow, search by time
-    cursors    durable positions by name, kept in the log
+    cursors    durable offsets by name, recorded in the log
     records    what a broker writes: publications, arrivals, changes of its state
-    places     where records stand, a sparse index made on the fly
+    sparse_index  the offsets and positions of some records, noted while a segment is read
     segment    a file of a log, open for reading
-    tail       which segment is the newest, so that a missing one is found
+    tail       which segment is the newest, so that a missing one is detected
     reserve    room for the records that make a full log smaller
     disk       the calls to the file system, all of them
 
@@ -48,18 +48,18 @@ The payload of kind 0 is a list of cursors as in the head, without their number;
 cursor. So the cursors are those of a segment's head, changed by its records of kind 0, and the last segment
 tells them all.
 
-A segment has its name only when its head is safe. All segments but the last end where their mark says, and
+A segment has its name only when its head is synced. All segments but the last end where their mark says, and
 the next one begins there. In the last, a record below the mark that is not whole is damage, an error that
 names file and offset; at or above the mark, the log ends before the first record that is not whole. The mark
-of a sync becomes safe itself with the next sync (or on closing), so it is behind by one sync after a power
+of a sync is synced itself with the next sync (or on closing), so it is behind by one sync after a power
 failure, and exact after a killed process.
 """
 
 from fairlead.log.cursors import Cursors
 from fairlead.log.disk import Disk
 from fairlead.log.format import CURSORS, MAX_PAYLOAD, VERSION, Record
-from fairlead.log.places import Places
 from fairlead.log.reader import Reader
+from fairlead.log.sparse_index import SparseIndex
 from fairlead.log.writer import Log, Recovery
 
 __all__ = [
@@ -69,8 +69,8 @@ __all__ = [
     "Cursors",
     "Disk",
     "Log",
-    "Places",
     "Reader",
     "Record",
     "Recovery",
+    "SparseIndex",
 ]

@@ -13,14 +13,23 @@ MAX_NAME = 1024
 
 
 class Cursors(MutableMapping[str, int]):
-    """The cursors of a log, as a mapping; a change is safe with the log's next sync.
+    """The cursors of a log, as a mapping; a change is synced with the log's next sync.
 
     However often a cursor is set between two syncs, one record in the log tells where it stands. Cursors may
     be set in one thread while another one syncs; the methods without a place in a mapping are the log's,
     which has the lock.
     """
 
-    __slots__ = ("_changed", "_lock", "_offsets", "_size", "_writing", "_writing_version", "safe", "version")
+    __slots__ = (
+        "_changed",
+        "_lock",
+        "_offsets",
+        "_size",
+        "_writing",
+        "_writing_version",
+        "synced",
+        "version",
+    )
 
     def __init__(self, offsets: dict[str, int], lock: Lock) -> None:
         self._lock = lock
@@ -28,8 +37,8 @@ class Cursors(MutableMapping[str, int]):
         self._size = 0
         self._changed: set[str] = set()
         self._writing: set[str] = set()
-        self.version = self._writing_version = self.safe = 0
-        """How many changes there were; how many of them are being written; how many are safe."""
+        self.version = self._writing_version = self.synced = 0
+        """How many changes there were; how many of them are being written; how many are synced."""
         for name, offset in offsets.items():
             self.replay(name, offset)
 
@@ -83,15 +92,15 @@ class Cursors(MutableMapping[str, int]):
         ]
 
     def written(self) -> None:
-        """All that counted as being written is safe."""
+        """All that counted as being written is synced."""
         self._writing.clear()
-        self.safe = self._writing_version
+        self.synced = self._writing_version
 
     def taken_back(self) -> None:
         """Nothing is known of what counted as being written: it is to be written again."""
         self._changed |= self._writing
         self._writing.clear()
-        self._writing_version = self.safe
+        self._writing_version = self.synced
 
     def _change(self, name: str) -> None:
         self._changed.add(name)

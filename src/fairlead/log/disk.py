@@ -1,6 +1,6 @@
 """A disk is the few calls to the file system that a log needs; all else is built on them.
 
-What it promises, and what the log relies on: after `sync` the bytes of a file are safe, after
+What it promises, and what the log relies on: after `sync` the bytes of a file are synced, after
 `sync_directory` the names in a directory are; before that, anything may have become of them. Bytes that are
 not written again do not change, though others in the same block are (what SQLite calls powersafe overwrite).
 """
@@ -56,7 +56,7 @@ class Disk:
             os.pwrite(file, bytes(size), 0)
 
     def sync(self, file: int) -> None:
-        """Return when the bytes of the file, and its length, are safe."""
+        """Return when the bytes of the file, and its length, are synced."""
         if hasattr(fcntl, "F_FULLFSYNC"):  # on macOS fsync(2) leaves them in the drive's cache
             fcntl.fcntl(file, fcntl.F_FULLFSYNC)
         elif hasattr(os, "fdatasync"):
@@ -74,7 +74,7 @@ class Disk:
         os.unlink(path)
 
     def make_directory(self, directory: str) -> None:
-        """Make a directory, and those above it, each name safe before the next; one that is there may stay."""
+        """Make a directory, and those above it, each name synced before the next; one that is there may stay."""
         if os.path.isdir(directory):
             return
         parent = os.path.dirname(os.path.abspath(directory))
@@ -84,7 +84,7 @@ class Disk:
         self.sync_directory(parent)
 
     def sync_directory(self, directory: str) -> None:
-        """Return when the names in the directory are safe."""
+        """Return when the names in the directory are synced."""
         file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(file)

@@ -1,4 +1,4 @@
-"""A lineage is the list of a log's incarnations: who opened it for writing, and at which offset.
+"""A lineage is the list of a log's incarnations: the writers that opened it, and at which offset.
 
 Every opening of a log begins an incarnation with an id of its own. Two logs with a common history share the first
 incarnations of their lineages, and every record below the first difference. So a reader that remembers the lineage

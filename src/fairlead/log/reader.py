@@ -1,7 +1,7 @@
 """`Reader` reads a log from any offset on and follows it as it grows, beside its writer or in another process.
 
 It yields exactly the records that were appended, each once and in order, and says so (`Gone`) when retention
-was faster. Unless told otherwise it yields only what is synced, so nothing that it has shown can be taken
+was faster. By default it yields only synced records, so nothing that it has shown can be taken
 away by a crash.
 """
 
@@ -15,8 +15,8 @@ from types import TracebackType
 from fairlead.errors import DamagedLog, Gone
 from fairlead.log.disk import Disk
 from fairlead.log.format import CURSORS, MAX_OFFSET, Record, offsets_in
-from fairlead.log.places import Places
 from fairlead.log.segment import ROOM, Segment
+from fairlead.log.sparse_index import SparseIndex
 
 __all__ = ["Reader"]
 
@@ -29,7 +29,7 @@ class Reader:
     Without `from_offset` it starts with the first record there is; `until` is the first one not to be read.
     `kinds` are the kinds of records to yield, all but changes of cursors if not given. With `synced=False` it
     yields what is written as well, which a power failure may take away. Readers of one process
-    can share `places`. Memory is bounded by a chunk, or by
+    can share `index`. Memory is bounded by a chunk, or by
     one record if that is larger.
     """
 
@@ -41,14 +41,14 @@ class Reader:
         until: int | None = None,
         kinds: Collection[int] | None = None,
         synced: bool = True,
-        places: Places | None = None,
+        index: SparseIndex | None = None,
         disk: Disk | None = None,
     ) -> None:
         """Gone if the record has left the log; DamagedLog if there is no log, or one that ends before it."""
         self._directory, self._disk = os.fspath(directory), disk or Disk()
         self._until = MAX_OFFSET if until is None else until
         self._kinds, self._synced = kinds, synced
-        self._places = Places() if places is None else places
+        self._index = SparseIndex() if index is None else index
         self._segment: Segment | None = None
         self.seek(self.first if from_offset is None else from_offset)
 
@@ -110,7 +110,7 @@ class Reader:
         """Go on from a given offset."""
         segment = self._holding(offset)
         try:
-            at, position, _ = segment.skip(self._places, stop=offset)
+            at, position, _ = segment.skip(self._index, stop=offset)
             # A mark may be behind until the writer has come back, so what is whole counts here.
             while at < offset and (run := segment.run(position, at, offset)).records:
                 at, position = at + len(run.records), position + run.size
@@ -189,7 +189,7 @@ class Reader:
                     if after.head.latest_before < time:
                         continue
             with Segment(self._disk, self._directory, base) as segment:
-                offset, _, met = segment.skip(self._places, stop=MAX_OFFSET, since=time)
+                offset, _, met = segment.skip(self._index, stop=MAX_OFFSET, since=time)
                 if met:
                     break
         return offset

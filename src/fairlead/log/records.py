@@ -19,17 +19,17 @@ _ARRIVED: Final = struct.Struct("<QH")
 
 
 class Arrival(NamedTuple):
-    """A notification that a neighbour relayed, and where it stands in that one's log, counted from 1."""
+    """A notification that a neighbour relayed, and its number in that neighbour's log, counted from 1."""
 
     neighbour: str
-    place: int
+    offset: int
     packed: bytes
 
 
-def arrival(neighbour: str, place: int, packed: bytes) -> bytes:
+def arrival(neighbour: str, offset: int, packed: bytes) -> bytes:
     """The payload of an arrival."""
     name = neighbour.encode()
-    return b"".join((_ARRIVED.pack(place, len(name)), name, packed))
+    return b"".join((_ARRIVED.pack(offset, len(name)), name, packed))
 
 
 def parse_arrival(record: Record) -> Arrival:
@@ -37,8 +37,8 @@ def parse_arrival(record: Record) -> Arrival:
     start = _ARRIVED.size
     if len(record.payload) < start:
         raise DamagedLog(f"the record {record.offset} is no arrival: it ends before its head does")
-    place, length = _ARRIVED.unpack_from(record.payload)
-    return Arrival(record.payload[start : start + length].decode(), place, record.payload[start + length :])
+    offset, length = _ARRIVED.unpack_from(record.payload)
+    return Arrival(record.payload[start : start + length].decode(), offset, record.payload[start + length :])
 
 
 def notification_in(record: Record) -> bytes:

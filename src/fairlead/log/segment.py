@@ -20,7 +20,7 @@ from fairlead.log.format import (
     name_of,
     run_of,
 )
-from fairlead.log.places import Place, Places
+from fairlead.log.sparse_index import IndexEntry, SparseIndex
 
 __all__ = ["ROOM", "Segment"]
 
@@ -83,18 +83,18 @@ class Segment:
             room = run.wanted
         return Run([])
 
-    def skip(self, places: Places, *, stop: int, since: int = sys.maxsize) -> tuple[int, int, bool]:
+    def skip(self, index: SparseIndex, *, stop: int, since: int = sys.maxsize) -> tuple[int, int, bool]:
         """Where the synced records below `stop` and before `since` end: offset, position, if `since` was met."""
         stop, met = min(stop, self.mark()), False
-        start = Place(self.base, self.start, NEVER)
-        offset, position, latest = places.before(self.base, stop, since) or start
+        start = IndexEntry(self.base, self.start, NEVER)
+        offset, position, latest = index.before(self.base, stop, since) or start
         while offset < stop and not met:
             chunk = self._disk.read(self.file, ROOM, position)
             count, size, latest_here, met = hop(chunk, offset, stop, since)
             if not (count or met):
                 raise self.damaged(position, offset)
             offset, position, latest = offset + count, position + size, max(latest, latest_here)
-            places.note(self.base, Place(offset, position, latest))
+            index.note(self.base, IndexEntry(offset, position, latest))
         return offset, position, met
 
     def damaged(self, position: int, offset: int) -> DamagedLog:

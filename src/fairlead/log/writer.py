@@ -1,8 +1,8 @@
-"""`Log` appends records, and makes them safe many at a time: below what `sync` returns, nothing is lost.
+"""`Log` appends records, and syncs them many at a time: a record below the offset of `sync` is never lost.
 
 Appending touches memory, mostly; `sync` writes and waits for the disk, and may run in a thread of its own
 while others go on appending (group commit: the longer a sync takes, the more records the next one makes
-safe).
+synced).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from fairlead.log.format import (
     offsets_in,
     whole_records,
 )
-from fairlead.log.places import Place, Places
 from fairlead.log.reserve import Reserve
 from fairlead.log.segment import ROOM, Segment
+from fairlead.log.sparse_index import IndexEntry, SparseIndex
 from fairlead.log.tail import check_tail, write_tail
 
 __all__ = ["Log", "Recovery"]
@@ -54,7 +54,7 @@ FAILED_HINT = "look after the disk, then open the log anew: it keeps all that wa
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What opening a log found: its offsets, from `first` to `end`, and how many bytes after it were cut off."""
+    """The result of opening a log: its offsets, from `first` to `end`, and how many bytes after it were cut."""
 
     first: int
     end: int
@@ -76,7 +76,7 @@ class Closed:
 
 
 class Log:
-    """The one writer of a log. `recovery` tells what opening it found; `places` help readers in this process.
+    """The one writer of a log. `recovery` says what opening it repaired; readers in this process share `index`.
 
     A segment is closed by the first sync that finds it at `segment_bytes` or beyond. Not more than
     `buffer_bytes` wait in memory for the next sync (or one call's records, if that is more): beyond,
@@ -92,11 +92,11 @@ class Log:
         reserve_bytes: int = 0,
         disk: Disk | None = None,
     ) -> None:
-        """Open a log, or make one: LogInUse if it has a writer, DamagedLog if what was safe is not there."""
+        """Open a log, or make one: LogInUse if it has a writer, DamagedLog if synced records are missing."""
         self._directory = os.fspath(directory)
         self._disk = disk or Disk()
         self._segment_bytes, self._buffer_bytes = segment_bytes, buffer_bytes
-        # `_syncing` is held over whole syncs, `_lock` for moments; who needs both takes them in this order.
+        # `_syncing` is held over whole syncs, `_lock` for moments; code that needs both takes them in this order.
         self._syncing, self._lock = Lock(), Lock()
         self._stopped: FairleadError | None = None
         self._buffer = bytearray()
@@ -104,7 +104,7 @@ class Log:
         self._end = self._written = self._synced = 0
         self._time = self._latest = self._latest_waiting = NEVER
         self._slot = 0
-        self.places = Places()
+        self.index = SparseIndex()
         self.cursors = Cursors({}, self._lock)
         self._disk.make_directory(self._directory)
         self._held = self._disk.lock(f"{self._directory}/lock")
@@ -135,7 +135,7 @@ class Log:
 
     @property
     def synced(self) -> int:
-        """All below this offset is safe."""
+        """All below this offset is synced."""
         return self._synced
 
     @property
@@ -163,9 +163,9 @@ class Log:
             return range(first, first + len(encoded))
 
     def sync(self) -> int:
-        """Make all that has been appended safe, cursors included, and return the offset below which all is.
+        """Sync all that has been appended, cursors included, and return the offset below which all is synced.
 
-        LogFull: what could be written is safe (`synced`), and what could not waits for the next sync, or for
+        LogFull: what could be written is `synced`, and what could not waits for the next sync, or for
         `take_back`. LogFailed: this writer is done; what an fsync could not write, the system may count as
         written all the same, so another try proves nothing.
         """
@@ -180,7 +180,7 @@ class Log:
                     full = error
                 end = self._written
             if end > self._synced:
-                self._make_safe()
+                self._sync_segment()
                 with self._lock:
                     self._synced = end
                     self.cursors.written()
@@ -194,7 +194,7 @@ class Log:
     def take_back(self) -> int:
         """Forget the records that have not been written yet, after LogFull; the log ends at the offset returned.
 
-        What is below it stays, and is safe after the next sync.
+        What is below it stays, and is synced after the next sync.
         """
         with self._syncing, self._lock:
             self._check_open()
@@ -204,33 +204,33 @@ class Log:
             return self._end
 
     def retain(
-        self, *, since: int | None = None, max_bytes: int | None = None, keep_from: int | None = None
+        self, *, since: int | None = None, max_bytes: int | None = None, retain_from: int | None = None
     ) -> int:
         """Remove segments at the front, and return the first offset that is still there.
 
         They go that are older than the time `since`, and as many more as `max_bytes` demands; but never one
-        with the record `keep_from` or a later one, nor the last segment. A segment is older than `since` if
+        with the record `retain_from` or a later one, nor the last segment. A segment is older than `since` if
         all of its records are, or all of a later segment: a clock that was ahead for a while keeps nothing
         for ever.
         """
         with self._syncing:
-            for segment in self._outdated(since, max_bytes, keep_from):
+            for segment in self._outdated(since, max_bytes, retain_from):
                 self._disk.remove(f"{self._directory}/{name_of(segment.base)}")
                 # One by one: of two names removed at once, a crash could bring back the first alone.
                 self._sync_directory()
-                self.places.forget(segment.base)
+                self.index.forget(segment.base)
                 with self._lock:
                     self._closed.pop(0)
             return self.first
 
     def retained(
-        self, *, since: int | None = None, max_bytes: int | None = None, keep_from: int | None = None
+        self, *, since: int | None = None, max_bytes: int | None = None, retain_from: int | None = None
     ) -> int:
         """The first offset that `retain` would leave."""
-        outdated = self._outdated(since, max_bytes, keep_from)
+        outdated = self._outdated(since, max_bytes, retain_from)
         return outdated[-1].end if outdated else self.first
 
-    def _outdated(self, since: int | None, max_bytes: int | None, keep_from: int | None) -> list[Closed]:
+    def _outdated(self, since: int | None, max_bytes: int | None, retain_from: int | None) -> list[Closed]:
         with self._lock:
             self._check_open()
             closed, total = list(self._closed), self.size
@@ -238,7 +238,7 @@ class Log:
         for number, segment in enumerate(closed):
             aged = bool(old) and number <= old[-1]
             too_large = max_bytes is not None and total > max_bytes
-            needed = keep_from is not None and keep_from < segment.end
+            needed = retain_from is not None and retain_from < segment.end
             if needed or not (aged or too_large):
                 return closed[:number]
             total -= segment.size
@@ -251,14 +251,14 @@ class Log:
         try:
             if self._stopped is None:
                 self.sync()
-                self._make_safe()  # the mark, which is behind by one sync otherwise
+                self._sync_segment()  # the mark, which is behind by one sync otherwise
         finally:
             with self._syncing, self._lock:
                 self._stopped = LogClosed(f"{self._directory}: this log is closed")
                 self._active.close()
                 self._disk.close(self._held)
 
-    # Records on their way to the file. The lock is held.
+    # Records that are being written. The lock is held.
 
     def _check_open(self) -> None:
         if self._stopped is not None:
@@ -292,10 +292,10 @@ class Log:
             self._count_written(count, whole)
             raise (self._full(error) if error.errno in NO_ROOM else self._failed(error)) from error
         self._count_written(self._end - self._written, done)
-        self.places.note(self._active.base, Place(self._written, self._size, self._latest))
+        self.index.note(self._active.base, IndexEntry(self._written, self._size, self._latest))
 
     def _flush_cursors(self) -> None:
-        """Write what has become of the cursors; what finds no room is told again by the next sync."""
+        """Write what has become of the cursors; what finds no room is written by the next sync."""
         try:
             for payload in self.cursors.changes():
                 self._take(encode_record(self._end, self._time, CURSORS, payload), 1, self._time)
@@ -318,9 +318,9 @@ class Log:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return count
 
-    # What makes records safe.
+    # How records are synced.
 
-    def _make_safe(self) -> None:
+    def _sync_segment(self) -> None:
         try:
             self._disk.sync(self._active.file)
         except OSError as error:
@@ -333,9 +333,9 @@ class Log:
             raise self._failed(error) from error
 
     def _mark(self, offset: int) -> None:
-        """Note that all below `offset` is safe, over the older of the two marks.
+        """Note that all below `offset` is synced, over the older of the two marks.
 
-        Every mark follows a sync, which has made the mark before it safe: a torn one leaves the other.
+        Every mark follows a sync, which has synced the mark before it: a torn one leaves the other.
         """
         raw, position = encode_mark(offset), MARKS_AT + self._slot * MARK_BYTES
         try:
@@ -351,7 +351,7 @@ class Log:
         """Close the segment and begin the next, if nothing was written into this one since the sync."""
         if not self._written == self._synced == self._marked:
             return
-        self._make_safe()  # the mark: a segment with a successor ends where its mark says
+        self._sync_segment()  # the mark: a segment with a successor ends where its mark says
         try:
             following = self._create(Head(self._synced, self._latest, self.cursors.snapshot()))
         except LogFull:
@@ -365,7 +365,7 @@ class Log:
         self._slot, self._marked = 0, segment.base
 
     def _create(self, head: Head) -> Segment:
-        """A segment has its name only when its head is safe, so there is never half a head to be read."""
+        """A segment has its name only when its head is synced, so there is never half a head to be read."""
         path, raw, done = f"{self._directory}/{name_of(head.base)}", head.encode(), 0
         new = path.removesuffix(SUFFIX) + UNFINISHED
         try:
@@ -405,7 +405,7 @@ class Log:
         for name in names:
             if name.endswith(UNFINISHED):
                 self._disk.remove(f"{self._directory}/{name}")
-        # A process that was killed may have left names, and have removed some, that are not safe yet.
+        # A process that was killed may have left names, and have removed some, that are not synced yet.
         self._sync_directory()
         bases = offsets_in(names)
         check_tail(self._disk, self._directory, bases)
@@ -453,7 +453,7 @@ class Log:
                 self._latest = max(self._latest, record.time)
             self._time = run.records[-1].time
             offset, position = offset + len(run.records), position + run.size
-            self.places.note(segment.base, Place(offset, position, self._latest))
+            self.index.note(segment.base, IndexEntry(offset, position, self._latest))
         if offset < mark:
             raise segment.damaged(position, offset)
         self._end = self._written = self._synced = offset
@@ -462,8 +462,8 @@ class Log:
         # the mark on, and with the mark itself, before the other one is written over.
         self._slot = marks.index(mark)
         self._mark(mark)
-        self._rewrite(segment.skip(self.places, stop=mark)[1], position)
-        self._make_safe()
+        self._rewrite(segment.skip(self.index, stop=mark)[1], position)
+        self._sync_segment()
         if offset > mark:
             self._mark(offset)
         return offset, size - position

@@ -67,7 +67,7 @@ from fairlead.network.uplink import Handlers, Uplink
 
 if TYPE_CHECKING:
     from fairlead.correlation import fair
-    from fairlead.correlation.standing import Asked
+    from fairlead.correlation.queries import QueryLike
     from fairlead.network.detection import Detection
 
 __all__ = ["Client", "Delivery", "Linking", "Subscription", "connect"]
@@ -296,7 +296,7 @@ class Client:
 
     def detect(
         self,
-        pattern: Asked,
+        pattern: QueryLike,
         *,
         lateness: int | str = 0,
         since: Since | None = None,
@@ -312,10 +312,10 @@ class Client:
         Over several brokers the relations of a fair subscription may differ between clients: an event that is late
         at one client need not be late at another.
         """
-        from fairlead.correlation.standing import Question
+        from fairlead.correlation.queries import Query
         from fairlead.network.detection import Detection
 
-        return Detection(self, Question.of(pattern, choice), lateness, since, publish=publish)
+        return Detection(self, Query.of(pattern, choice), lateness, since, publish=publish)
 
     async def forget(self, durable: str, filter: str | Filter | None = None) -> None:
         """End a durable subscriber: what it has not taken is not kept for it any longer.

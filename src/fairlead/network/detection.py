@@ -10,7 +10,7 @@ what an event names as its causes did not happen later: these put an event furth
 where they are no part of the pattern, and then nobody here has seen them.
 
 One subscription, to whatever one of the atoms matches, brings the events. They are held until the newest is
-`lateness` ahead, leave in the one total order, and go through the kernel of all runtimes (`correlation.standing`).
+`lateness` ahead, leave in the one total order, and go through the kernel of all runtimes (`correlation.queries`).
 That order is also the one that fair subscriptions are about. **Over several brokers their relations may differ
 between clients**: an event that comes later than `lateness` allows is late at one client and not at another, and
 what a fair subscription disposes of depends on every event. Brokers do not establish the order yet; creating such
@@ -32,7 +32,7 @@ from typing import Final, Self
 
 from fairlead.correlation import fair, patterns
 from fairlead.correlation.patterns.durations import duration_of
-from fairlead.correlation.standing import Question, Standing
+from fairlead.correlation.queries import Query, QuerySet
 from fairlead.delivery import Arrival, OrderedQueue
 from fairlead.errors import SubscriptionEnded
 from fairlead.filters.filter import Or
@@ -60,7 +60,7 @@ class Detection:
     def __init__(
         self,
         client: Client,
-        question: Question,
+        question: Query,
         lateness: int | str = 0,
         since: Since | None = None,
         *,
@@ -71,7 +71,7 @@ class Detection:
         self._queue = OrderedQueue(self._lateness_us)
         if not question.is_pattern:
             log.warning("%s: %s", question, UNFAIR)
-        self._standing = Standing(lambda: engine_named("columnar"))
+        self._standing = QuerySet(lambda: engine_named("columnar"))
         self._standing.add("", question)
         self._subscription = client.subscribe(Or.of(dict.fromkeys(question.filters)), since=since)
         self._found: deque[Notification] = deque()
@@ -188,7 +188,7 @@ class Detection:
             self._queue.add(delivery.notification)
 
     def _release(self) -> None:
-        answers = self._standing.answers(self._queue.release(), self._queue.watermark)
+        answers = self._standing.results(self._queue.release(), self._queue.watermark)
         self._found.extend(answer.notification for answer in answers)
         self._queue.take_late()
         for failure in self._standing.take_failures():

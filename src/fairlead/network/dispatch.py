@@ -113,7 +113,7 @@ class Dispatch:
         cursors = 0
         if self._ledger is not None:
             self._ledger.synced(synced)
-            cursors = self._ledger.log.cursors.safe
+            cursors = self._ledger.log.cursors.synced
         for effect in self._publications.synced(synced, cursors):
             self._CARRY_OUT[type(effect)](self, effect)
 

@@ -430,7 +430,7 @@ class Ledger:
         needed = min(
             (self.log.cursors[name] for name in self._readers if name != STATE_CURSOR), default=self.log.end
         )
-        left = self.log.retained(since=since, max_bytes=max_bytes, keep_from=needed)
+        left = self.log.retained(since=since, max_bytes=max_bytes, retain_from=needed)
         if left > max(self._gathered, self.log.cursors[STATE_CURSOR]):
             with contextlib.suppress(LogFull):
                 self.gather(now)
@@ -441,7 +441,7 @@ class Ledger:
             needed = min(needed, self._needed)
         else:
             self._needed = needed
-        first = self.log.retain(since=since, max_bytes=max_bytes, keep_from=needed)
+        first = self.log.retain(since=since, max_bytes=max_bytes, retain_from=needed)
         self.log.reserve.hold()
         return first
 
@@ -452,7 +452,7 @@ class Ledger:
             offset,
             kinds=kinds or None,
             synced=synced,
-            places=self.log.places,
+            index=self.log.index,
             disk=self.disk,
         )
 
@@ -484,7 +484,7 @@ class Ledger:
                     arrived = parse_arrival(record)
                     neighbour = self.state.neighbours.get(arrived.neighbour)
                     if neighbour is not None:
-                        neighbour.received = arrived.place
+                        neighbour.received = arrived.offset
                 elif record.kind == STATE:
                     self._changes += 1
                     match change := parse_change(record):
@@ -519,8 +519,8 @@ class Ledger:
         del self.identities[:-REMEMBERED]
 
     def _between(self, offset: int, until: int, *kinds: int) -> Reader:
-        places, disk = self.log.places, self.disk
-        return Reader(self.directory, offset, until=until, kinds=kinds or None, places=places, disk=disk)
+        index, disk = self.log.index, self.disk
+        return Reader(self.directory, offset, until=until, kinds=kinds or None, index=index, disk=disk)
 
     @property
     def identity(self) -> str:

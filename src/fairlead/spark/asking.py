@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from fairlead.correlation.standing import Question
+from fairlead.correlation.queries import Query
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
@@ -121,7 +121,7 @@ class Demand:
         ]
         return table_of_rows(rows, ENDED)
 
-    def _question(self, row: Asked) -> Question:
+    def _question(self, row: Asked) -> Query:
         return self.patterns.question(row)
 
 

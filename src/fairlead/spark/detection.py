@@ -1,6 +1,6 @@
 """Detection on Spark: from notifications, at their places in the order, to the composite events of many patterns.
 
-Law: run batch by batch, with its state handed on, `detected` finds what one `Standing` finds that is fed the same
+Law: run batch by batch, with its state handed on, `detected` finds what one `QuerySet` finds that is fed the same
 notifications: the same composites, and relations of fair subscriptions, to the byte, however the order was cut
 into batches and partitions.
 

@@ -4,7 +4,7 @@
     PatternGroup     patterns with the same `same`: a `Detector` runs over the rows of each key
     FairGroup        conjunctions of fair subscriptions: a `RelationDetector` runs over the rows, in order
 
-Law: of its rows, batch by batch, with what is in progress handed on, a group finds what one `Standing` finds that
+Law: of its rows, batch by batch, with what is in progress handed on, a group finds what one `QuerySet` finds that
 is asked the same and given the same order.
 """
 

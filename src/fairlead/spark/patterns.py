@@ -31,8 +31,8 @@ from fairlead.correlation.patterns import Pattern, parse
 from fairlead.correlation.patterns.detector import shared_of
 from fairlead.correlation.patterns.levels import Seeing, leveled
 from fairlead.correlation.patterns.model import atoms
+from fairlead.correlation.queries import Query
 from fairlead.correlation.relating import types_seen
-from fairlead.correlation.standing import Question
 from fairlead.errors import FairleadError, FilterError, PipelineError, ValueRefused
 from fairlead.filters import Schema
 from fairlead.ingest import Rejection
@@ -147,7 +147,7 @@ class Patterns:
         for name in self.extensions:
             load_extension(name)
 
-    def question(self, row: Asked) -> Question:
+    def question(self, row: Asked) -> Query:
         """What a row asks for."""
         return _question(row.text, row.choice, self.schema)
 
@@ -381,10 +381,10 @@ def _ended(rows: Iterable[Asked], id: str, until: int) -> tuple[Asked, ...]:
 
 
 @lru_cache(maxsize=1 << 15)
-def _question(text: str, choice: str, schema: Schema | None) -> Question:
+def _question(text: str, choice: str, schema: Schema | None) -> Query:
     if choice:
-        return Question(fair.parse(text, schema), CHOICES[choice])
-    return Question(_parsed(text, schema))
+        return Query(fair.parse(text, schema), CHOICES[choice])
+    return Query(_parsed(text, schema))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -403,7 +403,7 @@ def _digest(*texts: str) -> str:
     return blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
 
 
-def _made(question: Question) -> frozenset[str]:
+def _made(question: Query) -> frozenset[str]:
     """The types of composites that others may see."""
     if isinstance(question.about, Pattern):
         return question.about.types_made

@@ -128,7 +128,7 @@ def test_a_tree_matches_what_a_network_matches_and_holds_the_same(
         is_tree = isinstance(component_of(component), Tree) or len(component.counts) < 3
         tree, network = (Tree if is_tree else Network)(component, choice), Network(component, choice)
         for each in given_events:
-            places = network.places(each)
+            places = network.slots(each)
             assert tree.take(each, places) == network.take(each, places)
         assert tree.held == network.held
         restored = component_of(component, choice, tree.held)
@@ -141,7 +141,7 @@ def test_what_forms_a_tree_makes_no_partial_matches() -> None:
     assert isinstance(tree, Tree)
     for n in range(60):
         each = event("ABC"[n % 3], x=n, id=str(n))
-        assert tree.take(each, tree.places(each)) is network.take(each, network.places(each)) is None
+        assert tree.take(each, tree.slots(each)) is network.take(each, network.slots(each)) is None
     assert 0 < network.partial_matches < 5
     assert (tree.partial_matches, len(tree.held)) == (0, 60)
     [circle] = parse("A.x < B.x and B.x < C.x and C.y < A.y").conjunctions[0].components
@@ -163,9 +163,9 @@ def test_what_is_held_makes_no_match_and_passes_the_filter_of_some_place(
     for component in conjunction.components:
         network = Network(component)
         for each in given_events:
-            network.take(each, network.places(each))
+            network.take(each, network.slots(each))
         assert matches(component, network.held) == []
-        assert all(network.places(each) for each in network.held)
+        assert all(network.slots(each) for each in network.held)
 
 
 # -- safety --------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from fairlead.correlation.fair import Choice, Matcher, Subscription, parse
-from fairlead.correlation.standing import Question, Standing
+from fairlead.correlation.queries import Query, QuerySet
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
 from fairlead.model.order import END, order_keys
@@ -54,15 +54,15 @@ def test_the_order_of_answers_is_the_same_in_whatever_order_the_questions_came(
     numbered = [Notification.of({**dict(each.attributes), "id": f"{n}"}) for n, each in enumerate(stream)]
     order = sorted(zip(order_keys(numbered), numbered, strict=True), key=lambda each: each[0].rank)
     questions = {
-        "one": Question(first),
-        "other": Question(second),
-        "recent": Question(first, Choice.MOST_RECENT),
+        "one": Query(first),
+        "other": Query(second),
+        "recent": Query(first, Choice.MOST_RECENT),
     }
 
     def answered(*ids: str) -> list[object]:
-        standing = Standing(Brute)
+        standing = QuerySet(Brute)
         for id in ids:
             standing.add(id, questions[id])
-        return list(standing.answers(order, END))
+        return list(standing.results(order, END))
 
     assert answered("one", "other", "recent") == answered("recent", "other", "one")

@@ -249,7 +249,7 @@ def test_disposal_of_a_long_backlog_leaves_only_what_may_match() -> None:
     network = Network(component)
 
     def take(each: Notification) -> tuple[Notification, ...] | None:
-        return network.take(each, network.places(each))
+        return network.take(each, network.slots(each))
 
     for n in range(500):
         assert take(event("A", x=n)) is None
@@ -270,9 +270,9 @@ def test_what_disposal_took_is_swept_from_memory_even_under_keys_that_never_come
     network = Network(component)
     for n in range(2_000):
         for each in (event("A", x=n), event("B", x=n, y=n), event("A", x=-n), event("B", x=-n, y=-n)):
-            assert network.take(each, network.places(each)) is None
+            assert network.take(each, network.slots(each)) is None
         done = event("C", y=n)
-        assert network.take(done, network.places(done)) is not None
+        assert network.take(done, network.slots(done)) is not None
         assert len(network.held) == 2
     assert network.partial_matches < 200
 
@@ -297,7 +297,7 @@ def test_of_partial_matches_only_those_are_kept_that_no_other_is_as_good_as(text
     network = network_of(text)
     for n in range(300):
         each = event("A", x=n)
-        assert network.take(each, network.places(each)) is None
+        assert network.take(each, network.slots(each)) is None
     assert network.partial_matches <= kept
 
 
@@ -336,7 +336,7 @@ def test_what_is_left_out_is_not_missed(text: str, stream: str, taken: list[tupl
         for n, (type, *attributes) in enumerate(each.split() for each in stream.split(", "))
     ]
     network, conjunction = network_of(text), only(parse(text))
-    found = [network.take(each, network.places(each)) for each in given]
+    found = [network.take(each, network.slots(each)) for each in given]
     expected = [tuple(given[place] for place in each) for each in taken]
     assert [each for each in found if each is not None] == expected
     assert [relation for _, relation in deliveries(conjunction, given)] == expected
@@ -349,9 +349,9 @@ def test_the_first_match_is_found_although_the_network_keeps_another_and_failure
     quotes = [event("A", x=200 - n, y=n, id=n) for n in range(200)]
     quotes += [event("A", x=x, y=y, id=x) for x, y in ((1_000, 0), (500, 0), (900, 0), (1_001, 1))]
     for each in quotes:
-        assert network.take(each, network.places(each)) is None
+        assert network.take(each, network.slots(each)) is None
     done = event("B", x=2_000, y=1)
-    match = network.take(done, network.places(done))
+    match = network.take(done, network.slots(done))
     assert match is not None
     assert [each.get("x") for each in match] == [200, 1_000, 1_001, 2_000]
 

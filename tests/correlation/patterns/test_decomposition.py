@@ -18,7 +18,7 @@ from fairlead.model import Notification
 from fairlead.model.encoding import notification_to_json
 from fairlead.model.order import END, order_keys
 from fairlead_lab.correlation.patterns.decomposition import PREFIX, Split, split, splits, whole
-from fairlead_lab.correlation.patterns.joining import PartDetector
+from fairlead_lab.correlation.patterns.joining import SubpatternDetector
 from fairlead_lab.correlation.patterns.reference import detect
 from fairlead_lab.testing.patterns import patterns, streams
 
@@ -49,9 +49,11 @@ def decomposed(
 ) -> list[object]:
     """What is found when every part has a detector of its own, which is told of the time in steps."""
     below = (
-        {leaf.pattern.name: PartDetector(Brute(), leaf.pattern) for leaf in cut.leaves} if elsewhere else {}
+        {leaf.pattern.name: SubpatternDetector(Brute(), leaf.pattern) for leaf in cut.leaves}
+        if elsewhere
+        else {}
     )
-    above = PartDetector(Brute(), cut.pattern, cut, below)
+    above = SubpatternDetector(Brute(), cut.pattern, cut, below)
     for occurrence in stream:
         for each in (*below.values(), above):
             each.feed(occurrence)
@@ -101,11 +103,11 @@ def test_another_one_goes_on_from_what_was_kept(
 ) -> None:
     stream = occurrences(given)
     for cut in splits(pattern):
-        first, second = (PartDetector(Brute(), pattern, cut) for _ in range(2))
+        first, second = (SubpatternDetector(Brute(), pattern, cut) for _ in range(2))
         for occurrence in stream:
             first.feed(occurrence)
         found = first.advance(bound)
-        second.resume(json.loads(json.dumps(first.kept(held=held))))
+        second.resume(json.loads(json.dumps(first.snapshot(held=held))))
         assert second.bound == bound
         for occurrence in stream:
             if not held and occurrence.end >= bound:
@@ -123,8 +125,8 @@ def test_the_two_cooperating_detectors_of_the_book() -> None:
     cut = split(pattern, lambda part: isinstance(part.body, Sequence))
     assert cut is not None
     c1_finds, m = cut.leaves
-    c1 = PartDetector(Brute(), c1_finds.pattern)
-    c2 = PartDetector(Brute(), pattern, cut, {c1_finds.pattern.name})
+    c1 = SubpatternDetector(Brute(), c1_finds.pattern)
+    c2 = SubpatternDetector(Brute(), pattern, cut, {c1_finds.pattern.name})
     assert c2.here == (m.pattern,)
     stream = events("B1 M2 P3 B4 B5 P6")
     for occurrence in stream:
@@ -199,7 +201,7 @@ def test_a_window_is_handed_down_to_the_parts() -> None:
     cut = split(parse("(A followed by B) followed by C within 5 us"))
     assert cut is not None
     assert isinstance(cut.leaves[0].pattern.body, Within)
-    part = PartDetector(Brute(), cut.leaves[0].pattern)
+    part = SubpatternDetector(Brute(), cut.leaves[0].pattern)
     for occurrence in events("A1 B9 A10 B11"):
         part.feed(occurrence)
     assert len(part.advance(END)) == 1
@@ -220,7 +222,7 @@ def test_parts_that_are_detected_here_are_offered_to_others() -> None:
     pattern = parse("A followed by B")
     cut = whole(pattern)
     assert cut is not None
-    detector = PartDetector(Brute(), pattern, cut)
+    detector = SubpatternDetector(Brute(), pattern, cut)
     assert detector.offers == (cut.leaves[0].pattern,)
     for occurrence in events("A1 A2 B3"):
         detector.feed(occurrence)
@@ -231,7 +233,7 @@ def test_what_is_in_progress_is_dropped_when_its_window_has_closed() -> None:
     pattern = parse("(A followed by B) followed by C within 5 us")
     cut = split(pattern)
     assert cut is not None
-    detector = PartDetector(Brute(), pattern, cut)
+    detector = SubpatternDetector(Brute(), pattern, cut)
     for occurrence in events("A1 B2 A3 B4"):
         detector.feed(occurrence)
     detector.advance(5)

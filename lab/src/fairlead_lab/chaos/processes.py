@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from random import Random
 
-from fairlead.log import Disk, Places
+from fairlead.log import Disk, SparseIndex
 from fairlead.log.format import offsets_in
 from fairlead.log.segment import Segment
 from fairlead.network.addresses import HOST, free_ports
@@ -25,7 +25,7 @@ def truncate_unsynced(directory: Path, rng: Random) -> int:
     if not bases:
         return 0
     with Segment(Disk(), str(directory), bases[-1], update=True) as last:
-        _, safe, _ = last.skip(Places(), stop=last.mark())
+        _, safe, _ = last.skip(SparseIndex(), stop=last.mark())
         size = last.size()
         if size == safe:
             return 0

@@ -11,7 +11,7 @@ order of the types' names. A notification's type is its attribute `type`. A subs
     subscriptions   the model: predicates, conjunctions, signatures, components, evaluation
     language        the text form: `parse` reads it, `render` writes it
     reference       the definition, and the search of the paper's Figure 1 to the letter; short and slow
-    component       one component: its places, what is compared, the queues and their disposal
+    component       one component: its slots, what is compared, the queues and their disposal
     network         as a network: what arrives is combined with the partial matches that are held
     memories        what a network remembers: of partial matches, those that no other makes useless
     tree            one whose comparisons form a tree: no partial matches are needed
@@ -42,17 +42,17 @@ delivery of Φ ∧ Ψ is the n-th of Φ and the n-th of Ψ side by side: coverin
 hold by construction.
 
 **Why at most one match for each notification.** Nothing that is held makes a match, else it had been delivered. So
-every new match takes the notification that has just come. It is the last of its type, so it stands in the place
+every new match takes the notification that has just come. It is the last of its type, so it stands in the slot
 of the last instance and, once matched, leaves nothing of its type behind. The network looks for nothing else.
 
 **What is kept** is what may still match, and nothing bounds that but disposal: events that passed the filter of
-some place and were not disposed of, and matches that wait for another component. (An event that fits T[2] only is
+some slot and were not disposed of, and matches that wait for another component. (An event that fits T[2] only is
 held even if none before it fits T[1]: the queues are the paper's.) A type that never finds its partner is held for
 ever; that is the paper's meaning, and a subscriber who wants less asks for less with unary
 predicates. Where comparisons form a tree over types with one instance each, nothing else is kept. Elsewhere there
 are partial matches, computed from the held events, and of these the ones that can still decide whether there is a
 match: of two that later events could not tell apart, or only to the disadvantage of one, the other is kept. So a
-rising row of instances costs a few for each place, however many events are held. They are not part of the state,
+rising row of instances costs a few for each slot, however many events are held. They are not part of the state,
 and are made again from it. The state is `Snapshot`: a frozen value, the same for every process that was fed the
 same, with a JSON form. Who joins starts from the snapshot of one who is there, as does a process that recovers.
 

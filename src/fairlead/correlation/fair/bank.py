@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.correlation.fair import kernels
-from fairlead.correlation.fair.component import ORDERED_RANKS, Choice, Layout, Place
+from fairlead.correlation.fair.component import ORDERED_RANKS, Choice, Layout, Slot
 from fairlead.correlation.fair.relations import Events
 from fairlead.correlation.fair.subscriptions import TYPE, Conjunction
 from fairlead.correlation.fair.tree import compared, is_tree
@@ -65,7 +65,7 @@ class Member:
         self.needs = [
             [
                 (bank.column(type, names[at][index]), allowed == ORDERED_RANKS)
-                for index, allowed in Place(layout, at).ranks
+                for index, allowed in Slot(layout, at).ranks
             ]
             for at, type in enumerate(self.types)
         ]
@@ -102,14 +102,14 @@ class Member:
         """What is held, in the order of arrival."""
         return self.bank.held(self)
 
-    def place_of(self, event: Notification) -> int:
-        """The number of the place that an event of its types stands in."""
+    def queue_index_of(self, event: Notification) -> int:
+        """The index of the slot that an event of its types fills."""
         return self.types.index(event.get(TYPE))
 
     def can_hold(self, event: Notification) -> bool:
         """Whether the arrays can hold what is compared of an event."""
         names = {column: name for name, column in self.bank.names_of(event)}
-        for column, is_ordered in self.needs[self.place_of(event)]:
+        for column, is_ordered in self.needs[self.queue_index_of(event)]:
             kind, _ = self.bank.coded(event.get(names[column]))
             if kind == kernels.OTHER or (is_ordered and kind == kernels.TEXT):
                 return False
@@ -369,7 +369,7 @@ class Bank:
         self._make_room(1)
         slot, node = self._slot(event), int(self._state[kernels.FREE])
         self._state[kernels.FREE] = self._following[node]
-        queue = member.first + member.place_of(event)
+        queue = member.first + member.queue_index_of(event)
         self._following[node], self._events[node] = -1, slot
         if self._heads[queue] < 0:
             self._heads[queue] = node

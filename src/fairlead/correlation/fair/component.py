@@ -1,4 +1,4 @@
-"""What the engines of a component have in common: its places, what is compared, the queues and their disposal.
+"""What the engines of a component have in common: its slots, what is compared, the queues and their disposal.
 
     Layout       what is known of a component before any event comes
     Component    its matches, as its events arrive; a `Tree` or a `Network`
@@ -22,7 +22,7 @@ from fairlead.filters import Op
 from fairlead.filters.constraint import COMPARABLE, ORDERED
 from fairlead.model import RANK, Key, Notification, key_of
 
-__all__ = ["COMPARE", "NUMBER", "ORDERED_RANKS", "Choice", "Component", "Event", "Layout", "Place", "Tie"]
+__all__ = ["COMPARE", "NUMBER", "ORDERED_RANKS", "Choice", "Component", "Event", "Layout", "Slot", "Tie"]
 
 
 class Choice(Enum):
@@ -44,7 +44,7 @@ NUMBER: Final = -1
 """Which key the number is."""
 
 Tie: TypeAlias = tuple[int, int, Op, int]
-"""What a place asks of those that are filled: which of them, which key of it, compared how, with which own key."""
+"""What a slot asks of those that are filled: which of them, which key of it, compared how, with which own key."""
 
 ORDERED_RANKS: Final = frozenset(RANK[kind] for kind in ORDERED)
 _COMPARABLE: Final = frozenset(RANK[kind] for kind in COMPARABLE)
@@ -59,14 +59,14 @@ COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
 
 
 class Layout:
-    """What is known of a component before any event comes: its places, and what is compared."""
+    """What is known of a component before any event comes: its slots, and what is compared."""
 
     def __init__(self, component: Conjunction) -> None:
         self.component = component
         self.instances = component.instances
         self.type_numbers = {type: number for number, (type, _) in enumerate(component.counts)}
         self.types = tuple(self.type_numbers[each.type] for each in self.instances)
-        """The number of the type of each place."""
+        """The number of the type of each slot."""
         names: dict[str, dict[str, int]] = {type: {} for type in self.type_numbers}
         for side in (side for each in component.comparisons for side in (each.left, each.right)):
             names[side.instance.type].setdefault(side.name, len(names[side.instance.type]))
@@ -108,8 +108,8 @@ class Layout:
         return sides - {instance} | {each for each in near if each.type == instance.type}
 
 
-class Place:
-    """What an event needs to stand in a place, besides the filter: values that can be compared as is asked."""
+class Slot:
+    """What an event needs to stand in a slot, besides the filter: values that can be compared as is asked."""
 
     __slots__ = ("at", "comparisons", "is_last", "ranks")
 
@@ -151,7 +151,7 @@ class Component(ABC):
         self.component = layout.component
         self.choice = choice
         self._newest_first = choice is Choice.MOST_RECENT
-        self._places = [Place(layout, at) for at in range(len(layout.instances))]
+        self._slots = [Slot(layout, at) for at in range(len(layout.instances))]
         self._names = [tuple(names) for names in layout.names.values()]
         self._types = layout.types
         self._floors = [0] * len(self._names)
@@ -160,13 +160,13 @@ class Component(ABC):
 
     def _restore(self, held: Iterable[Notification]) -> None:
         for notification in held:
-            if self.take(notification, self.places(notification)) is not None:
+            if self.take(notification, self.slots(notification)) is not None:
                 raise ValueRefused(
                     "a state in which what is held makes a match: it would have been delivered"
                 )
 
-    def places(self, notification: Notification) -> list[int]:
-        """The places whose filter a notification matches, by their numbers in the signature."""
+    def slots(self, notification: Notification) -> list[int]:
+        """The slots whose filter a notification matches, by their numbers in the signature."""
         filters = self.component.filters.values()
         return [at for at, filter in enumerate(filters) if filter.matches(notification)]
 
@@ -181,14 +181,14 @@ class Component(ABC):
     def partial_matches(self) -> int:
         """How many partial matches of several events are in memory."""
 
-    def take(self, notification: Notification, places: Sequence[int]) -> tuple[Notification, ...] | None:
-        """The match that a notification completes, if it does; `places` are those whose filters it matches."""
-        if not places:
+    def take(self, notification: Notification, slots: Sequence[int]) -> tuple[Notification, ...] | None:
+        """The match that a notification completes, if it does; `slots` are those whose filters it matches."""
+        if not slots:
             return None
-        type = self._types[places[0]]
+        type = self._types[slots[0]]
         lookup = notification.attributes.lookup
         keys = [key_of(lookup(name)) for name in self._names[type]]
-        fitting = [place for place in (self._places[at] for at in sorted(places)) if place.admits(keys)]
+        fitting = [slot for slot in (self._slots[at] for at in sorted(slots)) if slot.admits(keys)]
         if not fitting:
             return None
         self._number += 1
@@ -197,8 +197,8 @@ class Component(ABC):
         return None if match is None else tuple([each[2] for each in match])
 
     @abstractmethod
-    def _taken(self, event: Event, type: int, fitting: list[Place]) -> Sequence[Event] | None:
-        """The match that an event completes in one of these places, by places; without one, it is held."""
+    def _taken(self, event: Event, type: int, fitting: list[Slot]) -> Sequence[Event] | None:
+        """The match that an event completes in one of these slots, by slots; without one, it is held."""
 
     def _discard(self, match: Sequence[Event]) -> list[tuple[int, Event]]:
         """Discard what a match has taken, and all of the same types that came before (prefix and infix).

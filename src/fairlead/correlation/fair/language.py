@@ -54,7 +54,7 @@ _PLAIN_TYPE: Final = re.compile(r"[^\W\d]\w*")
 
 
 def parse(text: str, schema: Schema | None = None) -> Subscription:
-    """The subscription that a text means; FilterSyntaxError or FilterError, with the place, if it means none."""
+    """The subscription of a text; FilterSyntaxError or FilterError, with the location, where it has none."""
     return _Parser(text, schema).whole()
 
 

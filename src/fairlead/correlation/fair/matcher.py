@@ -138,7 +138,7 @@ class _ByType:
 
     def add(self, id: int, filter: Filter) -> None:
         first, *rest = filter.parts if isinstance(filter, And) else (filter,)
-        assert isinstance(first, Constraint), "the filter of a place begins with its type"
+        assert isinstance(first, Constraint), "the filter of a slot begins with its type"
         self._types[id] = first.operand
         self._filters.setdefault(first.operand, {})[id] = And.of(rest)
 
@@ -178,8 +178,8 @@ class _Conjunction:
         self.inputs = inputs
         self.delivered = state.delivered
         self.waiting = [deque(each.waiting) for each in state.components]
-        places = [instance for each in conjunction.components for instance in each.instances]
-        self._arranged = [places.index(instance) for instance in conjunction.instances]
+        slots = [instance for each in conjunction.components for instance in each.instances]
+        self._arranged = [slots.index(instance) for instance in conjunction.instances]
         self.subscribers: dict[int, tuple[Any, str]] = {}
         """The ids and names of subscriptions by rank: by their number, and which of their conjunctions it is."""
 
@@ -203,7 +203,7 @@ class _Conjunction:
             return None
         events = [event for waiting in self.waiting for event in waiting.popleft()]
         self.delivered += 1
-        return Relation(self.conjunction, self.delivered, tuple([events[place] for place in self._arranged]))
+        return Relation(self.conjunction, self.delivered, tuple([events[slot] for slot in self._arranged]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +231,8 @@ class Correlator(Generic[Id]):
         self._components: dict[tuple[Conjunction, Choice], list[_Component]] = {}
         self._filters: dict[Filter, int] = {}
         self._users: dict[int, int] = {}
-        """How many places of components ask for a filter."""
-        self._places: dict[int, dict[tuple[_Component, int], None]] = {}
+        """How many slots of components ask for a filter."""
+        self._slots: dict[int, dict[tuple[_Component, int], None]] = {}
         """Those of components that are not in the bank."""
         self._bank: Bank | None = None
         self._members: dict[Member, _Component] = {}
@@ -282,12 +282,12 @@ class Correlator(Generic[Id]):
         numbers = self._engine.match(notification)
         touched: dict[_Component, list[int]] = {}
         for number in numbers:
-            for component, place in self._places[number]:
-                touched.setdefault(component, []).append(place)
+            for component, slot in self._slots[number]:
+                touched.setdefault(component, []).append(slot)
         completed: list[_Completed] = []
-        for component, places in touched.items():
+        for component, slots in touched.items():
             assert isinstance(component.network, Component)
-            match = component.network.take(notification, places)
+            match = component.network.take(notification, slots)
             if match is not None:
                 _deliver(component, match, completed)
         self._taken += len(touched)
@@ -300,7 +300,7 @@ class Correlator(Generic[Id]):
                 self._leave(component)
                 assert isinstance(component.network, Component)
                 if not is_held:
-                    match = component.network.take(notification, [member.place_of(notification)])
+                    match = component.network.take(notification, [member.queue_index_of(notification)])
                     if match is not None:
                         _deliver(component, match, completed)
         elif self._taken > self._worth:
@@ -350,7 +350,7 @@ class Correlator(Generic[Id]):
             if filter not in self._filters:
                 self._filters_seen += 1
                 number = self._filters[filter] = self._filters_seen
-                self._places[number], self._users[number] = {}, 0
+                self._slots[number], self._users[number] = {}, 0
                 self._engine.add(number, filter)
             self._users[self._filters[filter]] += 1
         component = _Component(component_of(conjunction, choice, held))
@@ -370,17 +370,17 @@ class Correlator(Generic[Id]):
             number = self._filters[filter]
             self._users[number] -= 1
             if not self._users[number]:
-                del self._places[number], self._users[number], self._filters[filter]
+                del self._slots[number], self._users[number], self._filters[filter]
                 self._engine.remove(number)
 
     def _connect(self, component: _Component) -> None:
         """Let a component be fed by itself."""
-        for place, filter in enumerate(component.network.component.filters.values()):
-            self._places[self._filters[filter]][component, place] = None
+        for slot, filter in enumerate(component.network.component.filters.values()):
+            self._slots[self._filters[filter]][component, slot] = None
 
     def _disconnect(self, component: _Component) -> None:
-        for place, filter in enumerate(component.network.component.filters.values()):
-            del self._places[self._filters[filter]][component, place]
+        for slot, filter in enumerate(component.network.component.filters.values()):
+            del self._slots[self._filters[filter]][component, slot]
 
     # -- the bank ----------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""What a network remembers: the events of a place, and of partial matches only those that no other makes useless.
+"""What a network remembers: the events of a slot, and of partial matches only those that no other makes useless.
 
-    Memory    the events held for one place, by the values that are asked for
-    States    partial matches over the same places, without those of which another has all that can be asked
+    Memory    the events held for one slot, by the values that are asked for
+    States    partial matches over the same slots, without those of which another has all that can be asked
 
-What comes later looks at a partial match in few respects: the values that places still empty are compared with,
+What comes later looks at a partial match in few respects: the values that slots still empty are compared with,
 and which events of their type they have to come behind or before. One that is as good as another in each of these
 respects leads to a match whenever the other does. So as long as it is there, nothing depends on the other.
 """
@@ -23,7 +23,7 @@ from fairlead.model import Key
 __all__ = ["Memory", "Partial", "States"]
 
 Partial: TypeAlias = tuple[Event, ...]
-"""Events for some places, in the order in which these are filled."""
+"""Events for some slots, in the order in which these are filled."""
 
 _SPARE: Final = 64
 """How many events a memory may hold without a look at what is dead."""
@@ -33,7 +33,7 @@ _AS_GOOD: Final = {Op.LT: le, Op.LE: le, Op.GT: ge, Op.GE: ge}
 
 
 class Memory:
-    """The events held for one place, by key, in the order of arrival. What is at or below the floor is dead.
+    """The events held for one slot, by key, in the order of arrival. What is at or below the floor is dead.
 
     `equal` are the keys that equalities ask for. Where an inequality asks for another one, `marked`, its kind is a
     part of the key, too, and the `best` value under a key (min or max) tells whether any event has to be tried.
@@ -113,7 +113,7 @@ def _number(event: Event) -> int:
 
 
 class _State:
-    """A partial match, where it stands in what later places look at, and whether others are left out for it."""
+    """A partial match, where it stands in what later slots look at, and whether others are left out for it."""
 
     __slots__ = ("apart", "leaves_out", "marks", "partial")
 
@@ -127,7 +127,7 @@ class _State:
 
 
 class States:
-    """Partial matches over some places, by the values that the place to be filled next asks for.
+    """Partial matches over some slots, by the values that the slot to be filled next asks for.
 
     They are grouped by all values that have to be equal to others. In a group the better one is kept of two that
     can be compared in what has to be less or greater. What has to differ from n values to come, all unknown, is
@@ -138,8 +138,8 @@ class States:
         asked: dict[tuple[int, int], list[Op]] = {}
         positions = {instance: position for position, instance in enumerate(filled)}
         for empty in (each for each in layout.instances if each not in positions):
-            for place, index, op, _ in layout.ties(positions, empty):
-                asked.setdefault((place, index), []).append(op)
+            for slot, index, op, _ in layout.ties(positions, empty):
+                asked.setdefault((slot, index), []).append(op)
         ways = {at: {_AS_GOOD.get(op, op) for op in ops} for at, ops in asked.items()}
         self._apart = tuple(at for at, way in ways.items() if way == {Op.NE})
         self._ordered = tuple(at for at, way in ways.items() if way in ({le}, {ge}))
@@ -222,8 +222,8 @@ class States:
         return any(event[0] <= floors[type] for event, type in zip(partial, self._types, strict=True))
 
 
-def _read(partial: Partial, places: Sequence[tuple[int, int]]) -> tuple[Key, ...]:
-    return tuple([partial[place][1][index] for place, index in places])
+def _read(partial: Partial, slots: Sequence[tuple[int, int]]) -> tuple[Key, ...]:
+    return tuple([partial[slot][1][index] for slot, index in slots])
 
 
 def _holds(compare: Callable[[Any, Any], bool], one: Key, other: Key) -> bool:

@@ -1,24 +1,24 @@
 """One component: what arrives is combined with the partial matches that are held, never searched for again.
 
-The places of the component are joined one after another, so that few of those joined have still to be compared.
-Every join has two memories, one of the partial matches over the places before it and one of the events for its own
-place, both indexed by the values that its equalities ask for:
+The slots of the component are joined one after another, so that few of those joined have still to be compared.
+Every join has two memories, one of the partial matches over the slots before it and one of the events for its own
+slot, both indexed by the values that its equalities ask for:
 
     partial matches over p1 … pj  ──┐
                                     ├──▶  partial matches over p1 … pj+1  ──▶ …
     events that may stand in pj+1 ──┘
 
-An event that arrives meets the partial matches of its place; each result goes on and meets the events held for the
-places that follow. Of the partial matches over the same places one is kept only if no other is as good in all that
-later places look at. So a network does not hold all of them, up to the product of the queues, but the few that
+An event that arrives meets the partial matches of its slot; each result goes on and meets the events held for the
+slots that follow. Of the partial matches over the same slots one is kept only if no other is as good in all that
+later slots look at. So a network does not hold all of them, up to the product of the queues, but the few that
 decide whether there is a match.
 
-*Which* one it is, is then searched for, once. The event that completes it stands in the last place of its type
+*Which* one it is, is then searched for, once. The event that completes it stands in the last slot of its type
 (see the package); the others are filled in the order of the signature, by the first event first. What has failed
 is remembered in the same way: a partial match that is no better than one that failed is not tried.
 
 Disposal moves a floor for each type: what has an event at or below its floor is dead. Where others were left out
-for that, the partial matches are made again from the events that are held. With two places there are none: an
+for that, the partial matches are made again from the events that are held. With two slots there are none: an
 event that arrives finds its partner, or does not.
 
 Law: a network matches what the definition says; what it leaves out changes nothing.
@@ -31,7 +31,7 @@ from itertools import chain
 from operator import ge, gt, ne
 from typing import Any, TypeAlias
 
-from fairlead.correlation.fair.component import COMPARE, NUMBER, Choice, Component, Event, Layout, Place
+from fairlead.correlation.fair.component import COMPARE, NUMBER, Choice, Component, Event, Layout, Slot
 from fairlead.correlation.fair.memories import Memory, Partial, States
 from fairlead.correlation.fair.subscriptions import Conjunction, Instance
 from fairlead.filters import Op
@@ -40,11 +40,11 @@ from fairlead.model import Key, Notification
 __all__ = ["Network"]
 
 Remembering: TypeAlias = Callable[[Instance, tuple[int, ...], int | None, Callable[[Key, Key], Key]], Memory]
-"""The memory of a place, by certain keys; one for all that look for the same."""
+"""The memory of a slot, by certain keys; one for all that look for the same."""
 
 
 class _Step:
-    """How a place is filled once others are: the events that go with theirs."""
+    """How a slot is filled once others are: the events that go with theirs."""
 
     __slots__ = ("_comparisons", "_equal", "_inequality", "_older", "_takes_new", "memory")
 
@@ -52,14 +52,14 @@ class _Step:
         self, layout: Layout, filled: Sequence[Instance], instance: Instance, remember: Remembering
     ) -> None:
         ties = layout.ties({each: at for at, each in enumerate(filled)}, instance)
-        self._equal = [(place, index) for place, index, op, _ in ties if op is Op.EQ]
+        self._equal = [(slot, index) for slot, index, op, _ in ties if op is Op.EQ]
         self._comparisons = [
-            (place, index, COMPARE[op], own) for place, index, op, own in ties if op is not Op.EQ
+            (slot, index, COMPARE[op], own) for slot, index, op, own in ties if op is not Op.EQ
         ]
         inequalities = (each for each in self._comparisons if each[1] != NUMBER and each[2] is not ne)
         self._inequality = next(inequalities, None)
-        self._older = next((place for place, index, op, _ in ties if (index, op) == (NUMBER, Op.LT)), None)
-        """The place of its type that has to be the older one, if such a place is filled."""
+        self._older = next((slot for slot, index, op, _ in ties if (index, op) == (NUMBER, Op.LT)), None)
+        """The slot of its type that has to be the older one, if such a slot is filled."""
         self._takes_new = not any((index, op) == (NUMBER, Op.GT) for _, index, op, _ in ties)
         """Whether an event that has just come can follow what is held: not where a later instance is filled."""
         own_equal = tuple(own for *_, op, own in ties if op is Op.EQ)
@@ -72,18 +72,18 @@ class _Step:
 
     def key(self, partial: Partial) -> tuple[Key, ...]:
         """The values that an event has to have to follow, and the kind of the one that an inequality asks for."""
-        keys = [partial[place][1][index] for place, index in self._equal]
+        keys = [partial[slot][1][index] for slot, index in self._equal]
         if self._inequality is not None:
-            place, index, _, _ = self._inequality
-            keys.append(partial[place][1][index][:1])
+            slot, index, _, _ = self._inequality
+            keys.append(partial[slot][1][index][:1])
         return tuple(keys)
 
     def events_for(self, partial: Partial, *, newest_first: bool = False) -> Iterator[Event]:
         """The events that are held and may follow a partial match, in order."""
         key = self.key(partial)
         if self._inequality is not None and (mark := self.memory.marks.get(key)) is not None:
-            place, index, compare, _ = self._inequality
-            if not compare(partial[place][1][index], mark):
+            slot, index, compare, _ = self._inequality
+            if not compare(partial[slot][1][index], mark):
                 return iter(())
         newer_than = 0 if self._older is None else partial[self._older][0]
         events = self.memory.alive(key, newer_than=newer_than, newest_first=newest_first)
@@ -100,15 +100,15 @@ class _Step:
     def _holds(self, partial: Partial, event: Event) -> bool:
         """Whether the two compare as asked, apart from what has been looked up."""
         keys = event[1]
-        for place, index, compare, own in self._comparisons:
-            left, right = partial[place][1][index], keys[own]
+        for slot, index, compare, own in self._comparisons:
+            left, right = partial[slot][1][index], keys[own]
             if left[0] != right[0] or not compare(left, right):
                 return False
         return True
 
 
 class _Search:
-    """The match of an event that completes one, found place by place in the order of the signature."""
+    """The match of an event that completes one, found slot by slot in the order of the signature."""
 
     def __init__(self, layout: Layout, completed: Instance, remember: Remembering) -> None:
         order = [completed, *(each for each in layout.instances if each != completed)]
@@ -117,14 +117,14 @@ class _Search:
             _Step(layout, order[:level], instance, remember) for level, instance in enumerate(order)
         ][1:]
         self._failed = [States(layout, order[:level], _anywhere) for level in range(2, len(order))]
-        """For each number of places but the first and the last: what leads nowhere."""
+        """For each number of slots but the first and the last: what leads nowhere."""
 
     def match(self, event: Event, newest_first: bool) -> Sequence[Event] | None:
-        """The match to take of those with an event, by places; None if there is none."""
+        """The match to take of those with an event, by slots; None if there is none."""
         for failed in self._failed:
             failed.clear()
         found = self._completed((event,), newest_first)
-        return None if found is None else [found[place] for place in self._arranged]
+        return None if found is None else [found[slot] for slot in self._arranged]
 
     def _completed(self, partial: Partial, newest_first: bool) -> Partial | None:
         level = len(partial) - 1
@@ -162,12 +162,12 @@ class Network(Component):
             type = layout.type_numbers[instance.type]
             return memories.setdefault((instance, *keys), Memory(type, self._floors, *keys))
 
-        last = [place for place in self._places if place.is_last]
-        self._searches = [_Search(layout, layout.instances[place.at], remember) for place in last]
-        """For each type, with an event in its last place."""
+        last = [slot for slot in self._slots if slot.is_last]
+        self._searches = [_Search(layout, layout.instances[slot.at], remember) for slot in last]
+        """For each type, with an event in its last slot."""
         order = _joined_in_order(layout) if len(layout.instances) > 2 else ()
         self._levels = {layout.instances.index(instance): level for level, instance in enumerate(order)}
-        """The level at which a place is joined; with two places, nothing is."""
+        """The level at which a slot is joined; with two slots, nothing is."""
         self._steps = [_Step(layout, order[:level], each, remember) for level, each in enumerate(order)]
         self._states = [States(layout, order[:level], step.key) for level, step in enumerate(self._steps)]
         """For each level the partial matches up to it: for the first, the empty one."""
@@ -183,7 +183,7 @@ class Network(Component):
     def partial_matches(self) -> int:
         return sum(map(len, self._states[2:]))
 
-    def _taken(self, event: Event, type: int, fitting: list[Place]) -> Sequence[Event] | None:
+    def _taken(self, event: Event, type: int, fitting: list[Slot]) -> Sequence[Event] | None:
         if self._may_match(event, fitting):
             match = self._searches[type].match(event, self._newest_first)
             if match is not None:
@@ -191,16 +191,16 @@ class Network(Component):
                 return match
             assert not self._steps, "the network knows whether there is a match"
         self._queues[type].append(event)
-        for place in fitting:
-            for memory in self._memories[place.at]:
+        for slot in fitting:
+            for memory in self._memories[slot.at]:
                 memory.add(event)
         return None
 
-    def _may_match(self, event: Event, fitting: list[Place]) -> bool:
-        """Whether a new event completes a match; with two places, whether it stands where it could."""
+    def _may_match(self, event: Event, fitting: list[Slot]) -> bool:
+        """Whether a new event completes a match; with two slots, whether it stands where it could."""
         if not self._steps:
             return fitting[-1].is_last
-        levels = {self._levels[place.at] for place in fitting}
+        levels = {self._levels[slot.at] for slot in fitting}
         grown: list[Partial] = []
         for level, step in enumerate(self._steps):
             if not grown and level not in levels:
@@ -231,7 +231,7 @@ class Network(Component):
 
 
 def _joined_in_order(layout: Layout) -> tuple[Instance, ...]:
-    """The first place, then always one that leaves the fewest open: joined, and compared with what is not yet."""
+    """The first slot, then always one that leaves the fewest open: joined, and compared with what is not yet."""
     around = {each: layout.neighbours(each) for each in layout.instances}
     order = {layout.instances[0]: 0}
 

@@ -65,7 +65,7 @@ class Relation(NamedTuple):
 
     @property
     def rank(self) -> tuple[str, int, str]:
-        """Its place among the relations that one notification completes: by conjunction, then by number."""
+        """What orders the relations that one notification completes: conjunction, number, id."""
         return str(self.conjunction), self.number, self.id
 
     @property

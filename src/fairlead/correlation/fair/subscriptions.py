@@ -54,7 +54,7 @@ MIRRORED: Final = {
     Op.LE: Op.GE,
     Op.GE: Op.LE,
 }
-"""The operators of comparisons, with what they are when the sides change places."""
+"""The operators of comparisons, with what they are when the sides change slots."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,8 +84,8 @@ class Instance:
         types = [event.get(TYPE) for event in relation]
         if self.type not in types:
             return None
-        place = types.index(self.type) + self.index - 1
-        return relation[place] if place < len(types) and types[place] == self.type else None
+        slot = types.index(self.type) + self.index - 1
+        return relation[slot] if slot < len(types) and types[slot] == self.type else None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -197,7 +197,7 @@ class Conjunction:
 
     @cached_property
     def instances(self) -> tuple[Instance, ...]:
-        """The places of a relation, in order."""
+        """The slots of a relation, in order."""
         return tuple(Instance(type, i) for type, count in self.counts for i in range(1, count + 1))
 
     @property
@@ -207,7 +207,7 @@ class Conjunction:
 
     @cached_property
     def filters(self) -> Mapping[Instance, Filter]:
-        """For each place the filter of what may stand there, type included: for a matching engine."""
+        """For each slot the filter of what may stand there, type included: for a matching engine."""
         unary = {each.instance: each.filter for each in self.restrictions}
         return MappingProxyType(
             {

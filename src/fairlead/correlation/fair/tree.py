@@ -5,13 +5,13 @@
          D
 
 Where types have one instance each and the pairs that are compared form a tree, a match exists for an event iff it
-does on every branch by itself. So it is enough to know, from each place towards each neighbour, which events have
+does on every branch by itself. So it is enough to know, from each slot towards each neighbour, which events have
 support in all other directions; for an inequality the best value among them answers. What arrives changes that
 only where it is better than what was there. What a network of joins would write out as partial matches, up to the
 product of the queues, is here the sum of the queues.
 
 The match itself is looked for when there is one, and so without going back: of the events that take part in some
-match, the first of the first place is taken, what does not go with it is left out, and so on in the order of the
+match, the first of the first slot is taken, what does not go with it is left out, and so on in the order of the
 signature.
 
 Law: a tree matches what a network matches, and holds the same.
@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from operator import ge, gt, le, lt, ne
 from typing import Any, Final
 
-from fairlead.correlation.fair.component import COMPARE, Choice, Component, Event, Layout, Place
+from fairlead.correlation.fair.component import COMPARE, Choice, Component, Event, Layout, Slot
 from fairlead.correlation.fair.network import Network
 from fairlead.correlation.fair.subscriptions import MIRRORED, Comparison, Conjunction
 from fairlead.filters import Op
@@ -55,7 +55,7 @@ def _pair(comparison: Comparison) -> frozenset[Any]:
 
 
 class _Offer:
-    """The events of a place that have support in all directions but that of the neighbour they are offered to.
+    """The events of a slot that have support in all directions but that of the neighbour they are offered to.
 
     Where the best one under a key is all that matters, those are kept that are better than all that came later:
     when one is disposed of, with all before it, the next one is the best.
@@ -171,7 +171,7 @@ class _Offer:
 
 
 class Tree(Component):
-    """A component whose comparisons form a tree over its types. A place is a type here."""
+    """A component whose comparisons form a tree over its types. A slot is a type here."""
 
     def __init__(
         self,
@@ -183,25 +183,25 @@ class Tree(Component):
         layout = Layout(component)
         super().__init__(layout, choice)
         self._offers: dict[tuple[int, int], _Offer] = {}
-        """From a place to a neighbour."""
+        """From a slot to a neighbour."""
         self._neighbours: list[list[int]] = [[] for _ in self._names]
-        for place, neighbour, comparisons in compared(layout):
-            self._offers[place, neighbour] = _Offer(comparisons)
-            self._neighbours[place].append(neighbour)
+        for slot, neighbour, comparisons in compared(layout):
+            self._offers[slot, neighbour] = _Offer(comparisons)
+            self._neighbours[slot].append(neighbour)
         self._inwards = sorted(self._offers, key=lambda pair: self._depth(*pair))
         """Pairs, each behind those that what is offered there depends on."""
         self._restore(held)
 
-    def _depth(self, place: int, neighbour: int) -> int:
+    def _depth(self, slot: int, neighbour: int) -> int:
         return 1 + max(
-            (self._depth(each, place) for each in self._neighbours[place] if each != neighbour), default=0
+            (self._depth(each, slot) for each in self._neighbours[slot] if each != neighbour), default=0
         )
 
     @property
     def partial_matches(self) -> int:
         return 0
 
-    def _taken(self, event: Event, type: int, fitting: list[Place]) -> Sequence[Event] | None:
+    def _taken(self, event: Event, type: int, fitting: list[Slot]) -> Sequence[Event] | None:
         lacking = [each for each in self._neighbours[type] if not self._offers[each, type].has_for(event)]
         if not lacking:
             match = self._first(event, type)
@@ -212,16 +212,16 @@ class Tree(Component):
             self._offer(event, type, lacking[0])
         return None
 
-    def _offer(self, event: Event, place: int, neighbour: int) -> None:
+    def _offer(self, event: Event, slot: int, neighbour: int) -> None:
         """Offer an event to a neighbour, and to others what thereby has support."""
-        offered = [(event, place, neighbour)]
+        offered = [(event, slot, neighbour)]
         while offered:
-            one, place, neighbour = offered.pop()
-            offer = self._offers[place, neighbour]
+            one, slot, neighbour = offered.pop()
+            offer = self._offers[slot, neighbour]
             if not offer.add(one):
                 continue
             for further in self._neighbours[neighbour]:
-                if further != place:
+                if further != slot:
                     known = self._offers[neighbour, further].numbers
                     offered += (
                         (each, neighbour, further)
@@ -231,47 +231,45 @@ class Tree(Component):
                         and self._is_supported(each, neighbour, further)
                     )
 
-    def _is_supported(self, event: Event, place: int, but: int) -> bool:
+    def _is_supported(self, event: Event, slot: int, but: int) -> bool:
         """Whether an event is offered something by all neighbours but one."""
-        return all(
-            self._offers[each, place].has_for(event) for each in self._neighbours[place] if each != but
-        )
+        return all(self._offers[each, slot].has_for(event) for each in self._neighbours[slot] if each != but)
 
     def _offer_less(self, gone: Iterable[tuple[int, Event]]) -> None:
         """Offer what is left, after some have been disposed of: what had support by these only has none now."""
         worse = set()
-        for place, event in gone:
-            for neighbour in self._neighbours[place]:
-                if self._offers[place, neighbour].remove(event):
-                    worse.add((place, neighbour))
-        for place, neighbour in self._inwards:
-            if all((each, place) not in worse for each in self._neighbours[place] if each != neighbour):
+        for slot, event in gone:
+            for neighbour in self._neighbours[slot]:
+                if self._offers[slot, neighbour].remove(event):
+                    worse.add((slot, neighbour))
+        for slot, neighbour in self._inwards:
+            if all((each, slot) not in worse for each in self._neighbours[slot] if each != neighbour):
                 continue
-            offer = self._offers[place, neighbour]
+            offer = self._offers[slot, neighbour]
             best = offer.best
             offer.clear()
-            for event in self._queues[place]:
-                if self._is_supported(event, place, neighbour):
+            for event in self._queues[slot]:
+                if self._is_supported(event, slot, neighbour):
                     offer.add(event)
             if not offer.is_exact or offer.best != best:
-                worse.add((place, neighbour))
+                worse.add((slot, neighbour))
 
-    def _first(self, event: Event, place: int) -> list[Event]:
+    def _first(self, event: Event, slot: int) -> list[Event]:
         """The match to take of those with an event: there is one.
 
         What stands at the end of a branch is looked for only when it is its turn. The first that goes with others
         is taken, and those before it are disposed of with it: so nobody is passed over twice.
         """
-        ends = {each for each, near in enumerate(self._neighbours) if len(near) == 1} - {place}
+        ends = {each for each, near in enumerate(self._neighbours) if len(near) == 1} - {slot}
         candidates: list[list[Event]] = [[] for _ in self._names]
-        candidates[place] = [event]
-        towards = [(each, place) for each in self._neighbours[place]]
+        candidates[slot] = [event]
+        towards = [(each, slot) for each in self._neighbours[slot]]
         for each, back in towards:  # grows as it goes outwards
             if each not in ends:
                 known = self._offers[each, back].numbers
                 candidates[each] = [event for event in self._queues[each] if event[0] in known]
                 towards += ((further, each) for further in self._neighbours[each] if further != back)
-        self._narrow(candidates, place, everywhere=True)
+        self._narrow(candidates, slot, everywhere=True)
         for each in range(len(candidates)):
             if each in ends:
                 candidates[each] = [self._first_at(each, candidates[self._neighbours[each][0]])]
@@ -289,12 +287,12 @@ class Tree(Component):
         queue = self._queues[end]
         return next(filter(offer.has_for, reversed(queue) if self._newest_first else queue))
 
-    def _narrow(self, candidates: list[list[Event]], place: int, *, everywhere: bool = False) -> None:
-        """Leave out what goes with none of a place's candidates; then what went with that only, and so on.
+    def _narrow(self, candidates: list[list[Event]], slot: int, *, everywhere: bool = False) -> None:
+        """Leave out what goes with none of a slot's candidates; then what went with that only, and so on.
 
         Where nothing is left out, all beyond goes together still; `everywhere` does not rely on that.
         """
-        outwards = [(place, each) for each in self._neighbours[place]]
+        outwards = [(slot, each) for each in self._neighbours[slot]]
         for here, there in outwards:
             if not candidates[there]:
                 continue  # the end of a branch, whose turn has not come
@@ -316,4 +314,4 @@ def compared(layout: Layout) -> Iterable[tuple[int, int, list[tuple[int, Op, int
             one, other = layout.key_index(each.left), layout.key_index(each.right)
             pairs.setdefault((left, right), []).append((one, each.op, other))
             pairs.setdefault((right, left), []).append((other, MIRRORED[each.op], one))
-    return [(place, neighbour, comparisons) for (place, neighbour), comparisons in pairs.items()]
+    return [(slot, neighbour, comparisons) for (slot, neighbour), comparisons in pairs.items()]

@@ -9,16 +9,16 @@
     composites   what goes out: composite events, which are notifications again
     definition   what a match is, as below, in a few dozen lines
     reference    the same for whole streams, with conditions and what is taken: the oracle of the automata; slow
-    asking       what atoms ask of occurrences, put to a matching engine
+    evaluation   the filters of atoms, evaluated by a matching engine
     automaton    patterns compiled to detection automata
     forms        what patterns have in common that differ in what their atoms take
     graph        matches in progress, shared instead of copied
     judging      conditions about aggregates, for many matches at once
     searching    matches written out of the graph, those that satisfy such conditions
     moving       what becomes of matches in progress with an occurrence, and with time
-    instance     one automaton on one stream: what is taken, and what is kept
+    instance     one automaton on one stream: the matches in progress, and their state
     sharing      patterns that share an automaton, and automata that share a look-up
-    reporting    composites of what was taken
+    reporting    the composites of matches
     handover     the state of a detector as JSON
     lines        chains of steps, matched over columns without an object for an event
     levels       who sees whose composites, and so stands above them

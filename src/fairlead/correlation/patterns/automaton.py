@@ -24,7 +24,7 @@ from datetime import time as TimeOfDay
 from itertools import product
 from typing import Final, TypeAlias
 
-from fairlead.correlation.patterns.conditions import Fold, asked, fold_of, tester
+from fairlead.correlation.patterns.conditions import Fold, fold_of, plan_conditions, tester
 from fairlead.correlation.patterns.judging import Judging, Question, Source, Tally
 from fairlead.correlation.patterns.model import (
     Aggregate,
@@ -381,11 +381,11 @@ class Automaton:
         self._scopes = 0
         self._tallies: dict[Reference, int] = {}
         body = self._numbered(pattern.body, head=True, timers={}, windows=frozenset(), parallel=False)
-        asked_when = asked(pattern)
-        self.final = tuple(self._question(each, self._tally) for each in asked_when.at_end)
+        plan = plan_conditions(pattern)
+        self.final = tuple(self._question(each, self._tally) for each in plan.at_end)
         """What is asked of the complete match, about tallies only."""
         self.steps = tuple(
-            self._step(number, atom, asked_when.at_steps[atom.step])
+            self._step(number, atom, plan.at_steps[atom.step])
             for number, atom in enumerate(atoms_of(pattern.body))
         )
         for step in self.steps:
@@ -406,7 +406,9 @@ class Automaton:
         """The window around the whole pattern: what is older can be forgotten."""
         self.runs_out = self.window if pattern.partial else None
         """When it is reported that a match has run out of time: so long after it began."""
-        self.tells_apart = self.registers > 0 or any(step.questions or step.deferred for step in self.steps)
+        self.has_distinguishable_matches = self.registers > 0 or any(
+            step.questions or step.deferred for step in self.steps
+        )
         """Whether matches in one state may differ, by their registers or by what conditions say."""
         self._states: list[State] = []
         self._known: dict[_Residual, int] = {}

@@ -3,7 +3,7 @@
     FOLDS[Aggregate.SUM]      an aggregate one value at a time: start() → add(state, value) → … → result(state)
     compare(op, a, b)         the filters' meaning, on fractions as well; absent values satisfy nothing
     tester(condition)         a condition as a function of the two values it compares
-    asked(pattern)            which conditions each step is asked, and which the complete match
+    plan_conditions(pattern)  which conditions each step is tested against, and which the complete match
     outputs(pattern, value)   what a composite carries besides
 
 Law: folding values one by one gives what the aggregate says of all of them. States are immutable, and hashable
@@ -41,16 +41,16 @@ from fairlead.model import ABSENT, Instant, Kind, kind_of, number_of, value_of
 
 __all__ = [
     "FOLDS",
-    "Asked",
+    "ConditionPlan",
     "Fold",
     "Test",
-    "asked",
     "compare",
     "computed",
     "exact",
     "fold_of",
     "output",
     "outputs",
+    "plan_conditions",
     "tester",
 ]
 
@@ -180,20 +180,20 @@ def tester(condition: Condition) -> Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """When the conditions of a pattern are asked."""
+class ConditionPlan:
+    """When the conditions of a pattern are tested."""
 
     at_steps: Mapping[str, tuple[Condition, ...]]
-    """For each step, what is asked then, of what it is about to take, or of its domain if it is silent."""
+    """For each step, the conditions on the event that it is about to take, or on its domain if it is silent."""
     at_end: tuple[Condition, ...]
-    """What is asked of the complete match."""
+    """The conditions on the complete match."""
 
 
-def asked(pattern: Pattern) -> Asked:
-    """The conditions by when they are asked; in both cases only if all that they name is bound."""
+def plan_conditions(pattern: Pattern) -> ConditionPlan:
+    """The conditions by when they are tested; in both cases only if all steps that they name are bound."""
     steps = [atom.step for atom in atoms(pattern.body)]
     when = {each: pattern.deciding_step(each) for each in pattern.conditions}
-    return Asked(
+    return ConditionPlan(
         MappingProxyType({step: tuple(each for each in when if when[each] == step) for step in steps}),
         tuple(each for each in when if when[each] is None),
     )

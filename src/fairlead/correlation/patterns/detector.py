@@ -30,17 +30,17 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.correlation.kernel import Detected, Engine, Kernel
 from fairlead.correlation.occurrences import Occurrence, Rank, first_rank
-from fairlead.correlation.patterns.asking import Asking, Matched
 from fairlead.correlation.patterns.automaton import Automaton
 from fairlead.correlation.patterns.composites import Composite
+from fairlead.correlation.patterns.evaluation import FilterEvaluation, Matched
 from fairlead.correlation.patterns.forms import form_of
 from fairlead.correlation.patterns.graph import Extent, extent_of, nodes_of
 from fairlead.correlation.patterns.handover import Progress, decoded, encoded
-from fairlead.correlation.patterns.instance import Instance, Kept, Seen
+from fairlead.correlation.patterns.instance import Instance, MemberState, Seen
 from fairlead.correlation.patterns.levels import Maker, Seeing, leveled
 from fairlead.correlation.patterns.model import PARTIAL, UNNAMED, Pattern, atoms
 from fairlead.correlation.patterns.reporting import in_order, report
-from fairlead.correlation.patterns.sharing import Asked, Concerned, Entry, Group, Key
+from fairlead.correlation.patterns.sharing import Concerned, Entry, Group, Key, SharedPattern
 from fairlead.errors import FilterError
 from fairlead.filters import Filter
 from fairlead.model.order import BEGINNING
@@ -65,14 +65,14 @@ class Detector(Kernel[Pattern, Composite]):
         `maker` makes composites beside the patterns, for what is let in with `admit`.
         """
         super().__init__()
-        self._asking = Asking(engine)
+        self._evaluation = FilterEvaluation(engine)
         self._remembers = remembers
         self._maker = maker
         self._admitted: dict[str, Seeing] = {}
         self._placed: dict[str, int] = {}
         """What is admitted beside patterns, and on which levels."""
-        self._asked: dict[tuple[Pattern, Rank], Asked] = {}
-        self._by_id: dict[str, Asked] = {}
+        self._shared: dict[tuple[Pattern, Rank], SharedPattern] = {}
+        self._by_id: dict[str, SharedPattern] = {}
         self._forms: dict[tuple[Pattern, int], Entry] = {}
         """The automata that further patterns may share, by their form and level."""
         self._levels: list[dict[tuple[str, ...], Group]] = [{}]
@@ -87,7 +87,7 @@ class Detector(Kernel[Pattern, Composite]):
     @property
     def patterns(self) -> Mapping[str, Pattern]:
         """The patterns by their ids."""
-        return {id: asked.asked_by[id] for id, asked in self._by_id.items()}
+        return {id: shared.subscribers[id] for id, shared in self._by_id.items()}
 
     @property
     def automata(self) -> int:
@@ -132,34 +132,34 @@ class Detector(Kernel[Pattern, Composite]):
     def add(self, id: str, query: Pattern, since: int = BEGINNING) -> None:
         if id in self._by_id:
             raise ValueError(f"the id {id!r} is in use")
-        shared, first = shared_of(query), first_rank(since)
-        asked = self._asked.get((shared, first))
-        if asked is None:
-            asked = self._asked[shared, first] = self._ask(shared, first)
-        asked.asked_by[id] = query
+        shared_pattern, first = shared_of(query), first_rank(since)
+        shared = self._shared.get((shared_pattern, first))
+        if shared is None:
+            shared = self._shared[shared_pattern, first] = self._share(shared_pattern, first)
+        shared.subscribers[id] = query
         made = query.types_made
-        is_apart = made.isdisjoint(self._named) and asked.types.isdisjoint(self._made)
+        is_apart = made.isdisjoint(self._named) and shared.types.isdisjoint(self._made)
         self._made |= made
-        self._named |= asked.types
+        self._named |= shared.types
         if is_apart:  # it sees nobody and is not seen, so no level changes: many are added as quickly as few
-            if asked.entry is None:
-                self._place(asked, 0)
+            if shared.entry is None:
+                self._place(shared, 0)
         else:
             try:
                 levels = self._leveled()
             except FilterError:
-                del asked.asked_by[id]
-                self._release(asked)
+                del shared.subscribers[id]
+                self._release(shared)
                 raise
             self._arrange(levels)
-        self._by_id[id] = asked
-        asked.settle()
+        self._by_id[id] = shared
+        shared.settle()
 
     def remove(self, id: str) -> None:
-        asked = self._by_id.pop(id)
-        del asked.asked_by[id]
-        self._release(asked)
-        asked.settle()
+        shared = self._by_id.pop(id)
+        del shared.subscribers[id]
+        self._release(shared)
+        shared.settle()
         self._arrange(self._leveled())
 
     def admit(self, id: str, seeing: Seeing) -> None:
@@ -180,63 +180,63 @@ class Detector(Kernel[Pattern, Composite]):
         self._placed.pop(id)
         self._arrange(self._leveled())
 
-    def _ask(self, pattern: Pattern, since: Rank) -> Asked:
+    def _share(self, pattern: Pattern, since: Rank) -> SharedPattern:
         found = tuple(atoms(pattern.body))
         numbers = tuple((self._number(atom.filter), self._number(atom.domain)) for atom in found)
-        return Asked(pattern, since, pattern.types_named, found, numbers)
+        return SharedPattern(pattern, since, pattern.types_named, found, numbers)
 
     def _number(self, filter: Filter | None) -> int | None:
-        return None if filter is None else self._asking.add(filter)
+        return None if filter is None else self._evaluation.add(filter)
 
-    def _release(self, asked: Asked) -> None:
+    def _release(self, shared: SharedPattern) -> None:
         """Let a pattern go that nobody asks for any more."""
-        if asked.asked_by:
+        if shared.subscribers:
             return
-        if asked.entry is not None:
-            self._displace(asked)
-        del self._asked[asked.pattern, asked.since]
-        for atom in asked.atoms:
+        if shared.entry is not None:
+            self._displace(shared)
+        del self._shared[shared.pattern, shared.since]
+        for atom in shared.atoms:
             for filter in (atom.filter, atom.domain):
                 if filter is not None:
-                    self._asking.remove(filter)
+                    self._evaluation.remove(filter)
 
     # -- levels
 
-    def _leveled(self) -> dict[Asked | str, int]:
+    def _leveled(self) -> dict[SharedPattern | str, int]:
         """The level of each pattern, and of what is beside them; FilterError where one sees its own composites."""
-        looking: dict[Asked | str, Seeing] = {
-            asked: Seeing(asked.types, _names(asked)) for asked in self._asked.values()
+        looking: dict[SharedPattern | str, Seeing] = {
+            shared: Seeing(shared.types, _names(shared)) for shared in self._shared.values()
         }
         return leveled({**looking, **self._admitted})
 
-    def _arrange(self, levels: dict[Asked | str, int]) -> None:
+    def _arrange(self, levels: dict[SharedPattern | str, int]) -> None:
         """Put everything on its level, with what it has in progress."""
-        for asked, level in levels.items():
-            if isinstance(asked, str):
-                if self._placed.get(asked) != level:
-                    self._placed[asked] = level
+        for shared, level in levels.items():
+            if isinstance(shared, str):
+                if self._placed.get(shared) != level:
+                    self._placed[shared] = level
                     self._reach(level)
                     if self._maker is not None:
-                        self._maker.place(asked, level)
-            elif asked.entry is None:
-                self._place(asked, level)
-            elif asked.entry.level != level:
-                member, automaton = asked.member, asked.entry.automaton
-                instances = self._displace(asked)
+                        self._maker.assign_level(shared, level)
+            elif shared.entry is None:
+                self._place(shared, level)
+            elif shared.entry.level != level:
+                member, automaton = shared.member, shared.entry.automaton
+                instances = self._displace(shared)
                 # By itself: elsewhere its bit may be another's, and states may have other numbers.
-                entry = self._join(asked, Entry(automaton, level), member)
+                entry = self._join(shared, Entry(automaton, level), member)
                 group = self._group_of(entry)
                 for key, instance in instances:
                     group.cells.setdefault(key, {})[entry] = instance
                     self._watch(group, key, entry, instance)
 
-    def _place(self, asked: Asked, level: int) -> None:
+    def _place(self, shared: SharedPattern, level: int) -> None:
         """Put a pattern on a level, with others of its form."""
-        form = form_of(asked.pattern)
+        form = form_of(shared.pattern)
         entry = self._forms.get((form, level))
         if entry is None:
             entry = self._forms[form, level] = Entry(Automaton(form), level)
-        self._join(asked, entry)
+        self._join(shared, entry)
 
     def _reach(self, level: int) -> None:
         """See to it that there is a level."""
@@ -246,33 +246,33 @@ class Detector(Kernel[Pattern, Composite]):
             self._interested.append({})
             self._plans.append({})
 
-    def _join(self, asked: Asked, entry: Entry, member: int | None = None) -> Entry:
+    def _join(self, shared: SharedPattern, entry: Entry, member: int | None = None) -> Entry:
         level = entry.level
         self._reach(level)
-        entry.join(asked, member)
+        entry.join(shared, member)
         group = self._group_of(entry)
         group.entries[entry] = None
-        group.note(entry, entry.starts(asked))
-        for filters in asked.filters:
+        group.note(entry, entry.starts(shared))
+        for filters in shared.filters:
             for number in filters:
                 if number is not None:
                     self._interested[level].setdefault(number, {})[group] = None
         self._plans[level].clear()
         return entry
 
-    def _displace(self, asked: Asked) -> list[tuple[Key, Instance]]:
+    def _displace(self, shared: SharedPattern) -> list[tuple[Key, Instance]]:
         """Take a pattern from its place, with what it has in progress."""
-        entry = asked.entry
+        entry = shared.entry
         assert entry is not None
         group = self._group_of(entry)
         instances = []
         for key, instance in group.instances(entry):
-            alone = instance.split(asked.member)
+            alone = instance.split(shared.member)
             if not alone.is_idle:
                 instances.append((key, alone))
             if instance.is_idle:
                 group.tidy(key)
-        entry.leave(asked)
+        entry.leave(shared)
         if not entry.members:
             del group.entries[entry]
             self._forms = {form: each for form, each in self._forms.items() if each is not entry}
@@ -306,7 +306,7 @@ class Detector(Kernel[Pattern, Composite]):
         return [each for each in made if each.notification.get("type") in self._named]
 
     def _matched(self, occurrences: list[Occurrence]) -> list[Matched]:
-        return self._asking.matched([each.notification for each in occurrences])
+        return self._evaluation.matched([each.notification for each in occurrences])
 
     def _by_instants(self, events: list[_Event], bound: int) -> Iterator[Detected[Composite]]:
         """Instant by instant, and within one level by level: what is found below enters above."""
@@ -423,12 +423,12 @@ class Detector(Kernel[Pattern, Composite]):
         if not self._remembers:
             raise ValueError("a snapshot needs a detector that was made with remembers=True")
         progress = (
-            Progress(asked.pattern.hash, asked.since, kept, instance.next_alarm)
+            Progress(shared.pattern.hash, shared.since, state, instance.next_alarm)
             for group in self._groups()
             for cell in group.cells.values()
             for entry, instance in cell.items()
-            for member, kept in instance.kept()
-            for asked in (entry.members[member],)
+            for member, state in instance.states()
+            for shared in (entry.members[member],)
         )
         return encoded(self._bound, sorted(self._buffered), progress)
 
@@ -441,15 +441,15 @@ class Detector(Kernel[Pattern, Composite]):
 
     def resume(self, state: Mapping[str, Any]) -> None:
         saved = decoded(state)
-        asked = {(pattern.hash, since): each for (pattern, since), each in self._asked.items()}
-        resumed: dict[tuple[Entry, Key], dict[int, Kept]] = {}
+        shared = {(pattern.hash, since): each for (pattern, since), each in self._shared.items()}
+        resumed: dict[tuple[Entry, Key], dict[int, MemberState]] = {}
         for each in saved.progress:
-            going_on = asked.get((each.pattern, each.since))
+            going_on = shared.get((each.pattern, each.since))
             if going_on is None or going_on.entry is None:
                 continue
-            key = self._group_of(going_on.entry).key_of(each.kept.seen[0].notification)
+            key = self._group_of(going_on.entry).key_of(each.state.seen[0].notification)
             if key is not None:
-                resumed.setdefault((going_on.entry, key), {})[going_on.member] = each.kept
+                resumed.setdefault((going_on.entry, key), {})[going_on.member] = each.state
         matched = dict(zip(saved.occurrences, self._matched(saved.occurrences), strict=True))
         for (entry, key), members in resumed.items():
             self._resume(entry, key, members, matched)
@@ -458,15 +458,15 @@ class Detector(Kernel[Pattern, Composite]):
             self.feed(occurrence)
 
     def _resume(
-        self, entry: Entry, key: Key, kept: dict[int, Kept], matched: dict[Occurrence, Matched]
+        self, entry: Entry, key: Key, states: dict[int, MemberState], matched: dict[Occurrence, Matched]
     ) -> None:
         """Go on with what some of those who share an automaton had in progress for a value."""
         group = self._group_of(entry)
         cell = group.cells.setdefault(key, {})
         if entry in cell:
-            kept = {**dict(cell[entry].kept()), **kept}
+            states = {**dict(cell[entry].states()), **states}
         seen_by: dict[Rank, tuple[Occurrence, int]] = {}
-        for member, each in kept.items():
+        for member, each in states.items():
             for occurrence in each.seen:
                 _, members = seen_by.get(occurrence.rank, (None, 0))
                 seen_by[occurrence.rank] = occurrence, members | member
@@ -474,7 +474,7 @@ class Detector(Kernel[Pattern, Composite]):
         for _, (occurrence, members) in sorted(seen_by.items()):
             filters = matched.get(occurrence) or self._matched([occurrence])[0]
             seen.append(Seen(occurrence, entry.reaction(filters).only(members)))
-        instance = cell[entry] = Instance.resumed(entry.automaton, seen, kept)
+        instance = cell[entry] = Instance.resumed(entry.automaton, seen, states)
         self._watch(group, key, entry, instance)
         if instance.is_idle:
             group.tidy(key)
@@ -486,6 +486,6 @@ def shared_of(pattern: Pattern) -> Pattern:
     return replace(pattern, name=pattern.name if sees_unnamed else UNNAMED, outputs=())
 
 
-def _names(asked: Asked) -> frozenset[str]:
+def _names(shared: SharedPattern) -> frozenset[str]:
     """The types of the composites that a pattern makes, by all its names."""
-    return frozenset(name for pattern in asked.asked_by.values() for name in pattern.types_made)
+    return frozenset(name for pattern in shared.subscribers.values() for name in pattern.types_made)

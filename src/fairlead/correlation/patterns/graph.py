@@ -30,6 +30,7 @@ from fairlead.model.order import BEGINNING, END
 
 __all__ = [
     "Allowed",
+    "AnnotatedNode",
     "Constituent",
     "Edge",
     "Entry",
@@ -39,7 +40,6 @@ __all__ = [
     "Reached",
     "Shared",
     "Sieve",
-    "Told",
     "best_paths",
     "bits",
     "entered_before",
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 Constituent: TypeAlias = tuple[Rank, int, Occurrence]
-"""What an atom took: its place, the number of the atom, the occurrence."""
+"""What an atom took: its rank, the number of the atom, the occurrence."""
 Path: TypeAlias = tuple[Constituent, ...]
 Shared: TypeAlias = tuple[int, Path]
 """Members, and a path that is a match of each of them."""
@@ -140,8 +140,8 @@ class Node:
         self.before = self.before + edges if self.before else edges
 
     @property
-    def place(self) -> Rank:
-        """The place of the occurrence that it took."""
+    def rank(self) -> Rank:
+        """The rank of the occurrence that it took."""
         assert isinstance(self.element, Occurrence)
         return self.element.rank
 
@@ -160,8 +160,8 @@ class Entry(Node):
     __slots__ = ("entered",)
 
 
-class Told(Node):
-    """A node whose matches have something to tell besides their state."""
+class AnnotatedNode(Node):
+    """A node whose matches have registers, hulls or scopes besides their state."""
 
     __slots__ = ("at_once", "entered", "hulls", "registers")
 
@@ -183,7 +183,7 @@ class Told(Node):
         """Between what the values of tallies lie in all its matches."""
 
 
-class Sieve(Told):
+class Sieve(AnnotatedNode):
     """The matches of another node of which something is claimed, in a place of their own."""
 
     __slots__ = ("claims", "sifted")
@@ -216,7 +216,7 @@ Edge: TypeAlias = tuple[Node, int]
 Reached: TypeAlias = tuple[Node, int]
 """A node, and the floor that what leads to it has to keep."""
 Allowed: TypeAlias = Callable[[Rank], int]
-"""The members for which a match may start with the occurrence at a place."""
+"""The members for which a match may start with the occurrence of a rank."""
 
 
 def entered_before(node: Node, scope: int, start: int) -> Node | None:
@@ -317,14 +317,14 @@ def best_paths(
     paths: dict[tuple[Node, int], list[Shared]] = {}
     for node, least in leading_to(ends, floor):
         known: list[Shared] = []
-        if node.starts and (starting := node.starts & allowed(node.place)):
+        if node.starts and (starting := node.starts & allowed(node.rank)):
             known.append((starting, ()))
         for each, open_to in node.before:
             further = paths.get((each, least if least >= each.floor else each.floor))
             if further is not None:
                 _prefer(known, further, open_to, last)
         if known and node.took:
-            kept = EVERYONE if without is None else ~without.get(node.place, 0)
+            kept = EVERYONE if without is None else ~without.get(node.rank, 0)
             taken = node.taken
             known = [(some, path + taken) for members, path in known if (some := members & kept)]
         if known:
@@ -467,8 +467,8 @@ def starts_of(ends: list[Edge], floor: int, allowed: Allowed) -> dict[Rank, int]
         for each, further in node.before:
             open_to[each, max(least, each.floor)] |= members & further
         starting = members & node.starts
-        if starting and (some := starting & allowed(node.place)):
-            starts[node.place] |= some
+        if starting and (some := starting & allowed(node.rank)):
+            starts[node.rank] |= some
     return dict(sorted(starts.items()))
 
 

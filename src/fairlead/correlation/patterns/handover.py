@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from fairlead.correlation.occurrences import Occurrence, Rank, rank_from_json
-from fairlead.correlation.patterns.instance import Kept
+from fairlead.correlation.patterns.instance import MemberState
 
 __all__ = ["VERSION", "Decoded", "Progress", "decoded", "encoded"]
 
@@ -26,7 +26,7 @@ class Progress(NamedTuple):
     pattern: str
     """The hash of the pattern."""
     since: Rank
-    kept: Kept
+    state: MemberState
     alarm: int | None
     """When time alone changes it; None: never."""
 
@@ -56,14 +56,14 @@ def encoded(bound: int, held: Iterable[Occurrence], progress: Iterable[Progress]
         {
             "pattern": pattern,
             "since": since,
-            "seen": [number_of(each) for each in kept.seen],
-            "after": kept.after,
-            "started": sorted(kept.started),
-            "consumed": sorted(kept.consumed),
-            "until": kept.until,
+            "seen": [number_of(each) for each in state.seen],
+            "after": state.after,
+            "started": sorted(state.started),
+            "consumed": sorted(state.consumed),
+            "until": state.until,
             "alarm": alarm,
         }
-        for pattern, since, kept, alarm in progress
+        for pattern, since, state, alarm in progress
     ]
     waiting = [number_of(occurrence) for occurrence in held]
     return {
@@ -84,7 +84,7 @@ def decoded(state: Mapping[str, Any]) -> Decoded:
         Progress(
             each["pattern"],
             rank_from_json(each["since"]),
-            Kept(
+            MemberState(
                 tuple(occurrences[at] for at in each["seen"]),
                 rank_from_json(each["after"]),
                 frozenset(map(rank_from_json, each["started"])),

@@ -10,10 +10,10 @@ as if it were alone. Law: what is taken for a member does not depend on which ot
 
 What has been taken is kept as what it rules out, for whom: `after`, the place behind which matches may start
 (past, recent); `started`, the occurrences with which one was taken (next); `consumed` (first). With the
-occurrences since the earliest start of a match in progress, this is all of a member's state: `Kept`, from which
-the rest is made again by feeding them once more. The same happens when a match of `first` consumes what others
-had taken as well. Then even what had come to nothing may go on, as if it had never met what is consumed: so with
-`first`, all is kept since nothing was in progress.
+occurrences since the earliest start of a match in progress, this is all of a member's state (`MemberState`), from
+which the rest is made again by feeding them once more. The same happens when a match of `first` consumes what
+others had taken as well. Then even what had come to nothing may go on, as if it had never met what is consumed: so
+with `first`, all is kept since nothing was in progress.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from fairlead.correlation.patterns.moving import FIRST_OF_ALL, Moving
 from fairlead.correlation.patterns.searching import Search, Seeker
 from fairlead.model.order import BEGINNING
 
-__all__ = ["Instance", "Kept", "Seen"]
+__all__ = ["Instance", "MemberState", "Seen"]
 
 
 class _Best(Protocol):
@@ -61,7 +61,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class MemberState:
     """The state of a member: with it, another instance goes on where this one was left."""
 
     seen: tuple[Occurrence, ...]
@@ -272,8 +272,8 @@ class Instance(Moving):
         if self._made >= self._prunes:
             windows = [self._automaton.state(number).window for number in self.waiting]
             if windows and None not in windows:
-                kept = prune(self.in_progress, time - max(filter(None, windows)))
-                self._prunes = self._made + max(100, 4 * kept)  # now and then: it costs as much as there is
+                nodes = prune(self.in_progress, time - max(filter(None, windows)))
+                self._prunes = self._made + max(100, 4 * nodes)  # now and then: it costs as much as there is
         floor = self._floor(time)
         self._started = {rank: members for rank, members in self._started.items() if rank[1] >= floor}
         self._seen = [each for each in self._seen if each.occurrence.end >= floor]
@@ -309,7 +309,7 @@ class Instance(Moving):
         """From where on what was seen may matter to matches of which the earliest in progress starts here."""
         return self._seen[0].occurrence.rank if self._automaton.pattern.take is Take.FIRST else start
 
-    def kept(self) -> Iterator[tuple[int, Kept]]:
+    def states(self) -> Iterator[tuple[int, MemberState]]:
         """The state of each member that has something in progress, from which another instance goes on."""
         starts = self._trim()
         earliest: dict[int, Rank] = {}
@@ -321,7 +321,7 @@ class Instance(Moving):
             seen = (each for each in self._seen if each.occurrence.rank >= start)
             yield (
                 member,
-                Kept(
+                MemberState(
                     tuple(each.occurrence for each in seen if each.reaction.concerned & member),
                     max((rank for rank, some in self._after.items() if some & member), default=FIRST_OF_ALL),
                     frozenset(
@@ -335,11 +335,11 @@ class Instance(Moving):
             )
 
     @classmethod
-    def resumed(cls, automaton: Automaton, seen: list[Seen], kept: Mapping[int, Kept]) -> Instance:
+    def resumed(cls, automaton: Automaton, seen: list[Seen], states: Mapping[int, MemberState]) -> Instance:
         """An instance that goes on where others were left; what was seen is said with what it does, for whom."""
         instance = cls(automaton, remembers=True)
         instance._seen = seen
-        for member, each in kept.items():
+        for member, each in states.items():
             _note(instance._after, each.after, member)
             for rank in each.started:
                 _note(instance._started, rank, member)

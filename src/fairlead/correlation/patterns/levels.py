@@ -1,10 +1,10 @@
-"""Levels: whatever sees composites of others stands above these.
+"""Levels: a query that sees composites of others is on a level above theirs.
 
     leveled({"p": Seeing({"A", "spike"}, {"wave"}), "q": Seeing({"A"}, {"spike"})})    {"q": 0, "p": 1}
 
-Composites are found where time has come to their end, and enter the streams of those who name their type. Level by
-level, each who looks at an instant has before it all that was found there by those below. Nobody can stand above
-itself: who would see its own composites, be it over others, is refused.
+Composites are detected when time has come to their end, and enter the streams of the queries that name their type.
+At each instant the levels are evaluated in order, so that a query has before it all composites of those below. A
+query that would see its own composites, be it through others, is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 class Seeing(NamedTuple):
-    """What somebody looks at, and what comes of it."""
+    """The types that a query names, and those that it makes."""
 
     types: frozenset[str]
     """The types that it names: composites of others are seen by these."""
@@ -31,17 +31,17 @@ class Seeing(NamedTuple):
 
 
 class Maker(Protocol):
-    """What makes composites beside patterns. Its questions have ids, and levels among those of patterns."""
+    """An engine that makes composites beside patterns. Its queries have ids, and levels among patterns."""
 
-    def place(self, id: str, level: int, /) -> None:
-        """From now on a question stands on a level, with what it has in progress."""
+    def assign_level(self, id: str, level: int, /) -> None:
+        """Move a query to a level, with its state."""
 
     def make(self, level: int, stream: Iterable[Occurrence], bound: int, /) -> Iterable[Occurrence]:
         """The composites before a bound that the next occurrences of a level complete, each once."""
 
 
 def leveled(seeing: Mapping[Node, Seeing]) -> dict[Node, int]:
-    """The level of each: above all whose composites it sees. FilterError where somebody sees its own."""
+    """The level of each: above all whose composites it sees. FilterError where one sees its own."""
     makes: dict[str, list[Node]] = {}
     for node, each in seeing.items():
         for type in each.makes:
@@ -54,6 +54,6 @@ def leveled(seeing: Mapping[Node, Seeing]) -> dict[Node, int]:
         for node in TopologicalSorter(sees).static_order():
             levels[node] = 1 + max((levels[other] for other in sees[node]), default=-1)
     except CycleError as error:
-        circle = " ◀ ".join(sorted({type for node in error.args[1] for type in seeing[node].makes}))
-        raise FilterError(f"patterns see their own composites: {circle}") from None
+        cycle = " ◀ ".join(sorted({type for node in error.args[1] for type in seeing[node].makes}))
+        raise FilterError(f"patterns see their own composites: {cycle}") from None
     return levels

@@ -26,11 +26,11 @@ from fairlead.correlation.patterns.automaton import (
     deadline_of,
 )
 from fairlead.correlation.patterns.graph import (
+    AnnotatedNode,
     Edge,
     Entry,
     Node,
     Sieve,
-    Told,
     entered_before,
     only,
 )
@@ -55,7 +55,7 @@ class Moving:
         """By the number of a state: the nodes whose matches are in it, and for whom."""
         self.timers: list[int] = []
         """When timers go off, or matches may run out of time; a heap."""
-        self._apart = automaton.tells_apart
+        self._apart = automaton.has_distinguishable_matches
         """Whether matches in one state may differ: by registers, or because what they took has an extent."""
         self._intervals = False
         self._made = 0
@@ -297,7 +297,7 @@ class Moving:
             self._made += 2
             took = () if timer else move.took
             at_once = tuple(each for each in move.armed if registers[each] == element.end)
-            found = fresh[key] = Told(
+            found = fresh[key] = AnnotatedNode(
                 self._made,
                 element,
                 took,

@@ -25,12 +25,12 @@ def report(
     """Make the composites of matches that were taken: one for each pattern that differs in what it carries."""
     for members, path in taken:
         named: dict[tuple[str, ...], tuple[tuple[str, Occurrence], ...]] = {}
-        for asked in entry.of(members):
-            steps = asked.steps
+        for shared in entry.of(members):
+            steps = shared.steps
             constituents = named.get(steps)
             if constituents is None:
                 constituents = named[steps] = tuple([(steps[number], each) for _, number, each in path])
-            for pattern, ids in asked.carried:
+            for pattern, ids in shared.carried:
                 given = outputs_of(pattern, constituents)
                 found.append(Detected(Composite(pattern, constituents, end, given, partial), ids))
 

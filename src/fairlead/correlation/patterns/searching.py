@@ -102,7 +102,7 @@ class Search:
         self._final = {(node, max(floor, node.floor)) for node, _ in open_to}
         consumed = {rank for rank, members in (without or {}).items() if members & member}
         self._needs = self._needed(
-            [each for each in reached if not (each[0].took and each[0].place in consumed)]
+            [each for each in reached if not (each[0].took and each[0].rank in consumed)]
         )
         self._starts = [each for each in reached if each in self._needs and each[0].starts & member]
 
@@ -113,7 +113,7 @@ class Search:
 
     def paths(self, allowed: Allowed | None = None, *, last: bool = False) -> Iterator[Path]:
         """Those that start where they may, in the order of preference, or in the opposite order."""
-        starts = [each for each in self._starts if allowed is None or allowed(each[0].place) & self._member]
+        starts = [each for each in self._starts if allowed is None or allowed(each[0].rank) & self._member]
         states: States = () if self._judging is None else self._judging.initial
         root = _Stand(None, states, [])
         waiting = [self._beginning([root], {root: starts}, None, last=last)]
@@ -165,7 +165,7 @@ class Search:
                 node = each[0]
                 if node.took:
                     # Of those that take the same occurrence, the one that takes it more often comes first.
-                    self._step(ways.setdefault((node.place, -len(node.took)), {}), stand, each)
+                    self._step(ways.setdefault((node.rank, -len(node.took)), {}), stand, each)
                 elif not isinstance(node, Sieve) or all(claim.met(stand.states) for claim in node.claims):
                     is_over = is_over or each in self._final
                     further = [
@@ -175,7 +175,7 @@ class Search:
                     known.update(further)
             if is_over and self._is_satisfied(stand.states):
                 complete.append(stand)
-        listed = [list(ways[place].values()) for place in sorted(ways, reverse=not last)]
+        listed = [list(ways[rank].values()) for rank in sorted(ways, reverse=not last)]
         return _Beginning(stands, complete, listed, key)
 
     def _is_satisfied(self, states: States) -> bool:

@@ -1,6 +1,6 @@
 """Sharing: patterns of one form have one automaton, and automata over the same attributes one look-up of values.
 
-    Asked        a pattern that is looked for from a place on, and who asks for it
+    SharedPattern   a pattern that is detected from a rank on, and the queries that have it
     Entry        an automaton with the patterns that share it, each a bit
     Group        the automata of one level that look at the same attributes, with what is in progress by value
     Concerned    what occurrences that match certain filters do to the automata of a group
@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from fairlead.correlation.occurrences import Occurrence, Rank
-from fairlead.correlation.patterns.asking import Matched
 from fairlead.correlation.patterns.automaton import EVERYONE, Automaton, Reaction
+from fairlead.correlation.patterns.evaluation import Matched
 from fairlead.correlation.patterns.graph import bits
 from fairlead.correlation.patterns.instance import Instance
 from fairlead.correlation.patterns.model import Atom, Pattern
 from fairlead.correlation.patterns.moving import FIRST_OF_ALL
 from fairlead.model import Kind, Notification, key_of, kind_of
 
-__all__ = ["Asked", "Concerned", "Entry", "Group", "Key"]
+__all__ = ["Concerned", "Entry", "Group", "Key", "SharedPattern"]
 
 _NO_KEY: Final = frozenset({Kind.ABSENT, Kind.NAN})
 Key: TypeAlias = Hashable
@@ -31,8 +31,8 @@ Key: TypeAlias = Hashable
 
 
 @dataclass(eq=False, slots=True)
-class Asked:
-    """A pattern that is looked for from a place on, whatever it is called and gives with a match."""
+class SharedPattern:
+    """A pattern that is detected from a rank on, without its name and outputs, for all queries that have it."""
 
     pattern: Pattern
     since: Rank
@@ -41,7 +41,7 @@ class Asked:
     atoms: tuple[Atom, ...]
     filters: tuple[tuple[int | None, int | None], ...]
     """The numbers of the filters of each atom, and of its domain."""
-    asked_by: dict[str, Pattern] = field(default_factory=dict)
+    subscribers: dict[str, Pattern] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
     entry: Entry | None = None
     member: int = 0
@@ -52,7 +52,7 @@ class Asked:
         self.steps = tuple(atom.step for atom in self.atoms)
 
     def settle(self) -> None:
-        """Others ask for it than before."""
+        """The queries that have it have changed."""
         self._carried = None
 
     @property
@@ -60,7 +60,7 @@ class Asked:
         """The patterns that differ in what their composites carry, with their ids."""
         if self._carried is None:
             found: dict[Pattern, list[str]] = {}
-            for id, pattern in self.asked_by.items():
+            for id, pattern in self.subscribers.items():
                 found.setdefault(pattern, []).append(id)
             self._carried = tuple((pattern, tuple(sorted(ids))) for pattern, ids in found.items())
         return self._carried
@@ -74,7 +74,7 @@ class Entry:
     def __init__(self, automaton: Automaton, level: int) -> None:
         self.automaton = automaton
         self.level = level
-        self.members: dict[int, Asked] = {}
+        self.members: dict[int, SharedPattern] = {}
         self.everyone = 0
         self.since = FIRST_OF_ALL
         """From here on, all of them see what comes."""
@@ -89,44 +89,44 @@ class Entry:
         """The numbers of all filters that concern it."""
         return {*self._takes, *self._domains}
 
-    def starts(self, asked: Asked) -> Iterator[int]:
+    def starts(self, shared: SharedPattern) -> Iterator[int]:
         """The numbers of the filters with which a match of a pattern may start."""
-        for atom, (number, _) in enumerate(asked.filters):
+        for atom, (number, _) in enumerate(shared.filters):
             if number is not None and self.automaton.initial_mask >> atom & 1:
                 yield number
 
-    def join(self, asked: Asked, member: int | None = None) -> None:
+    def join(self, shared: SharedPattern, member: int | None = None) -> None:
         """Take in a pattern, under the first bit that is free unless one is given."""
-        asked.entry, asked.member = self, ~self.everyone & (self.everyone + 1) if member is None else member
-        self.members[asked.member] = asked
-        for atom, filters in enumerate(asked.filters):
+        shared.entry, shared.member = self, ~self.everyone & (self.everyone + 1) if member is None else member
+        self.members[shared.member] = shared
+        for atom, filters in enumerate(shared.filters):
             for concerned, number in zip((self._takes, self._domains), filters, strict=True):
                 if number is not None:
                     members = concerned.setdefault(number, {})
-                    members[atom] = members.get(atom, 0) | asked.member
-        self._note(asked)
+                    members[atom] = members.get(atom, 0) | shared.member
+        self._note(shared)
 
-    def leave(self, asked: Asked) -> None:
+    def leave(self, shared: SharedPattern) -> None:
         """Let a pattern go."""
-        del self.members[asked.member]
-        for atom, filters in enumerate(asked.filters):
+        del self.members[shared.member]
+        for atom, filters in enumerate(shared.filters):
             for concerned, number in zip((self._takes, self._domains), filters, strict=True):
                 if number is not None and number in concerned:
-                    concerned[number][atom] &= ~asked.member
+                    concerned[number][atom] &= ~shared.member
                     if not any(concerned[number].values()):
                         del concerned[number]
-        asked.entry = None
+        shared.entry = None
         self.everyone, self.since, self.seeing = 0, FIRST_OF_ALL, {}
         for each in self.members.values():
             self._note(each)
 
-    def _note(self, asked: Asked) -> None:
-        self.everyone |= asked.member
-        self.since = max(self.since, asked.since)
-        for type in asked.types:
-            self.seeing[type] = self.seeing.get(type, 0) | asked.member
+    def _note(self, shared: SharedPattern) -> None:
+        self.everyone |= shared.member
+        self.since = max(self.since, shared.since)
+        for type in shared.types:
+            self.seeing[type] = self.seeing.get(type, 0) | shared.member
 
-    def of(self, members: int) -> list[Asked]:
+    def of(self, members: int) -> list[SharedPattern]:
         """The patterns that some bits stand for."""
         alone = self.members.get(members)
         return [self.members[each] for each in bits(members)] if alone is None else [alone]
@@ -144,8 +144,8 @@ class Entry:
         """The same for those who see an occurrence: what they look at has begun, and they name its type."""
         rank, seeing = occurrence.rank, EVERYONE
         if rank < self.since:
-            for member, asked in self.members.items():
-                if rank < asked.since:
+            for member, shared in self.members.items():
+                if rank < shared.since:
                     seeing &= ~member
         if rank[2]:
             type = occurrence.notification.get("type")
@@ -173,8 +173,8 @@ class Group:
         """Note what may start with what."""
         self.starts = {}
         for entry in self.entries:
-            for asked in entry.members.values():
-                self.note(entry, entry.starts(asked))
+            for shared in entry.members.values():
+                self.note(entry, entry.starts(shared))
 
     def note(self, entry: Entry, starts: Iterable[int]) -> None:
         """Note what an automaton may start with."""

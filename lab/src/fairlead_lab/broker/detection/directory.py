@@ -26,7 +26,7 @@ from fairlead_lab.broker.detection.mobile import Specification
 from fairlead_lab.broker.detection.policies import Decomposition, DistributionPolicy, Locality, Reuse
 from fairlead_lab.broker.detection.stability import DetectionPolicy
 from fairlead_lab.correlation.patterns.decomposition import Split, is_part, split, whole
-from fairlead_lab.correlation.patterns.joining import PartDetector
+from fairlead_lab.correlation.patterns.joining import SubpatternDetector
 
 __all__ = ["Action", "Delegate", "Destroy", "Directory", "Instantiate", "Migrate", "Placed", "Publisher"]
 
@@ -215,7 +215,7 @@ class Directory:
             self._heartbeat_us,
             reports=cut is not None or is_part(pattern) or pattern.name != UNNAMED,
         )
-        offers = PartDetector(Brute(), pattern, cut, delegated).offers
+        offers = SubpatternDetector(Brute(), pattern, cut, delegated).offers
         taken = {self.detectors[each].broker for each in beside}
         hosts = [host for host in self._hosts if host not in taken] or list(self._hosts)
         broker = self._place(specification, near, policy.locality, hosts)
@@ -251,7 +251,7 @@ class Directory:
         self, pattern: Pattern, cut: Split | None, delegated: Mapping[str, frozenset[str]]
     ) -> tuple[frozenset[str], ...]:
         """Who publishes what is looked at here; detectors of patterns that are named, among them."""
-        here = PartDetector(Brute(), pattern, cut, delegated).here
+        here = SubpatternDetector(Brute(), pattern, cut, delegated).here
         looked_at = {
             filter
             for each in here

@@ -50,7 +50,7 @@ from fairlead_lab.broker.detection.messages import (
 )
 from fairlead_lab.broker.detection.stability import Consume, DetectionPolicy, Stability
 from fairlead_lab.correlation.patterns.decomposition import PREFIX, Split
-from fairlead_lab.correlation.patterns.joining import PartDetector
+from fairlead_lab.correlation.patterns.joining import SubpatternDetector
 
 __all__ = ["Effect", "Heard", "MobileDetector", "Phase", "Source", "Specification", "Start", "Stop"]
 
@@ -115,7 +115,7 @@ class Specification:
 
     def filters(self) -> tuple[Filter, ...]:
         """What it looks at: the filters of the atoms that are detected here, and the parts that are not."""
-        detector = PartDetector(Brute(), self.pattern, self.split, self.delegated)
+        detector = SubpatternDetector(Brute(), self.pattern, self.split, self.delegated)
         looked_at = [
             filter
             for pattern in detector.here
@@ -139,7 +139,7 @@ class MobileDetector:
         self._predecessor = predecessor
         self._successor: tuple[str, int] | None = None
         self._types = specification.pattern.types_named
-        self._detector = PartDetector(
+        self._detector = SubpatternDetector(
             Brute(), specification.pattern, specification.split, specification.delegated
         )
         self._stability = Stability(specification.policy, specification.groups)
@@ -363,7 +363,7 @@ class MobileDetector:
     # -- destruction ---------------------------------------------------------------------------------------
 
     def _hand_over(self, successor: str, now: int) -> None:
-        kept = {"since": self._since, "detector": self._detector.kept(held=False)}
+        kept = {"since": self._since, "detector": self._detector.snapshot(held=False)}
         self._publish(state, self.place, successor, kept, now)
         self._publish(heartbeat, self.specification.name, self.place, self.bound, now, successor=successor)
         self._end()

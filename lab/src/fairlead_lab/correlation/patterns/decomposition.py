@@ -33,7 +33,7 @@ from hashlib import blake2b
 from itertools import product
 from typing import Final, TypeAlias
 
-from fairlead.correlation.patterns.conditions import asked
+from fairlead.correlation.patterns.conditions import plan_conditions
 from fairlead.correlation.patterns.model import (
     Atom,
     Both,
@@ -220,7 +220,7 @@ class _Cutter:
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
-        self._asked = asked(pattern)
+        self._asked = plan_conditions(pattern)
         self.is_open = pattern.take is not Take.FIRST and not pattern.partial
         self.top = _Place(pattern.body, is_top=True)
 

@@ -1,6 +1,6 @@
 """Putting parts together: the matches of a decomposed pattern, from those of its parts (book 7.5.2).
 
-    detector = PartDetector(engine, pattern, split, elsewhere={"part-1f…"})
+    detector = SubpatternDetector(engine, pattern, split, elsewhere={"part-1f…"})
     detector.feed(occurrence)         for the parts that are detected here
     detector.hear(notification)       a match of a part that was found elsewhere
     detector.advance(bound)           all composites that end before a time, as notifications
@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 from fairlead.correlation.kernel import Engine
 from fairlead.correlation.occurrences import Occurrence, Rank, rank_from_json
 from fairlead.correlation.patterns.composites import Composite
-from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
+from fairlead.correlation.patterns.conditions import fold_of, outputs, plan_conditions, tester
 from fairlead.correlation.patterns.detector import Detector
 from fairlead.correlation.patterns.model import Atom, Condition, Pattern, Reference, Take, Within, atoms
 from fairlead.correlation.patterns.moving import FIRST_OF_ALL
@@ -44,10 +44,10 @@ from fairlead_lab.correlation.patterns.decomposition import (
     is_part,
 )
 
-__all__ = ["End", "Head", "Match", "PartDetector"]
+__all__ = ["End", "Head", "Match", "SubpatternDetector"]
 
 Key: TypeAlias = tuple[Hashable, ...]
-Place: TypeAlias = tuple[Any, ...]
+Moment: TypeAlias = tuple[Any, ...]
 """What ≺ compares: time events go off behind all occurrences that end at their instant."""
 _MATCH: Final = "match"
 """The attribute under which a composite of a part says where its elements stand."""
@@ -70,9 +70,9 @@ class End:
         return cls(occurrence.start, occurrence.end, occurrence.rank)
 
     @property
-    def place(self) -> Place:
+    def moment(self) -> Moment:
         """Where it stands."""
-        return (self.end, 1) if self.rank is None else _place(self.rank)
+        return (self.end, 1) if self.rank is None else _moment_of(self.rank)
 
     @property
     def is_point(self) -> bool:
@@ -104,24 +104,27 @@ class Head:
     def admits(self, p: End, *, strong: bool) -> bool:
         """Whether the match is one from an element on, weakly or strongly."""
         first = self.first
-        if not p.place < first.place:
+        if not p.moment < first.moment:
             return False
         if not strong:
-            return self.before is None or _place(self.before) <= p.place
+            return self.before is None or _moment_of(self.before) <= p.moment
         if not (p.end < first.start or (p.is_point and first.is_point and p.end == first.end)):
             return False
         # None of those before it strongly follows p: neither by its start, nor as a point of the same instant.
         if self.latest > p.end:
             return False
         return not (
-            p.is_point and self.point is not None and self.point[0] == p.end and _place(self.point) > p.place
+            p.is_point
+            and self.point is not None
+            and self.point[0] == p.end
+            and _moment_of(self.point) > p.moment
         )
 
-    def floor(self, *, strong: bool) -> Place:
+    def floor(self, *, strong: bool) -> Moment:
         """It admits nothing that stands before this place."""
         if strong:
             return (self.latest,)
-        return () if self.before is None else _place(self.before)
+        return () if self.before is None else _moment_of(self.before)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +163,7 @@ class Match:
         )
 
 
-def _place(rank: Rank) -> Place:
+def _moment_of(rank: Rank) -> Moment:
     return rank[0], 0, rank
 
 
@@ -216,7 +219,7 @@ class _Heads:
     def __init__(self, pattern: Pattern, atom: Atom) -> None:
         self._same, self._atom = pattern.same, atom
         self._types = pattern.types_named
-        self._asked = asked(pattern).at_steps[atom.step]
+        self._conditions = plan_conditions(pattern).at_steps[atom.step]
         self._held: list[tuple[Rank, Occurrence]] = []
         self._cared: dict[Key, _Cared] = {}
         self._horizon = _horizon(pattern)
@@ -229,7 +232,7 @@ class _Heads:
         if occurrence.rank[2] == 1 and notification.get("type") not in self._types:
             return  # composites are seen by their types only
         takes = atom.filter is not None and atom.filter.matches(notification)
-        takes = takes and all(_holds(each, (), (atom.step, occurrence)) for each in self._asked)
+        takes = takes and all(_holds(each, (), (atom.step, occurrence)) for each in self._conditions)
         if takes or (atom.domain is not None and atom.domain.matches(notification)):
             heappush(self._held, (occurrence.rank, occurrence))
 
@@ -256,7 +259,7 @@ class _Heads:
                 for rank in [each for each in cared.heads if each[1] + self._horizon < bound]:
                     del cared.heads[rank]
 
-    def kept(self, held: bool) -> Any:
+    def snapshot(self, held: bool) -> Any:
         """The state as JSON."""
         return {
             "held": [each.to_json() for _, each in sorted(self._held)] if held else [],
@@ -271,12 +274,12 @@ class _Heads:
             ],
         }
 
-    def resume(self, kept: Any) -> None:
+    def resume(self, state: Any) -> None:
         """Go on from what was kept."""
-        for encoded in kept["held"]:
+        for encoded in state["held"]:
             occurrence = Occurrence.from_json(encoded)
             heappush(self._held, (occurrence.rank, occurrence))
-        for encoded, latest, point, heads in kept["cared"]:
+        for encoded, latest, point, heads in state["cared"]:
             last = Occurrence.from_json(encoded)
             found = {rank: head for head in map(_head_of, heads) if (rank := head.first.rank) is not None}
             self._cared[_key(self._same, last.notification) or ()] = _Cared(
@@ -347,7 +350,7 @@ class _Store:
     def of(self, key: Key) -> list[Match]:
         return self._matches.get(key, [])
 
-    def between(self, key: Key, low: Place, high: Place) -> list[Match]:
+    def between(self, key: Key, low: Moment, high: Moment) -> list[Match]:
         """Those that end from one place on, before another."""
         found = self.of(key)
         return found[bisect_left(found, low, key=_ended) : bisect_left(found, high, key=_ended)]
@@ -374,8 +377,8 @@ class _Store:
         return ((key, match) for key, matches in self._matches.items() for match in matches)
 
 
-def _ended(match: Match) -> Place:
-    return match.end.place
+def _ended(match: Match) -> Moment:
+    return match.end.moment
 
 
 class _Joint:
@@ -424,7 +427,7 @@ class _Joint:
             found = []
             for new in second(leaf, key, match):
                 low = max(head.floor(strong=strong) for head in new.heads)
-                high = min(head.first.place for head in new.heads)
+                high = min(head.first.moment for head in new.heads)
                 for each in before.between(key, low, high):
                     if strong and not all(each.end.precedes(taken) for _, taken in new.constituents):
                         continue
@@ -460,10 +463,10 @@ def _joined(parts: tuple[Match, ...], free: bool) -> Match | None:
     if free:
         # The last element that one of them had to be behind will do, if all of them begin behind it.
         low = max(head.floor(strong=False) for head in heads)
-        if not low < min(head.first.place for head in heads):
+        if not low < min(head.first.moment for head in heads):
             return None
     constituents = tuple(each for part in parts for each in part.constituents)
-    return Match(constituents, max((part.end for part in parts), key=lambda end: end.place), heads)
+    return Match(constituents, max((part.end for part in parts), key=lambda end: end.moment), heads)
 
 
 # -- the whole ---------------------------------------------------------------------------------------------
@@ -495,7 +498,7 @@ class _Taken:
                 yield match
 
 
-class PartDetector:
+class SubpatternDetector:
     """Detects a pattern of which some parts may be found elsewhere. Not for several threads at once."""
 
     def __init__(
@@ -519,7 +522,7 @@ class PartDetector:
             atom = head_of(here.body)
             if is_part(here) and atom is not None:
                 self._heads[here.name] = _Heads(here, atom)
-        self._held: list[tuple[Place, int, int, Match]] = []
+        self._held: list[tuple[Moment, int, int, Match]] = []
         self._count = 0
         self._taken: dict[Key, _Taken] = {}
         self._bound = BEGINNING
@@ -568,7 +571,7 @@ class PartDetector:
                 named = tuple((leaf.named(step), occurrence) for step, occurrence in match.constituents)
                 self._count += 1
                 heappush(
-                    self._held, (match.end.place, self._count, number, replace(match, constituents=named))
+                    self._held, (match.end.moment, self._count, number, replace(match, constituents=named))
                 )
 
     def advance(self, bound: int) -> list[Notification]:
@@ -623,7 +626,7 @@ class PartDetector:
 
     def _take(self, joint: _Joint, key: Key, matches: list[Match]) -> Iterator[tuple[Composite, Match]]:
         assert self.split is not None
-        ordered: dict[Place, Match] = {}
+        ordered: dict[Moment, Match] = {}
         for match in matches:
             if all(_holds(each, match.constituents) for each in self.split.conditions):
                 constituents = sorted(match.constituents, key=self._order)
@@ -664,7 +667,7 @@ class PartDetector:
 
     # -- handing over
 
-    def kept(self, *, held: bool = True) -> dict[str, Any]:
+    def snapshot(self, *, held: bool = True) -> dict[str, Any]:
         """The state as JSON: another one for the same pattern, cut alike, goes on from it (`resume`).
 
         `held`: with what has come whose time has not passed. Whoever has heard that himself does without.
@@ -675,7 +678,7 @@ class PartDetector:
         return {
             "bound": self._bound,
             "detector": detected if held else {**detected, "held": []},
-            "heads": {name: heads.kept(held) for name, heads in self._heads.items()},
+            "heads": {name: heads.snapshot(held) for name, heads in self._heads.items()},
             "held": [[number, match.to_json()] for _, _, number, match in waiting],
             "stores": [[match.to_json() for _, match in store] for store in stores],
             "taken": [
@@ -684,25 +687,25 @@ class PartDetector:
             ],
         }
 
-    def resume(self, kept: Mapping[str, Any]) -> None:
+    def resume(self, state: Mapping[str, Any]) -> None:
         """Go on from what another one kept."""
-        self._bound = max(self._bound, kept["bound"])
-        self._detector.resume(kept["detector"])
-        for name, heads in kept["heads"].items():
+        self._bound = max(self._bound, state["bound"])
+        self._detector.resume(state["detector"])
+        for name, heads in state["heads"].items():
             self._heads[name].resume(heads)
-        for number, encoded in kept["held"]:
+        for number, encoded in state["held"]:
             match = Match.from_json(encoded)
             self._count += 1
-            heappush(self._held, (match.end.place, self._count, number, match))
+            heappush(self._held, (match.end.moment, self._count, number, match))
         stores = () if self._joint is None else self._joint.stores
-        for store, matches in zip(stores, kept["stores"], strict=True):
+        for store, matches in zip(stores, state["stores"], strict=True):
             for match in map(Match.from_json, matches):
                 store.add(self._key(match), match)
-        for encoded, after, started in kept["taken"]:
+        for encoded, after, started in state["taken"]:
             example = notification_from_json(encoded)
             taken = self._taken[_key(self.pattern.same, example) or ()] = _Taken(self.pattern, example)
             taken.after, taken.started = rank_from_json(after), set(map(rank_from_json, started))
 
 
-def _arrived(held: tuple[Place, int, int, Match]) -> int:
+def _arrived(held: tuple[Moment, int, int, Match]) -> int:
     return held[1]

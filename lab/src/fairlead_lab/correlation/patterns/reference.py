@@ -19,7 +19,7 @@ from typing import Any
 
 from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import Composite, in_order
-from fairlead.correlation.patterns.conditions import asked, fold_of, outputs, tester
+from fairlead.correlation.patterns.conditions import fold_of, outputs, plan_conditions, tester
 from fairlead.correlation.patterns.model import (
     PARTIAL,
     Atom,
@@ -94,7 +94,7 @@ class Taking:
 
     def __init__(self, pattern: Pattern, stream: tuple[Occurrence, ...], now: float) -> None:
         self.pattern, self.stream, self.now = pattern, stream, now
-        self.asked = asked(pattern)
+        self.condition_plan = plan_conditions(pattern)
         self.steps = [atom.step for atom in atoms(pattern.body)]
         self.taken: list[Match] = []
         self.consumed: frozenset[Occurrence] = frozenset()
@@ -131,21 +131,23 @@ class Taking:
         """The matches of the body from every point of the stream, weakly; complete or waiting."""
         for p in (Point(), *map(Point, matching.stream)):
             for run in matching.runs(self.pattern.body, p):
-                if run.waits or all(_holds(each, run.taken) for each in self.asked.at_end):
+                if run.waits or all(_holds(each, run.taken) for each in self.condition_plan.at_end):
                     yield run
 
     def takes(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
         """Whether it is in A and not consumed, and the conditions that are asked of it hold."""
         if atom.filter is None or not atom.filter.matches(element.notification) or element in self.consumed:
             return False
-        return all(_holds(each, bound, (atom.step, element)) for each in self.asked.at_steps[atom.step])
+        return all(
+            _holds(each, bound, (atom.step, element)) for each in self.condition_plan.at_steps[atom.step]
+        )
 
     def fails(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
         """Whether it is in Σ and, of a step that takes time events only, the conditions that are asked hold."""
         if atom.domain is None or not atom.domain.matches(element.notification):
             return False
-        asked = self.asked.at_steps[atom.step] if atom.filter is None else ()
-        return all(_holds(each, bound, (atom.step, element)) for each in asked)
+        condition_plan = self.condition_plan.at_steps[atom.step] if atom.filter is None else ()
+        return all(_holds(each, bound, (atom.step, element)) for each in condition_plan)
 
     def order(self, match: Match) -> Place:
         """One occurrence after the other; where one has no further one, the other is first. Then the steps."""

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.correlation.patterns.asking import Asking
+from fairlead.correlation.patterns.evaluation import FilterEvaluation
 from fairlead.filters import Filter
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
@@ -49,38 +49,38 @@ class Counted(Brute[int]):
 def test_what_is_matched_is_what_the_filters_say(
     about_types: list[str], others: list[str], batches: list[list[Notification]]
 ) -> None:
-    asking = Asking(Brute())
+    evaluation = FilterEvaluation(Brute())
     filters: dict[int, Filter] = {}
     for text in about_types:
-        filters[asking.add(filter_of(text))] = filter_of(text)
+        filters[evaluation.add(filter_of(text))] = filter_of(text)
     for number, batch in enumerate(batches):
         if number == 1:  # what was known before holds no longer
             for text in others:
-                filters[asking.add(filter_of(text))] = filter_of(text)
-        for notification, found in zip(batch, asking.matched(batch), strict=True):
+                filters[evaluation.add(filter_of(text))] = filter_of(text)
+        for notification, found in zip(batch, evaluation.matched(batch), strict=True):
             wanted = [each for each, filter in filters.items() if filter.matches(notification)]
             assert sorted(found) == sorted(wanted)
 
 
 def test_filters_of_types_are_asked_once_for_each_type() -> None:
     engine = Counted()
-    asking = Asking(engine)
-    first, second = asking.add(filter_of('type = "A"')), asking.add(filter_of('type = "B"'))
+    evaluation = FilterEvaluation(engine)
+    first, second = evaluation.add(filter_of('type = "A"')), evaluation.add(filter_of('type = "B"'))
     stream = [Notification.of({"type": type, "x": x}) for x, type in enumerate("ABCABC")]
-    assert asking.matched(stream) == [(first,), (second,), ()] * 2
-    assert asking.matched(stream) == [(first,), (second,), ()] * 2
+    assert evaluation.matched(stream) == [(first,), (second,), ()] * 2
+    assert evaluation.matched(stream) == [(first,), (second,), ()] * 2
     assert engine.asked == 3
-    asking.add(filter_of("x > 1"))
-    asking.matched(stream)
+    evaluation.add(filter_of("x > 1"))
+    evaluation.matched(stream)
     assert engine.asked == 9
 
 
 def test_a_filter_is_forgotten_when_nobody_asks_it_any_more() -> None:
-    asking = Asking(Brute())
+    evaluation = FilterEvaluation(Brute())
     filter, event = filter_of('type = "A"'), [Notification.of({"type": "A"})]
-    number = asking.add(filter)
-    assert asking.add(filter) == number
-    asking.remove(filter)
-    assert asking.matched(event) == [(number,)]
-    asking.remove(filter)
-    assert asking.matched(event) == [()]
+    number = evaluation.add(filter)
+    assert evaluation.add(filter) == number
+    evaluation.remove(filter)
+    assert evaluation.matched(event) == [(number,)]
+    evaluation.remove(filter)
+    assert evaluation.matched(event) == [()]

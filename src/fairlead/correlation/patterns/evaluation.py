@@ -1,11 +1,11 @@
-"""What atoms and domains ask of occurrences: filters of one matching engine, each distinct one once.
+"""The filters of atoms and domains, evaluated by one matching engine, each distinct one once.
 
-    asking = Asking(engine)
-    number = asking.add(filter)           the number of a filter, for as long as somebody asks it
-    asking.matched(notifications)         for each, the numbers of the filters that it matches
+    evaluation = FilterEvaluation(engine)
+    number = evaluation.add(filter)           the number of a filter, for as long as a pattern uses it
+    evaluation.matched(notifications)         for each, the numbers of the filters that it matches
 
-Law: what a notification matches is a function of the attributes that the filters name. Where that is a single one,
-as with steps that name a type of events and nothing else, the engine is asked once for each value of it.
+Law: the filters that a notification matches are a function of the attributes that the filters name. Where that is
+a single one, as with steps that name a type of events and nothing else, the engine is called once for each value.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from fairlead.filters.constraint import Extended
 from fairlead.filters.filter import leaves
 from fairlead.model import Notification
 
-__all__ = ["Asking", "Matched"]
+__all__ = ["FilterEvaluation", "Matched"]
 
-KNOWN_MAX: Final = 10_000
-"""For how many values of an attribute it is kept what they match."""
+CACHE_MAX: Final = 10_000
+"""For how many values of an attribute the matching filters are cached."""
 Matched: TypeAlias = tuple[int, ...]
 """The numbers of the filters that match."""
 
 
-class Asking:
-    """The filters that are asked, by number."""
+class FilterEvaluation:
+    """The filters in use, by number."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,47 +38,47 @@ class Asking:
         self._names: Counter[str | None] = Counter()
         """The attributes that filters name, and how many do; None for what depends on something else."""
         self._made = 0
-        self._known: dict[Any, Matched] = {}
+        self._cache: dict[Any, Matched] = {}
 
     def add(self, filter: Filter) -> int:
-        """The number of a filter, which it keeps for as long as it is asked."""
+        """The number of a filter, which stays the same for as long as the filter is used."""
         if filter not in self._numbers:
             self._made += 1
             self._numbers[filter] = self._made
             self._engine.add(self._made, filter)
             self._names.update(set(_named(filter)))
-            self._known.clear()
+            self._cache.clear()
         self._uses[filter] += 1
         return self._numbers[filter]
 
     def remove(self, filter: Filter) -> None:
-        """Ask a filter once less."""
+        """Use a filter once less."""
         self._uses[filter] -= 1
         if not self._uses[filter]:
             del self._uses[filter]
             self._engine.remove(self._numbers.pop(filter))
             self._names = +(self._names - Counter(set(_named(filter))))
-            self._known.clear()
+            self._cache.clear()
 
     def matched(self, notifications: list[Notification]) -> list[Matched]:
         """The filters that each notification matches."""
         names = list(self._names)
         if len(names) != 1 or names[0] is None:
-            return self._asked(notifications)
-        name, known = names[0], self._known
+            return self._evaluate(notifications)
+        name, cache = names[0], self._cache
         values = [each.attributes.lookup(name) for each in notifications]
         if {*map(type, values)} != {str}:
-            return self._asked(notifications)  # among numbers, Python calls alike what filters tell apart
+            return self._evaluate(notifications)  # among numbers, Python calls alike what filters tell apart
         if new := {
-            value: each for value, each in zip(values, notifications, strict=True) if value not in known
+            value: each for value, each in zip(values, notifications, strict=True) if value not in cache
         }:
-            if len(known) + len(new) > KNOWN_MAX:
-                known.clear()
-                return self._asked(notifications)
-            known.update(zip(new, self._asked(list(new.values())), strict=True))
-        return [known[value] for value in values]
+            if len(cache) + len(new) > CACHE_MAX:
+                cache.clear()
+                return self._evaluate(notifications)
+            cache.update(zip(new, self._evaluate(list(new.values())), strict=True))
+        return [cache[value] for value in values]
 
-    def _asked(self, notifications: list[Notification]) -> list[Matched]:
+    def _evaluate(self, notifications: list[Notification]) -> list[Matched]:
         return list(map(tuple, self._engine.match_batch(notifications))) if notifications else []
 
 

@@ -1,28 +1,28 @@
-"""Standing questions: patterns and fair subscriptions over one order, which come and go while events flow.
+"""Continuous queries: patterns and fair subscriptions over one order, added and removed while events flow.
 
-    standing = Standing(engine)
-    standing.add("p1", Question(patterns.parse("spike: A followed by B within 1 hour")), since=…, until=…)
-    standing.add("f1", Question(fair.parse("A.x < B.y")))
-    standing.advance(released, bound)        the composites that end before a bound, in their order
-    standing.relations(notification, key)    the relations that the next notification of the order completes
-    standing.answers(released, bound)        both, each where it stands
+    queries = QuerySet(engine)
+    queries.add("p1", Query(patterns.parse("spike: A followed by B within 1 hour")), since=…, until=…)
+    queries.add("f1", Query(fair.parse("A.x < B.y")))
+    queries.advance(released, bound)        the composites that end before a bound, in their order
+    queries.relations(notification, key)    the relations that the next notification of the order completes
+    queries.results(released, bound)        both, in one order
 
-Law: a question is answered from what stands in [since, until) of the order; when it was asked does not matter, as
-long as time had not come to `since`, nor when it is told how time passes.
+Law: the results of a query depend on the events in [since, until) of the order. They do not depend on when the
+query was added, as long as the watermark had not passed `since`, nor on the steps in which time passes.
 
-Answers are notifications. A composite of a pattern that has a name is public: it is published, for all to see. So
-is a relation of a fair subscription with a name. What is asked without a name is for those who asked. The same
-composite, or relation, for several is one answer.
+Results are notifications. A composite of a pattern with a name is public: it is published, and other queries may
+refer to it. So is a relation of a fair subscription with a name. The results of a query without a name go to its
+subscribers. A composite or relation of several queries is one result.
 
-In the order of answers a public relation, as a composite of a pattern, stands behind all that happened up to its
-end. A relation for those who asked stands right behind what completes it, be that an event or something public; of
-several, in the order of their conjunctions. So who asks what, and in which order they were asked, changes nothing
-in the order of the answers.
+In the order of results, a composite and a public relation come after all events up to their end. A relation of a
+subscription without a name comes right after the event or composite that completes it; several relations come in
+the order of their conjunctions. So the order of the results depends neither on other queries nor on the order in
+which queries were added.
 
-A question over public answers to others sees them where they stand; one that would see its own is refused.
+A query that refers to public results of others sees them in this order. A query that would see its own is refused.
 
-Where the order is `live`, that of publishing, nothing stands behind what is still to come: a public relation is
-there, right behind what completes it, and who asked publishes it next. Patterns keep to the total order.
+On a `live` order, that of publishing, nothing waits for time to pass: a public relation comes right after what
+completes it, and the caller publishes it next. Patterns are evaluated in the total order there, too.
 """
 
 from __future__ import annotations
@@ -54,55 +54,55 @@ from fairlead.filters.schema import Schema
 from fairlead.model import Multi, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey
 
-__all__ = ["Answer", "Asked", "Failure", "Question", "Standing", "rank_of"]
+__all__ = ["Failure", "Query", "QueryLike", "QuerySet", "Result", "rank_of"]
 
-Asked: TypeAlias = str | patterns.Pattern | Expression | fair.Subscription
-"""What a question can be given as."""
+QueryLike: TypeAlias = str | patterns.Pattern | Expression | fair.Subscription
+"""The forms of a query: text, a value, or the result of Python calls."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked: a pattern, or a fair subscription and which of its events are to be taken."""
+class Query:
+    """A pattern, or a fair subscription and which events it chooses."""
 
     about: patterns.Pattern | fair.Subscription
     choice: fair.Choice = fair.Choice.FIRST_RECEIVED
 
     @classmethod
     def of(
-        cls, given: Asked, choice: fair.Choice | str | None = None, schema: Schema | None = None
-    ) -> Question:
-        """A question in whatever form it is given: text, a value, or what Python calls have built."""
-        if isinstance(given, fair.Subscription):
-            return cls(given, _chosen(choice))
+        cls, definition: QueryLike, choice: fair.Choice | str | None = None, schema: Schema | None = None
+    ) -> Query:
+        """The query of a definition in any form."""
+        if isinstance(definition, fair.Subscription):
+            return cls(definition, _chosen(choice))
         if choice is not None:
             raise SubscriptionRefused(
                 "a pattern says itself what it takes", hint="`choice` goes with a fair subscription"
             )
-        if isinstance(given, str):
-            return cls(patterns.parse(given, schema))
-        if not isinstance(given, patterns.Pattern | Expression):
+        if isinstance(definition, str):
+            return cls(patterns.parse(definition, schema))
+        if not isinstance(definition, patterns.Pattern | Expression):
             raise SubscriptionRefused(
-                f"no pattern: {given!r}",
+                f"no pattern: {definition!r}",
                 hint="text, a Pattern, event(…).then(…), or a fair subscription: fair.parse(…)",
             )
-        return cls(given.pattern if isinstance(given, Expression) else given)
+        return cls(definition.pattern if isinstance(definition, Expression) else definition)
 
     def __str__(self) -> str:
         return str(self.about)
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it is about event time; a fair subscription is about an order."""
+        """Whether it is a pattern, which is evaluated in event time."""
         return isinstance(self.about, patterns.Pattern)
 
     @property
     def is_public(self) -> bool:
-        """Whether all may see the answers."""
+        """Whether its results are published."""
         return self.about.is_public
 
     @property
     def filter(self) -> Filter:
-        """What the answers match."""
+        """The filter that its results match."""
         if isinstance(self.about, patterns.Pattern):
             return And.of([_equal("producer", PRODUCER), _equal("pattern", self.about.hash)])
         conjunctions = Constraint(Attribute("conjunction"), Op.IN, Multi(map(str, self.about.conjunctions)))
@@ -118,7 +118,7 @@ class Question:
 
     @property
     def filters(self) -> Iterator[Filter]:
-        """The filters that are asked in order to answer it."""
+        """The filters of its atoms or components."""
         if isinstance(self.about, patterns.Pattern):
             for atom in atoms(self.about.body):
                 yield from (each for each in (atom.filter, atom.domain) if each is not None)
@@ -128,8 +128,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A composite event, or a relation, at its place in the order, and the ids of the questions it answers."""
+class Result:
+    """A composite event or relation, its order key, and the ids of its queries."""
 
     notification: Notification
     key: OrderKey | None
@@ -140,18 +140,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """That a filter failed on a notification instead of answering, and the ids of the questions that have it."""
+    """A filter that raised an error on a notification, and the ids of the queries that have it."""
 
     ids: tuple[str, ...]
     notification: Notification
     error: Exception
 
 
-class Standing:
-    """Questions under distinct ids, asked of one order. Not for several threads at once."""
+class QuerySet:
+    """Queries under distinct ids over one order. Not for several threads at once."""
 
     def __init__(self, engine: Callable[[], Engine], *, live: bool = False) -> None:
-        """`live`: the order of fair subscriptions is that in which `relations` is asked, and not of time."""
+        """`live`: the order of fair subscriptions is that of the calls of `relations`, not that of time."""
         self._live = live
         self._engine = engine
         self._engines: list[_Careful] = []
@@ -159,45 +159,45 @@ class Standing:
         self._detector = patterns.Detector(self._careful(), maker=None if live else self._relating)
         self._relations = RelationDetector(self._careful())
         """The fair subscriptions whose relations come right after what completes them."""
-        self._questions: dict[str, Question] = {}
+        self._queries: dict[str, Query] = {}
         self._timed = 0
         self._running: set[str] = set()
         self._public: set[str] = set()
-        """The ids of relations that are on their way to patterns, where the order is live."""
+        """The ids of public relations that patterns have not seen yet, where the order is live."""
         self._until: dict[str, int] = {}
-        """When questions end that have not."""
+        """When queries end that have not ended."""
 
     def _careful(self) -> _Careful:
         self._engines.append(_Careful(self._engine()))
         return self._engines[-1]
 
     def __len__(self) -> int:
-        return len(self._questions)
+        return len(self._queries)
 
     @property
     def is_timed(self) -> bool:
-        """Whether it matters how time passes."""
+        """Whether a query depends on the passing of time."""
         return self._timed > 0
 
-    def _is_timed(self, question: Question) -> bool:
-        """Whether its answers stand behind all that happened up to their end."""
-        return question.is_pattern or (question.is_public and not self._live)
+    def _is_timed(self, query: Query) -> bool:
+        """Whether its results come after all events up to their end."""
+        return query.is_pattern or (query.is_public and not self._live)
 
     @property
     def given_up(self) -> int:
-        """How often matches of a pattern were not all looked for (`Detector.given_up`)."""
+        """How many searches were cut off (`Kernel.given_up`)."""
         return self._detector.given_up
 
-    def add(self, id: str, question: Question, since: int = BEGINNING, until: int = END) -> None:
-        """Answer a question for order times in [since, until); FilterError where one would see its own answers."""
-        if id in self._questions:
-            raise ValueError(f"the id {id!r} is taken")
-        about = question.about
+    def add(self, id: str, query: Query, since: int = BEGINNING, until: int = END) -> None:
+        """Evaluate a query on order times in [since, until); FilterError where one would see its own results."""
+        if id in self._queries:
+            raise ValueError(f"the id {id!r} is in use")
+        about = query.about
         if isinstance(about, patterns.Pattern):
             self._detector.add(id, about, since)
         else:
-            kernel = self._fair_kernel(question)
-            kernel.add(id, FairQuery(about, question.choice), since)
+            kernel = self._fair_kernel(query)
+            kernel.add(id, FairQuery(about, query.choice), since)
             if about.is_public:
                 try:
                     self._detector.admit(id, seeing(about))
@@ -205,63 +205,63 @@ class Standing:
                     kernel.remove(id)
                     raise
         self._running.add(id)
-        self._questions[id] = question
-        self._timed += self._is_timed(question)
+        self._queries[id] = query
+        self._timed += self._is_timed(query)
         if until != END:
             self._until[id] = until
 
-    def _fair_kernel(self, question: Question) -> Relating | RelationDetector:
-        return self._relating if self._is_timed(question) else self._relations
+    def _fair_kernel(self, query: Query) -> Relating | RelationDetector:
+        return self._relating if self._is_timed(query) else self._relations
 
     def remove(self, id: str) -> None:
-        """Answer a question no longer; an id that is not there is a KeyError."""
-        question = self._questions.pop(id)
-        self._timed -= self._is_timed(question)
-        self._stop(id, question)
+        """Stop evaluating a query; an unknown id is a KeyError."""
+        query = self._queries.pop(id)
+        self._timed -= self._is_timed(query)
+        self._stop(id, query)
 
-    def _stop(self, id: str, question: Question) -> None:
+    def _stop(self, id: str, query: Query) -> None:
         self._until.pop(id, None)
         if id not in self._running:
             return
         self._running.discard(id)
-        if isinstance(question.about, patterns.Pattern):
+        if isinstance(query.about, patterns.Pattern):
             self._detector.remove(id)
             return
-        self._fair_kernel(question).remove(id)
-        if question.is_public:
+        self._fair_kernel(query).remove(id)
+        if query.is_public:
             self._detector.dismiss(id)
 
-    def _due(self, bound: int, *, timed: bool) -> list[tuple[int, str]]:
-        """The questions about time, or the others, that end up to a bound, in the order in which they do."""
+    def _ending(self, bound: int, *, timed: bool) -> list[tuple[int, str]]:
+        """The timed queries, or the others, that end up to a bound, in the order of their ends."""
         due = ((until, id) for id, until in self._until.items() if until <= bound)
-        return sorted((until, id) for until, id in due if self._is_timed(self._questions[id]) == timed)
+        return sorted((until, id) for until, id in due if self._is_timed(self._queries[id]) == timed)
 
     # -- in time ---------------------------------------------------------------------------------------------
 
-    def advance(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> list[Answer]:
-        """Take in what stands next in the order, and let time pass up to a bound: what was found, in order."""
+    def advance(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> list[Result]:
+        """The composites up to a bound, in order; the events come next in the total order."""
         for key, notification in released:
-            self._detector.feed(self._placed(notification, key))
+            self._detector.feed(self._occurrence(notification, key))
         detected: list[Detected[CompositeEvent]] = []
-        for until, id in self._due(bound, timed=True):
-            detected += self._detector.advance(until)  # what ends there, or later, is not its answer any more
-            self._stop(id, self._questions[id])
+        for until, id in self._ending(bound, timed=True):
+            detected += self._detector.advance(until)  # those that end later are none of its results
+            self._stop(id, self._queries[id])
         detected += self._detector.advance(bound)
         if relations := self._relating.take():
             detected = sorted([*detected, *relations], key=_rank)
-        # A pattern that was asked at two times is detected twice, from either on; a composite is one all the same.
-        return [_answer(list(same)) for _, same in groupby(detected, _rank)]
+        # A pattern of two queries with different starts is detected twice; its composites are one result each.
+        return [_result(list(same)) for _, same in groupby(detected, _rank)]
 
     def see(self, composite: Notification, key: OrderKey) -> None:
-        """A composite that was found elsewhere takes its place, behind the events of its instant."""
+        """Insert a composite that was detected elsewhere, after the events of its instant."""
         self._detector.feed(_occurrence(composite, key))
 
     def overlook(self, notification: Notification) -> None:
-        """What was to stand in the total order will not: it came too late."""
+        """Forget a public relation that will not be in the total order, because it is late."""
         self._public.discard(notification.id or "")
 
-    def _placed(self, notification: Notification, key: OrderKey) -> patterns.Occurrence:
-        """What patterns look at: an event or, where the order is live, a relation that has been made public."""
+    def _occurrence(self, notification: Notification, key: OrderKey) -> patterns.Occurrence:
+        """The occurrence of a notification: an event or, where the order is live, a public relation."""
         if notification.producer == FAIR and notification.id in self._public:
             self._public.discard(notification.id)
             return relation_occurrence(notification, key.time)
@@ -269,29 +269,29 @@ class Standing:
 
     # -- right behind what completes them --------------------------------------------------------------------
 
-    def relations(self, notification: Notification, key: OrderKey | None = None) -> list[Answer]:
-        """What the next notification of the established order completes; without a key, whenever that is."""
-        if self._timed == len(self._questions):
+    def relations(self, notification: Notification, key: OrderKey | None = None) -> list[Result]:
+        """The relations that the next notification of the established order completes."""
+        if self._timed == len(self._queries):
             return []
         if key is not None:
-            for _, id in self._due(key.time, timed=False):
-                self._stop(id, self._questions[id])
-        found: dict[str, tuple[fair.Relation, list[str]]] = {}
+            for _, id in self._ending(key.time, timed=False):
+                self._stop(id, self._queries[id])
+        completed: dict[str, tuple[fair.Relation, list[str]]] = {}
         for id, relation in self._relations.complete(notification, None if key is None else key.time):
-            found.setdefault(relation.id, (relation, []))[1].append(id)
-        answers = []
-        for relation, ids in sorted(found.values(), key=lambda each: each[0].rank):
-            told = relation.notification()
-            place = key and OrderKey(key.time, FAIR, None, told.id or "")
+            completed.setdefault(relation.id, (relation, []))[1].append(id)
+        results = []
+        for relation, ids in sorted(completed.values(), key=lambda each: each[0].rank):
+            notified = relation.notification()
+            result_key = key and OrderKey(key.time, FAIR, None, notified.id or "")
             if relation.is_public and self.is_timed:
                 self._public.add(relation.id)
-            answers.append(Answer(told, place, tuple(sorted(ids)), relation.is_public))
-        return answers
+            results.append(Result(notified, result_key, tuple(sorted(ids)), relation.is_public))
+        return results
 
     # -- both ------------------------------------------------------------------------------------------------
 
-    def answers(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> Iterator[Answer]:
-        """What is found in what stands next in the order, and in time up to a bound: each where it stands."""
+    def results(self, released: Iterable[tuple[OrderKey, Notification]], bound: int) -> Iterator[Result]:
+        """The results of the next events of the order, and of time up to a bound, in their order."""
         events = list(released)
         composites = deque(self.advance(events, bound) if self.is_timed else ())
         for key, notification in events:
@@ -301,8 +301,8 @@ class Standing:
         for each in composites:
             yield from self._published(each)
 
-    def _published(self, composite: Answer) -> Iterator[Answer]:
-        """A composite, and the relations that it completes where it is public."""
+    def _published(self, composite: Result) -> Iterator[Result]:
+        """A composite and, where it is public, the relations that it completes."""
         yield composite
         if composite.is_public:
             yield from self.relations(composite.notification, composite.key)
@@ -310,10 +310,10 @@ class Standing:
     # -- failures --------------------------------------------------------------------------------------------
 
     def take_failures(self) -> list[Failure]:
-        """The filters that have failed since this was asked last."""
+        """The filters that failed since the last call."""
         return [
             Failure(
-                tuple(id for id, each in self._questions.items() if filter in each.filters),
+                tuple(id for id, each in self._queries.items() if filter in each.filters),
                 notification,
                 error,
             )
@@ -323,7 +323,7 @@ class Standing:
 
 
 class _Careful:
-    """An engine that goes on where a filter fails: that filter does not match, and the failure is kept."""
+    """An engine that continues where a filter fails: that filter does not match, and the failure is recorded."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -341,15 +341,15 @@ class _Careful:
     def match(self, notification: Notification) -> list[int]:
         try:
             return self._engine.match(notification)
-        except Exception:  # asked one by one, only those miss out that have the filter
+        except Exception:  # evaluated one by one, only queries with the filter miss the notification
             return [id for id, filter in self._filters.items() if self._matches(filter, notification)]
 
     def match_batch(self, notifications: Iterable[Notification]) -> list[list[int]]:
-        given = list(notifications)
+        definition = list(notifications)
         try:
-            return self._engine.match_batch(given)
+            return self._engine.match_batch(definition)
         except Exception:
-            return [self.match(each) for each in given]
+            return [self.match(each) for each in definition]
 
     def take_failures(self) -> list[tuple[Filter, Notification, Exception]]:
         failures, self._failures = self._failures, []
@@ -363,26 +363,26 @@ class _Careful:
             return False
 
 
-# -- answers -------------------------------------------------------------------------------------------------
+# -- results -------------------------------------------------------------------------------------------------
 
 
 def _rank(detected: Detected[CompositeEvent]) -> tuple[int, int, str, str]:
     return detected.composite.rank
 
 
-def _answer(same: list[Detected[CompositeEvent]]) -> Answer:
+def _result(same: list[Detected[CompositeEvent]]) -> Result:
     """A composite event that was detected for several."""
     composite = same[0].composite
     notification = composite.notification()
     key = OrderKey(composite.end, notification.producer, None, notification.id or "")
     ids = sorted({id for each in same for id in each.ids})
-    return Answer(notification, key, tuple(ids), composite.is_public)
+    return Result(notification, key, tuple(ids), composite.is_public)
 
 
-def rank_of(answer: Answer) -> tuple[Any, ...]:
-    """The place of a composite or public relation among all of them, in the total order."""
-    assert answer.key is not None, "its order is that of publishing"
-    return _occurrence(answer.notification, answer.key).rank
+def rank_of(result: Result) -> tuple[Any, ...]:
+    """What orders composites and public relations in the total order."""
+    assert result.key is not None, "its order is that of publishing"
+    return _occurrence(result.notification, result.key).rank
 
 
 def _occurrence(composite: Notification, key: OrderKey) -> Occurrence:

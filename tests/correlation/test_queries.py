@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fairlead.correlation import fair, patterns
 from fairlead.correlation.occurrences import Occurrence
-from fairlead.correlation.standing import Question, Standing
+from fairlead.correlation.queries import Query, QuerySet
 from fairlead.errors import FilterError
 from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
@@ -54,9 +54,9 @@ FAIR = (
 """Questions over events, over one another's composites, and in circles."""
 Asking = patterns.Pattern | fair.Subscription
 QUESTIONS = (
-    *(Question(patterns.parse(text)) for text in PATTERNS),
-    *(Question(fair.parse(text)) for text in FAIR),
-    *(Question(fair.parse(text), fair.Choice.MOST_RECENT) for text in FAIR[:5]),
+    *(Query(patterns.parse(text)) for text in PATTERNS),
+    *(Query(fair.parse(text)) for text in FAIR),
+    *(Query(fair.parse(text), fair.Choice.MOST_RECENT) for text in FAIR[:5]),
 )
 
 
@@ -65,7 +65,7 @@ class Asked:
     """A question, and for which order times."""
 
     id: str
-    question: Question
+    question: Query
     since: int = BEGINNING
     until: int = END
 
@@ -77,7 +77,7 @@ class Asked:
         return frozenset(about.signature) - {"composite"}
 
 
-def asking(questions: Iterable[Question] = QUESTIONS) -> st.SearchStrategy[list[Asked]]:
+def asking(questions: Iterable[Query] = QUESTIONS) -> st.SearchStrategy[list[Asked]]:
     """Some questions, some of them for a part of the order."""
     since = st.sampled_from((BEGINNING, BEGINNING, BEGINNING, 3, 8))
     until = st.sampled_from((END, END, END, 9, 16))
@@ -207,7 +207,7 @@ def test_each_question_finds_what_its_definition_says_over_what_the_others_have_
     drawn: list[Asked], given_events: list[Notification], rng: Any
 ) -> None:
     """However time is told, and whether questions are there before their time or come and go with it."""
-    trial, several = Standing(Brute), []
+    trial, several = QuerySet(Brute), []
     for asked in drawn:
         if is_circular([*several, asked]):
             with pytest.raises(FilterError, match="see their own composites"):
@@ -220,25 +220,25 @@ def test_each_question_finds_what_its_definition_says_over_what_the_others_have_
         shown(each.notification, each.ids, each.is_public) for each in Oracle(several, stream).answers()
     ]
 
-    standing, found = Standing(Brute), []
+    query_set, found = QuerySet(Brute), []
     early = {asked.id: asked.since == BEGINNING or rng.random() < 0.5 for asked in several}
     known = {asked.id: rng.random() < 0.5 for asked in several}
     for asked in several:
         if early[asked.id]:
-            standing.add(asked.id, asked.question, asked.since, asked.until if known[asked.id] else END)
+            query_set.add(asked.id, asked.question, asked.since, asked.until if known[asked.id] else END)
     steps = {bound for asked in several for bound in (asked.since, asked.until)} - {BEGINNING, END}
     before = BEGINNING
     for bound in [*sorted(steps | set(rng.sample(range(TIME_MAX), 3))), END]:
         released = [each for each in stream if before <= each[0].time < bound]
-        found += list(standing.answers(released, bound))
+        found += list(query_set.results(released, bound))
         before = bound
         for asked in several:
             if asked.until == bound != END and not known[asked.id]:
-                standing.remove(asked.id)
+                query_set.remove(asked.id)
             if asked.since == bound and not early[asked.id] and asked.until > bound:
-                standing.add(asked.id, asked.question, bound, asked.until if known[asked.id] else END)
+                query_set.add(asked.id, asked.question, bound, asked.until if known[asked.id] else END)
     assert [shown(each.notification, each.ids, each.is_public) for each in found] == expected
-    assert not standing.take_failures()
+    assert not query_set.take_failures()
 
 
 # -- circles -------------------------------------------------------------------------------------------------
@@ -248,8 +248,8 @@ def test_each_question_finds_what_its_definition_says_over_what_the_others_have_
 def test_a_circle_through_patterns_and_fair_subscriptions_is_refused_and_leaves_nothing_behind(
     live: bool,
 ) -> None:
-    standing = Standing(Brute, live=live)
-    standing.add("p", Question(patterns.parse("wave: pair followed by C")))
+    query_set = QuerySet(Brute, live=live)
+    query_set.add("p", Query(patterns.parse("wave: pair followed by C")))
     for text, circle in (
         ("pair: wave and A", "pair ◀ wave"),
         ("pair: A or B and wave", "pair ◀ wave"),
@@ -257,13 +257,13 @@ def test_a_circle_through_patterns_and_fair_subscriptions_is_refused_and_leaves_
         ("self: A or self.x > 1", "self"),
     ):
         with pytest.raises(FilterError, match=f"see their own composites: {circle}"):
-            standing.add("f", Question(fair.parse(text)))
-    assert len(standing) == 1
-    standing.add("f", Question(fair.parse("pair: A and B")))
+            query_set.add("f", Query(fair.parse(text)))
+    assert len(query_set) == 1
+    query_set.add("f", Query(fair.parse("pair: A and B")))
     with pytest.raises(FilterError, match="see their own composites: pair ◀ wave"):
-        standing.add("g", Question(fair.parse("pair: wave[2]")))
-    standing.remove("p")
-    standing.add("g", Question(fair.parse("pair: wave[2]")))
+        query_set.add("g", Query(fair.parse("pair: wave[2]")))
+    query_set.remove("p")
+    query_set.add("g", Query(fair.parse("pair: wave[2]")))
 
 
 def test_a_subscription_cannot_be_called_as_composites_are_that_have_no_name() -> None:
@@ -284,15 +284,15 @@ def at(*events: str, **attributes: Any) -> list[tuple[OrderKey, Notification]]:
 
 
 def test_each_name_of_a_conjunction_gives_a_composite_and_no_name_a_relation_for_who_asked() -> None:
-    standing = Standing(Brute)
+    query_set = QuerySet(Brute)
     for id, text in {
         "one": "pair: A and B",
         "other": "both: A and B",
         "none": "A and B",
         "two": "pair: B and A",
     }.items():
-        standing.add(id, Question(fair.parse(text)))
-    found = list(standing.answers(at("A1", "B2"), END))
+        query_set.add(id, Query(fair.parse(text)))
+    found = list(query_set.results(at("A1", "B2"), END))
     told = [(each.notification.get("type"), each.ids, each.is_public) for each in found]
     assert told[0] == ("relation", ("none",), False)
     assert set(told[1:]) == {("pair", ("one", "two"), True), ("both", ("other",), True)}
@@ -302,10 +302,10 @@ def test_each_name_of_a_conjunction_gives_a_composite_and_no_name_a_relation_for
 
 def types_told(questions: dict[str, Asking], *events: str) -> list[str]:
     """The types of the answers to some questions."""
-    standing = Standing(Brute)
+    query_set = QuerySet(Brute)
     for id, asked in questions.items():
-        standing.add(id, Question(asked))
-    return [str(each.notification.get("type")) for each in standing.answers(at(*events), END)]
+        query_set.add(id, Query(asked))
+    return [str(each.notification.get("type")) for each in query_set.results(at(*events), END)]
 
 
 def test_what_two_subscriptions_on_different_levels_find_alike_is_there_once() -> None:
@@ -330,28 +330,28 @@ def test_composites_for_those_who_asked_are_no_events_of_fair_subscriptions() ->
 
 
 def test_the_id_of_a_relation_without_a_name_is_what_it_was_before_there_were_names() -> None:
-    standing = Standing(Brute)
-    standing.add("f", Question(fair.parse("A and B")))
-    [found] = standing.answers(at("A1", "B2"), END)
+    query_set = QuerySet(Brute)
+    query_set.add("f", Query(fair.parse("A and B")))
+    [found] = query_set.results(at("A1", "B2"), END)
     assert found.notification.id == "68e93e0630ac728a1229d31a0fdf562c"
 
 
 def test_what_comes_to_be_seen_by_others_goes_on_with_what_it_holds() -> None:
     """Levels change while events flow, up and down, and nothing that was begun is lost."""
-    standing, told = Standing(Brute), list[str]()
+    query_set, told = QuerySet(Brute), list[str]()
     for id, text in {"over": "over: pair and D", "pair": "pair: spike and B"}.items():
-        standing.add(id, Question(fair.parse(text)))
+        query_set.add(id, Query(fair.parse(text)))
 
     def run(*events: str, bound: int) -> None:
-        told.extend(each.ids[0] for each in standing.answers(at(*events), bound))
+        told.extend(each.ids[0] for each in query_set.results(at(*events), bound))
 
     run("B1", "D2", bound=3)  # both hold something, on their levels
-    standing.add("spike", Question(patterns.parse("spike: X")))
+    query_set.add("spike", Query(patterns.parse("spike: X")))
     run("X3", bound=5)  # one level up, and one answer completes the next
     assert told == ["pair", "over", "spike"]
     run("B5", "D6", bound=7)
-    standing.remove("spike")
+    query_set.remove("spike")
     run("s7", bound=8)
-    standing.add("spike", Question(patterns.parse("spike: Y")))
+    query_set.add("spike", Query(patterns.parse("spike: Y")))
     run("Y8", bound=9)
     assert told == ["pair", "over", "spike"] * 2
