@@ -93,7 +93,7 @@ def correlation_cell(
         rates={mode: spread_of(rates)},
         latency_ms={mode: (1.5, 2.5)},
         matches_each=matches,
-        found_each=matches,
+        distinct_each=matches,
         state_max=12,
         checked=100,
         cpu_share=0.9,

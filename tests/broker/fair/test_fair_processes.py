@@ -422,10 +422,10 @@ def test_what_everybody_has_is_forgotten() -> None:
         if isinstance(process, Node)
         for replica in process.roles.values()
     ]
-    assert sum(replica.kept for replica in replicas) > 30
+    assert sum(replica.retained for replica in replicas) > 30
     for _ in range(10):
         wire.pass_time(20_000)
-    assert [replica.kept for replica in replicas] == [0] * len(replicas)
+    assert [replica.retained for replica in replicas] == [0] * len(replicas)
 
 
 def test_those_below_attach_to_a_peer_and_are_sent_what_they_lack() -> None:

@@ -132,27 +132,27 @@ class Judge:
 
     # -- N(A) ⊇ N(F) ---------------------------------------------------------------------------------------
 
-    def missing(self, rule: str, asked: Filter, served: Iterable[Filter]) -> Notification | None:
+    def missing(self, rule: str, needed: Filter, served: Iterable[Filter]) -> Notification | None:
         """A notification that is asked for and that nothing served matches; None where none is found."""
         outer = dict.fromkeys(served)
-        if asked in outer:
+        if needed in outer:
             return None
-        key = (asked, frozenset(outer))
+        key = (needed, frozenset(outer))
         if key not in self._answers:
-            self._answers[key] = self._answer(asked, outer)
+            self._answers[key] = self._answer(needed, outer)
         decided, shown = self._answers[key]
         self.undecided[rule] += not decided
         return shown
 
-    def _answer(self, asked: Filter, served: Iterable[Filter]) -> tuple[bool, Notification | None]:
-        number = self._number(asked)
+    def _answer(self, needed: Filter, served: Iterable[Filter]) -> tuple[bool, Notification | None]:
+        number = self._number(needed)
         if not self.catalogue.covering(number).isdisjoint(map(self._number, served)):
             return True, None
         union = Or.of(served)
-        if self._algebra.covers(union, asked):
+        if self._algebra.covers(union, needed):
             return True, None
-        shown = self._algebra.witness(asked, but_not=union)
-        if shown is None or not asked.matches(shown) or union.matches(shown):
+        shown = self._algebra.witness(needed, but_not=union)
+        if shown is None or not needed.matches(shown) or union.matches(shown):
             return False, None
         return True, shown
 
@@ -174,19 +174,19 @@ class Judge:
                     f"at {broker} a step for {source} made {is_now} of the entries for {destination}, {was}",
                 )
 
-    def restricted_impact(self, broker: str, source: str, expected: Part, found: Part) -> Iterator[Breach]:
+    def restricted_impact(self, broker: str, source: str, expected: Part, matching: Part) -> Iterator[Breach]:
         """T'|S is what δ makes of it."""
-        if not expected.is_same(found):
+        if not expected.is_same(matching):
             yield Breach(
                 "restricted impact",
-                f"at {broker} the entries for {source} are {found}, but by what it said they are {expected}",
+                f"at {broker} the entries for {source} are {matching}, but by what it said they are {expected}",
             )
 
     def forwarding(
-        self, broker: str, notification: Notification, expected: Iterable[str], found: Iterable[str]
+        self, broker: str, notification: Notification, expected: Iterable[str], matching: Iterable[str]
     ) -> Iterator[Breach]:
         """F_B(n) but the source, each once."""
-        wanted, sent = Counter(dict.fromkeys(expected, 1)), Counter(found)
+        wanted, sent = Counter(dict.fromkeys(expected, 1)), Counter(matching)
         for missed in wanted - sent:
             yield Breach("forwarding", f"{broker} did not pass it on to {missed}", notification)
         for spurious in sent - wanted:
@@ -199,10 +199,10 @@ class Judge:
     ) -> Iterator[Breach]:
         """N(T|Y) = N(S_Y)."""
         rule, own = "local invariant", list(declared)
-        for asked in own:
-            shown = self.missing(rule, asked, part.filters)
+        for needed in own:
+            shown = self.missing(rule, needed, part.filters)
             if shown is not None:
-                yield Breach(rule, f"{client} asks for {asked}, but at {broker} it has {part}", shown)
+                yield Breach(rule, f"{client} asks for {needed}, but at {broker} it has {part}", shown)
         for held in part.filters:
             shown = self.missing(rule, held, own)
             if shown is not None:
@@ -212,25 +212,25 @@ class Judge:
         self,
         broker: str,
         neighbour: str,
-        asked: Iterable[Filter],
-        told: Part,
+        needed: Iterable[Filter],
+        announced: Part,
         *,
         rule: str = "remote invariant",
     ) -> Iterator[Breach]:
         """All that the broker needs, its neighbour forwards once it has heard all that is under way."""
-        for each in asked:
-            shown = self.missing(rule, each, told.filters)
+        for each in needed:
+            shown = self.missing(rule, each, announced.filters)
             if shown is not None:
-                what = f"{broker} needs {each}, but {neighbour} knows no more of it than {told}"
+                what = f"{broker} needs {each}, but {neighbour} knows no more of it than {announced}"
                 yield Breach(rule, what, shown)
 
     def nothing_in_vain(
-        self, broker: str, neighbour: str, asked: Iterable[Filter], told: Part
+        self, broker: str, neighbour: str, needed: Iterable[Filter], announced: Part
     ) -> Iterator[Breach]:
         """And no more than that: an unsubscription is not forgotten on its way."""
-        rule, needed = "nothing in vain", list(asked)
-        for held in told.filters:
-            shown = self.missing(rule, held, needed)
+        rule, wanted = "nothing in vain", list(needed)
+        for held in announced.filters:
+            shown = self.missing(rule, held, wanted)
             if shown is not None:
                 yield Breach(rule, f"{broker} does not need {held}, but {neighbour} will forward it", shown)
 
@@ -252,22 +252,22 @@ class Judge:
         self,
         broker: str,
         neighbour: str,
-        asked: Iterable[Filter],
-        told: Part,
+        needed: Iterable[Filter],
+        announced: Part,
         advertised: Iterable[Filter] | None = None,
     ) -> Iterator[Breach]:
         """N(T_j|i) ⊇ N(T_i\\j), or of that what is advertised on the neighbour's side."""
         if advertised is not None:
             offers = list(advertised)
-            asked = [And.of((each, offer)) for each in asked for offer in offers]
-        yield from self.remote_invariant(broker, neighbour, asked, told, rule="remote validity")
+            needed = [And.of((each, offer)) for each in needed for offer in offers]
+        yield from self.remote_invariant(broker, neighbour, needed, announced, rule="remote validity")
 
     def path_validity(
-        self, client: str, asked: Filter, path: Iterable[tuple[str, str, Part]]
+        self, client: str, needed: Filter, path: Iterable[tuple[str, str, Part]]
     ) -> Iterator[Breach]:
         """What a client asks for passes these links: from a broker, towards a neighbour H, by its T|H."""
         for broker, towards, part in path:
-            shown = self.missing("path validity", asked, part.filters)
+            shown = self.missing("path validity", needed, part.filters)
             if shown is not None:
-                what = f"what {client} asks for, {asked}, does not pass from {broker} to {towards}: {part}"
+                what = f"what {client} asks for, {needed}, does not pass from {broker} to {towards}: {part}"
                 yield Breach("path validity", what, shown)

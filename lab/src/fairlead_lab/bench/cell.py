@@ -126,10 +126,10 @@ class Disagreement(Exception):
 
 def made(engine: str) -> Any:
     """A new engine: one of those known, or a class given as module:Class."""
-    place = KNOWN.get(engine, engine)
-    if ":" not in place:
+    path = KNOWN.get(engine, engine)
+    if ":" not in path:
         raise EngineUnknown.named(engine, KNOWN)
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     return getattr(import_module(module), name)()
 
 

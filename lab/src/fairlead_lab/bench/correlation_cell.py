@@ -126,7 +126,7 @@ class CorrelationCell:
     """Half of the matches, and 99 in 100, were there after so many milliseconds."""
     matches_each: float | None = None
     """Matches for an event, counted for every pattern."""
-    found_each: float | None = None
+    distinct_each: float | None = None
     """The same, where what several patterns ask for alike is counted once."""
     state_max: int | None = None
     """The most that was held of matches in progress, looked at after each batch."""
@@ -217,7 +217,7 @@ class Contender(Protocol):
     def feed(self, first: int, last: int) -> Sequence[Any]:
         """What events are the last constituents of, by their numbers, in the form that is quickest to have."""
 
-    def matches(self, found: Iterable[Any]) -> Iterator[Match]:
+    def matches(self, results: Iterable[Any]) -> Iterator[Match]:
         """The same, written out for every pattern."""
 
     @property
@@ -244,8 +244,8 @@ class _Detecting:
             feed(occurrence)
         return self._detector.advance(batch[-1].end + 1)
 
-    def matches(self, found: Iterable[Any]) -> Iterator[Match]:
-        for each in found:
+    def matches(self, results: Iterable[Any]) -> Iterator[Match]:
+        for each in results:
             ids = tuple(occurrence.notification.id for _, occurrence in each.composite.constituents)
             yield from ((int(id), ids) for id in each.ids)
 
@@ -278,8 +278,8 @@ class _Chains:
             if (match := chain.feed(event)) is not None
         ]
 
-    def matches(self, found: Iterable[Any]) -> Iterator[Match]:
-        for number, match in found:
+    def matches(self, results: Iterable[Any]) -> Iterator[Match]:
+        for number, match in results:
             yield number, tuple(event["id"] for event in match)
 
     @property
@@ -323,8 +323,8 @@ class _Definition:
             for composite in reference.detect(pattern, stream)
         ]
 
-    def matches(self, found: Iterable[Any]) -> Iterator[Match]:
-        for number, composite in found:
+    def matches(self, results: Iterable[Any]) -> Iterator[Match]:
+        for number, composite in results:
             yield number, tuple(occurrence.notification.id for _, occurrence in composite.constituents)
 
     @property
@@ -347,10 +347,10 @@ class _Correlating:
 
     def feed(self, first: int, last: int) -> Sequence[Any]:
         feed = self._correlator.feed
-        return [found for event in self._events[first:last] for found in feed(event)]
+        return [result for event in self._events[first:last] for result in feed(event)]
 
-    def matches(self, found: Iterable[Any]) -> Iterator[Match]:
-        for number, relation in found:
+    def matches(self, results: Iterable[Any]) -> Iterator[Match]:
+        for number, relation in results:
             yield number, tuple(event.id for event in relation.events)
 
     @property
@@ -379,8 +379,8 @@ class _FairDefinition:
             for _, relation in self._deliver(conjunction, events)
         ]
 
-    def matches(self, found: Iterable[Any]) -> Iterator[Match]:
-        for number, relation in found:
+    def matches(self, results: Iterable[Any]) -> Iterator[Match]:
+        for number, relation in results:
             yield number, tuple(event.id for event in relation)
 
     @property
@@ -460,7 +460,7 @@ class _Measuring:
             rates=rates,
             latency_ms=latency,
             matches_each=watched.matches / events,
-            found_each=watched.found / events,
+            distinct_each=watched.results / events,
             state_max=watched.state_max,
             checked=checked,
             cpu_share=share,
@@ -508,11 +508,11 @@ class _Measuring:
         for first in range(0, events, batch):
             started = time.perf_counter()
             last = min(first + batch, events)
-            found = self._contender.feed(first, last)
+            results = self._contender.feed(first, last)
             took = time.perf_counter() - started
-            watched.delays += [took] * len(found)
-            watched.found += len(found)
-            watched.matches += sum(map(_asking, found))
+            watched.delays += [took] * len(results)
+            watched.results += len(results)
+            watched.matches += sum(map(_queries_of, results))
             looked_at = last % self._task.batch == 0 or last == events
             if looked_at and (state := self._contender.state) is not None:
                 watched.state_max = max(watched.state_max or 0, state)
@@ -537,7 +537,7 @@ class _Measuring:
     def _matches(self, batch: int, events: int) -> list[Match]:
         self._contender.start()
         parts = (self._contender.feed(at, min(at + batch, events)) for at in range(0, events, batch))
-        return [match for found in parts for match in self._contender.matches(found)]
+        return [match for results in parts for match in self._contender.matches(results)]
 
     def _matches_of(self, contender: Contender, events: int) -> list[Match]:
         return list(contender.matches(contender.feed(0, events)))
@@ -547,14 +547,14 @@ class _Measuring:
 class _Watched:
     delays: list[float] = field(default_factory=list)
     """Seconds from the feeding of its last batch to the match, once for each."""
-    found: int = 0
+    results: int = 0
     matches: int = 0
     state_max: int | None = None
 
 
-def _asking(found: Any) -> int:
+def _queries_of(result: Any) -> int:
     """For how many patterns a match was found."""
-    return len(found.ids) if isinstance(found, Detected) else 1
+    return len(result.ids) if isinstance(result, Detected) else 1
 
 
 def _percentiles(delays: Sequence[float]) -> tuple[float, float]:
@@ -562,9 +562,9 @@ def _percentiles(delays: Sequence[float]) -> tuple[float, float]:
     return cuts[49] * 1e3, cuts[98] * 1e3
 
 
-def _agree(who: str, found: Iterable[Match], wanted: Iterable[Match]) -> None:
+def _agree(who: str, results: Iterable[Match], wanted: Iterable[Match]) -> None:
     """Nothing, if the matches are those wanted, each as often; otherwise how many are not."""
-    got, want = sorted(found), sorted(wanted)
+    got, want = sorted(results), sorted(wanted)
     if got != want:
         missing, more = len(set(want) - set(got)), len(set(got) - set(want))
         raise Disagreement(

@@ -84,7 +84,7 @@ class _Contender:
 
 def measure_spark(
     spark: Any,
-    place: Path,
+    directory: Path,
     tell: Callable[[str], None],
     *,
     patterns: Sequence[tuple[str, int]],
@@ -96,13 +96,13 @@ def measure_spark(
     streams: dict[str, list[Notification]] = {}
     for kind in dict.fromkeys(shape[:2] for shape, _ in patterns):
         streams[kind] = list(islice(notifications(kind, sensors, Random(2)), events))
-        _write(streams[kind], place / kind, COLUMNS.get(kind, ("sensor", "level")))
-        spark.read.parquet(str(place / kind)).createOrReplaceTempView(f"{EVENTS}_{kind}")
+        _write(streams[kind], directory / kind, COLUMNS.get(kind, ("sensor", "level")))
+        spark.read.parquet(str(directory / kind)).createOrReplaceTempView(f"{EVENTS}_{kind}")
     texts = {(shape, n): _texts(shape, n) for shape, n in patterns}
     contenders = [each for (shape, n), asked in texts.items() for each in _contenders(spark, shape, n, asked)]
     for number in range(rounds + 1):
         for each in contenders:
-            seconds = _timed(each, place / f"{each.shape}-{each.n}-{each.name}-{number}")
+            seconds = _timed(each, directory / f"{each.shape}-{each.n}-{each.name}-{number}")
             counted = "" if number else ", not counted"
             tell(f"{each.title}: {events / seconds:,.0f} events/s{counted}")
             if number:
@@ -194,12 +194,12 @@ def _bounds(pattern: str, text: str) -> list[tuple[str, str, int, int]]:
     return found
 
 
-def _timed(contender: _Contender, place: Path) -> float:
+def _timed(contender: _Contender, directory: Path) -> float:
     if contender.written is not None:
         shutil.rmtree(contender.written)
-    contender.written = place
+    contender.written = directory
     started = time.perf_counter()
-    contender.frame().write.parquet(str(place))
+    contender.frame().write.parquet(str(directory))
     return time.perf_counter() - started
 
 

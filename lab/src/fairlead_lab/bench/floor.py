@@ -61,30 +61,30 @@ class Floor:
         return self.rounds[contender][0].seconds / self.rounds[FLOOR][0].seconds
 
 
-def measure_floor(spark: Any, plan: Plan, place: Path, tell: Tell) -> tuple[list[Floor], list[str]]:
+def measure_floor(spark: Any, plan: Plan, directory: Path, tell: Tell) -> tuple[list[Floor], list[str]]:
     """The floor and the pipeline on the demo's sample and on M1; and what was not as it must be."""
     problems: list[str] = []
     found = []
-    for name, config in (("the demo's sample", _sample(plan, place)), ("M1", _m1(plan, place))):
-        measured = _Measuring(spark, name, config, place / "floor-out", problems)
+    for name, config in (("the demo's sample", _sample(plan, directory)), ("M1", _m1(plan, directory))):
+        measured = _Measuring(spark, name, config, directory / "floor-out", problems)
         found.append(measured.measured(plan, tell))
     return found, problems
 
 
-def _sample(plan: Plan, place: Path) -> Config:
+def _sample(plan: Plan, directory: Path) -> Config:
     from fairlead.spark.config import Config
     from fairlead_lab.spark.sample import write_sample
 
-    sample = write_sample(place / "floor-sample", events=plan.events, subscriptions=plan.subscriptions)
+    sample = write_sample(directory / "floor-sample", events=plan.events, subscriptions=plan.subscriptions)
     return replace(Config.read(sample.pipeline), mode="batch")
 
 
-def _m1(plan: Plan, place: Path) -> Config:
+def _m1(plan: Plan, directory: Path) -> Config:
     """M1 as JSON lines, with a pipeline for it."""
     from fairlead.spark.config import Config
     from fairlead_lab.matching.shapes import SHAPES
 
-    home = place / "floor-m1"
+    home = directory / "floor-m1"
     (home / "events").mkdir(parents=True)
     for start in range(0, plan.events, CHUNK):
         rows = notifications(start, min(plan.events, start + CHUNK)).to_pylist()

@@ -159,7 +159,7 @@ def oracle_rows(n: int) -> int:
 class Workload:
     """M1 on disk: notifications in Parquet, and for each n subscriptions as Fairlead and as a join take them."""
 
-    place: Path
+    directory: Path
     rows: int
     tables: dict[int, str] = field(default_factory=dict)
     """Where the notifications with ids below a number are."""
@@ -167,7 +167,7 @@ class Workload:
     def upto(self, count: int) -> str:
         """The first so many notifications, in files enough for every core: Spark does not split small ones."""
         if count not in self.tables:
-            directory = self.place / f"notifications-{count}"
+            directory = self.directory / f"notifications-{count}"
             directory.mkdir(parents=True)
             # All are drawn at once, so that fewer are the first of more.
             table = self.first(count) if count < self.rows else notifications(0, count)
@@ -184,7 +184,7 @@ class Workload:
 
     def subscriptions(self, n: int) -> str:
         """n subscriptions as JSON lines; their conditions lie beside them."""
-        path = self.place / f"subscriptions-{n}.jsonl"
+        path = self.directory / f"subscriptions-{n}.jsonl"
         if not path.exists():
             self._write_subscriptions(n, path)
         return str(path)
@@ -192,7 +192,7 @@ class Workload:
     def conditions(self, n: int) -> str:
         """The conditions of n subscriptions, in Parquet."""
         self.subscriptions(n)
-        return str(self.place / f"conditions-{n}.parquet")
+        return str(self.directory / f"conditions-{n}.parquet")
 
     def _write_subscriptions(self, n: int, path: Path) -> None:
         from fairlead_lab.spark.baseline import conditions_of, conditions_schema
@@ -201,7 +201,7 @@ class Workload:
         given = ((f"s{number}", filter) for number, filter in enumerate(SHAPES["M1"].filters(n, Random(1))))
         with (
             open(path, "w", encoding="utf-8") as lines,
-            pq.ParquetWriter(self.place / f"conditions-{n}.parquet", schema) as conditions,
+            pq.ParquetWriter(self.directory / f"conditions-{n}.parquet", schema) as conditions,
         ):
             while chunk := list(islice(given, CHUNK)):
                 lines.writelines(f"{json.dumps({'id': id, 'filter': str(filter)})}\n" for id, filter in chunk)
@@ -318,7 +318,7 @@ def measure_m1(spark: Any, plan: Plan, load: Workload, tell: Tell) -> M1:
     for n, rows in plan.matched():
         given = SubscriptionsInput(load.subscriptions(n))
         started = time.perf_counter()
-        compiled = Subscriptions.read(given, load.place / "index")
+        compiled = Subscriptions.read(given, load.directory / "index")
         indexes.append(Index(n, time.perf_counter() - started, compiled.size))
         tell(
             f"{n:,} subscriptions compiled in {indexes[-1].compile_s:.1f} s, {compiled.size / n:,.0f} B each"
@@ -343,7 +343,7 @@ def _timed(contender: _Contender, load: Workload, few: str, number: int) -> Roun
     contender.frame(few).count()
     if contender.written is not None:
         shutil.rmtree(contender.written)
-    contender.written = load.place / f"pairs-{contender.name}-{contender.n}-{number}"
+    contender.written = load.directory / f"pairs-{contender.name}-{contender.n}-{number}"
     return timed(lambda: contender.frame(rows).write.parquet(str(contender.written)))
 
 
@@ -447,20 +447,20 @@ class Sampled:
 AFTERWARDS: Final = "audit, report"
 
 
-def measure_sample(spark: Any, plan: Plan, place: Path, tell: Tell) -> tuple[Sampled, list[str]]:
+def measure_sample(spark: Any, plan: Plan, directory: Path, tell: Tell) -> tuple[Sampled, list[str]]:
     """The demo's sample, whole, in batch mode; and what was not as it must be."""
     from fairlead.spark.config import Config
     from fairlead.spark.running import Pipeline
     from fairlead_lab.spark.sample import write_sample
 
-    sample = write_sample(place / "sample", events=plan.events, subscriptions=plan.subscriptions)
+    sample = write_sample(directory / "sample", events=plan.events, subscriptions=plan.subscriptions)
     config = replace(Config.read(sample.pipeline), mode="batch")
     stages: dict[str, list[float]] = {}
     problems: list[str] = []
     deliveries: set[int] = set()
     first_s, rows = 0.0, 0
     for number in range(plan.sample_rounds + 1):
-        output = place / f"sample-{number}"
+        output = directory / f"sample-{number}"
         pipeline = Pipeline(replace(config, output=str(output)), spark)
         summary = pipeline.run()
         manifest = pipeline.output.manifest(0)
@@ -560,8 +560,8 @@ def latencies(
     """
     rows = [each for _, each in committed]
     for appeared, upto in dropped:
-        place = bisect_left(rows, upto)
-        yield committed[place][0] - appeared if place < len(committed) else None
+        directory = bisect_left(rows, upto)
+        yield committed[directory][0] - appeared if directory < len(committed) else None
 
 
 def measure_stream(spark: Any, plan: Plan, load: Workload, tell: Tell) -> tuple[list[Pace], list[str]]:
@@ -570,11 +570,11 @@ def measure_stream(spark: Any, plan: Plan, load: Workload, tell: Tell) -> tuple[
     from fairlead.spark.matching import pairs
     from fairlead.spark.running import Pipeline
 
-    watched = load.place / "watched"
+    watched = load.directory / "watched"
     watched.mkdir()
     config = Config(
         name="a stream of M1",
-        output=str(load.place / "stream"),
+        output=str(load.directory / "stream"),
         events=(Events(str(watched), "json"),),
         subscriptions=SubscriptionsSource(load.subscriptions(plan.stream_n)),
         mode="stream",
@@ -584,7 +584,7 @@ def measure_stream(spark: Any, plan: Plan, load: Workload, tell: Tell) -> tuple[
     )
     pipeline = Pipeline(config, spark)
     with _Running(pipeline) as running:
-        feed = _Feed(load.place / "staged", watched, running)
+        feed = _Feed(load.directory / "staged", watched, running)
         feed.drop(feed.staged(1, 2), 1.0)
         if not feed.wait(PATIENCE_S):
             raise FairleadError(f"the stream has committed nothing within {PATIENCE_S:.0f} s")

@@ -60,8 +60,8 @@ def run(plan: Plan, tell: ReportLine, spark: Any = None) -> Report:
     return report
 
 
-def _measure(plan: Plan, spark: Any, place: Path, report: Report, tell: ReportLine) -> None:
-    load = Workload(place, plan.rows)
+def _measure(plan: Plan, spark: Any, directory: Path, report: Report, tell: ReportLine) -> None:
+    load = Workload(directory, plan.rows)
     if "match" in plan.parts:
         tell(f"drawing {plan.rows:,} notifications, and subscriptions")
         found = measure_m1(spark, plan, load, tell)
@@ -69,10 +69,10 @@ def _measure(plan: Plan, spark: Any, place: Path, report: Report, tell: ReportLi
         report.startup |= found.startup
         report.problems += found.problems
     if "batch" in plan.parts:
-        report.sampled, problems = measure_sample(spark, plan, place, tell)
+        report.sampled, problems = measure_sample(spark, plan, directory, tell)
         report.problems += problems
     if "floor" in plan.parts:
-        report.floors, problems = measure_floor(spark, plan, place, tell)
+        report.floors, problems = measure_floor(spark, plan, directory, tell)
         report.problems += problems
     if "stream" in plan.parts:
         report.paces, problems = measure_stream(spark, plan, load, tell)

@@ -32,7 +32,7 @@ class Producer:
         self._accounts, self._rng = accounts, rng
         self._client = connect(_url(proxy), name=name, patience=None)
         self._number = 0
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
 
     async def run(self, until: asyncio.Event) -> None:
         """Publish until then, and return when all has been answered."""
@@ -40,14 +40,14 @@ class Producer:
         while not until.is_set():
             for _ in range(self._rng.randint(1, BURST_MAX)):
                 task = asyncio.create_task(self._publish())
-                self._under_way.add(task)
-                task.add_done_callback(self._under_way.discard)
+                self._in_flight.add(task)
+                task.add_done_callback(self._in_flight.discard)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(until.wait(), PAUSE_S)
-            while len(self._under_way) > IN_FLIGHT:
-                await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-        if self._under_way:
-            await asyncio.gather(*self._under_way)
+            while len(self._in_flight) > IN_FLIGHT:
+                await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+        if self._in_flight:
+            await asyncio.gather(*self._in_flight)
 
     async def close(self) -> None:
         """Go."""

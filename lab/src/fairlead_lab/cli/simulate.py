@@ -215,7 +215,7 @@ def _here(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cel
                     scenario,
                     check=arguments.check,
                     watch=None if arguments.trace is None else _traced(arguments.trace, tracers),
-                    told=progress.at,
+                    progress=progress.at,
                 )
             finally:
                 progress.done()
@@ -341,7 +341,7 @@ def _run_fair(arguments: argparse.Namespace) -> int:
 
     violated: list[str] = []
 
-    def told(_: FairCell, number: int, __: int) -> None:
+    def advance(_: FairCell, number: int, __: int) -> None:
         progress.at(number)
 
     def watch(cell: FairCell, run: FairRun) -> None:
@@ -353,7 +353,7 @@ def _run_fair(arguments: argparse.Namespace) -> int:
                 trace.writelines(f"{line}\n" for line in files.write(run))
 
     try:
-        results = evaluate(scenario, told, watch if arguments.check or arguments.trace else None)
+        results = evaluate(scenario, advance, watch if arguments.check or arguments.trace else None)
     except SimulationFailed as failure:
         complain(str(failure))
         return 1

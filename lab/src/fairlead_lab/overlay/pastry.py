@@ -95,10 +95,10 @@ class Space:
 
     def text(self, id: NodeId) -> str:
         """The digits of an identifier."""
-        return "".join(_DIGITS[self.digit(id, place)] for place in range(self.digits))
+        return "".join(_DIGITS[self.digit(id, position)] for position in range(self.digits))
 
-    def digit(self, id: NodeId, place: int) -> int:
-        return id >> self.b * (self.digits - 1 - place) & (1 << self.b) - 1
+    def digit(self, id: NodeId, position: int) -> int:
+        return id >> self.b * (self.digits - 1 - position) & (1 << self.b) - 1
 
     def shared(self, one: NodeId, other: NodeId) -> int:
         """The number of digits that both begin with."""
@@ -460,8 +460,8 @@ def _beside(side: list[NodeId], id: NodeId) -> list[NodeId]:
     """Those before and after an identifier in one side of a leaf set."""
     if id not in side:
         return []
-    place = side.index(id)
-    return side[max(0, place - 1) : place] + side[place + 1 : place + 2]
+    position = side.index(id)
+    return side[max(0, position - 1) : position] + side[position + 1 : position + 2]
 
 
 # -- all nodes of a process --------------------------------------------------------------------------------
@@ -541,8 +541,8 @@ class Ring:
         """The broker that every route for a key has to end at: the closest of all that live."""
         if not self._sorted:
             raise TopologyRefused("nobody is in the ring", hint="somebody has to `join` first")
-        place = bisect_left(self._sorted, key)
-        sides = self._sorted[place - 1], self._sorted[place % len(self._sorted)]
+        position = bisect_left(self._sorted, key)
+        sides = self._sorted[position - 1], self._sorted[position % len(self._sorted)]
         return self._names[self.space.closest(sides, key)]
 
     def next_hop(self, name: str, key: NodeId) -> str | None:

@@ -93,7 +93,7 @@ class _View:
         """Whether a neighbour is told all there is, whether or not it can be served."""
         return not self.is_dropping or neighbour == self.broker.parent
 
-    def asked(self, neighbour: str) -> list[Filter]:
+    def needed_filters(self, neighbour: str) -> list[Filter]:
         """What is in T\\H."""
         return [interest.filter for interest in self.table.but(neighbour)]
 
@@ -163,13 +163,13 @@ class Checker(Observer):
 
     def report(self) -> Report:
         """What was found, by rule; the places are numbers of steps. Open is what the algebra cannot decide."""
-        found: dict[str, list[Violation]] = {rule: [] for rule in RULES}
+        matching: dict[str, list[Violation]] = {rule: [] for rule in RULES}
         for step, breach in self.breaches:
-            found[breach.rule].append(Violation(str(breach), (step,)))
+            matching[breach.rule].append(Violation(str(breach), (step,)))
         return Report(
             tuple(
                 Finding("routing", rule, tuple(violations), self._judge.undecided[rule])
-                for rule, violations in found.items()
+                for rule, violations in matching.items()
             )
         )
 
@@ -240,12 +240,12 @@ class Checker(Observer):
             expected = {place: view.kept(place, part, after) for place, part in before.items()}
             yield from self._judge.restricted_change(broker.name, source, expected, after)
             if source is not None:
-                part = self._told(view, source, before.get(source, Part()), messages)
+                part = self._announced(view, source, before.get(source, Part()), messages)
                 if any(change := view.change(declared)):
                     part = delta(view.strategy, broker.catalogue, part, source, change, is_neighbour=False)
                 part = view.kept(source, part, after)
-                found = after.get(source, Part())
-                yield from self._judge.restricted_impact(broker.name, source, part, found)
+                matching = after.get(source, Part())
+                yield from self._judge.restricted_impact(broker.name, source, part, matching)
             if not isinstance(message, Batch):
                 yield from self._atomic(view, effects)
         if source is not None:
@@ -266,16 +266,16 @@ class Checker(Observer):
             was = {
                 each.filter for place, part in before.items() if place != neighbour for each in part.interests
             }
-            needed = [filter for filter in view.asked(neighbour) if filter in was]
-            heard = list(self._simulation.under_way(name, neighbour))
+            needed = [filter for filter in view.needed_filters(neighbour) if filter in was]
+            heard = list(self._simulation.in_flight(name, neighbour))
             for end in range(len(heard) - count, len(heard)):
-                told, standing = self._once_heard(view, self._brokers[neighbour], heard[:end])
+                announced, standing = self._once_heard(view, self._brokers[neighbour], heard[:end])
                 if standing.is_neighbour:
                     yield from self._judge.remote_invariant(
-                        name, neighbour, needed, told, rule="atomic change"
+                        name, neighbour, needed, announced, rule="atomic change"
                     )
 
-    def _told(self, view: _View, source: str, part: Part, messages: Iterable[object]) -> Part:
+    def _announced(self, view: _View, source: str, part: Part, messages: Iterable[object]) -> Part:
         """Δ at the broker itself: what T|S becomes by these messages of S."""
         broker = view.broker
         standing = self._standing(broker.name, source)
@@ -342,13 +342,13 @@ class Checker(Observer):
         source, to = view.broker.name, neighbour.name
         if not view.tells_all(to) or to not in view.table.hearers:
             return
-        under_way = [*self._simulation.under_way(source, to), *view.broker.waiting.get(to, ())]
-        told, standing = self._once_heard(view, neighbour, under_way)
+        in_flight = [*self._simulation.in_flight(source, to), *view.broker.waiting.get(to, ())]
+        announced, standing = self._once_heard(view, neighbour, in_flight)
         if standing.is_neighbour:
-            asked = view.asked(to)
-            yield from self._judge.remote_invariant(source, to, asked, told)
+            needed_filters = view.needed_filters(to)
+            yield from self._judge.remote_invariant(source, to, needed_filters, announced)
             if not isinstance(_View(neighbour, view.advertisements).strategy, Flooding | ImperfectMerging):
-                yield from self._judge.nothing_in_vain(source, to, asked, told)
+                yield from self._judge.nothing_in_vain(source, to, needed_filters, announced)
 
     def _once_heard(
         self, view: _View, neighbour: Broker, messages: Iterable[Message]
@@ -376,10 +376,14 @@ class Checker(Observer):
                         continue
                     there = brokers[neighbour]
                     tells_all = view.tells_all(neighbour)
-                    offers = None if tells_all else _View(there, advertisements=True).asked(broker.name)
-                    told = part_of(_View(there, view.advertisements).table, broker.name)
-                    asked = view.asked(neighbour)
-                    yield from self._judge.remote_validity(broker.name, neighbour, asked, told, offers)
+                    offers = (
+                        None if tells_all else _View(there, advertisements=True).needed_filters(broker.name)
+                    )
+                    announced = part_of(_View(there, view.advertisements).table, broker.name)
+                    needed_filters = view.needed_filters(neighbour)
+                    yield from self._judge.remote_validity(
+                        broker.name, neighbour, needed_filters, announced, offers
+                    )
         yield from self._paths()
 
     def _are_linked(self, one: str, other: str) -> bool:
@@ -395,12 +399,12 @@ class Checker(Observer):
             if is_advertisement or not held:
                 continue
             ways = self._ways_to(home)
-            for asked in held.values():
+            for needed_filters in held.values():
                 for start, way in ways.items():
                     if self._brokers[start].settings.advertisements is None:
-                        yield from self._judge.path_validity(client, asked, way)
+                        yield from self._judge.path_validity(client, needed_filters, way)
                     for offer in offers.get(start, ()):
-                        yield from self._judge.path_validity(client, And.of((asked, offer)), way)
+                        yield from self._judge.path_validity(client, And.of((needed_filters, offer)), way)
 
     def _ways_to(self, home: str) -> dict[str, list[tuple[str, str, Part]]]:
         """For each broker that is connected to a home, the links on the way there that only filters open."""

@@ -141,8 +141,10 @@ class ForestChecker(Observer):
         for at, client, is_advertisement, held in self._declarations:
             if at != broker.name or is_advertisement:
                 continue
-            for part, asked in _asked(broker, held.values()):
-                yield from self._judge.local_invariant(at, client, part_of(part.subscriptions, client), asked)
+            for part, needed_filters in _asked(broker, held.values()):
+                yield from self._judge.local_invariant(
+                    at, client, part_of(part.subscriptions, client), needed_filters
+                )
 
     # -- at rest -------------------------------------------------------------------------------------------
 
@@ -180,10 +182,10 @@ class ForestChecker(Observer):
                 (at,) = onward
 
     def _connected_to(self, home: str) -> list[str]:
-        found = [home]
-        for broker in found:
-            found += [each for each in self._broker(broker).neighbours if each not in found]
-        return found
+        matching = [home]
+        for broker in matching:
+            matching += [each for each in self._broker(broker).neighbours if each not in matching]
+        return matching
 
     def _broker(self, name: str) -> Broker:
         broker = self._simulation.brokers[name]
@@ -197,14 +199,18 @@ class ForestChecker(Observer):
         for filter in held.values():
             if not overlaps(filter, of_type, home.settings.schema):
                 continue
-            below, asked = home.tree(tree), And.of((filter, of_type))
+            below, needed_filters = home.tree(tree), And.of((filter, of_type))
             while below.parent is not None:
                 above = self._simulation.brokers[below.parent]
                 assert isinstance(above, RendezvousBroker)
-                told = part_of(above.tree(tree).subscriptions, below.name) if tree in above.trees else Part()
-                shown = self._judge.missing("remote validity", asked, told.filters)
+                announced = (
+                    part_of(above.tree(tree).subscriptions, below.name) if tree in above.trees else Part()
+                )
+                shown = self._judge.missing("remote validity", needed_filters, announced.filters)
                 if shown is not None:
-                    what = f"{below.name} needs {filter}, but {above.name} knows no more of it than {told}"
+                    what = (
+                        f"{below.name} needs {filter}, but {above.name} knows no more of it than {announced}"
+                    )
                     yield Breach("remote validity", what, shown)
                     break
                 below = above.tree(tree)

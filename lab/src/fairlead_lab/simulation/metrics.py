@@ -38,7 +38,7 @@ from fairlead_lab.simulation.workload import Delivery
 
 __all__ = ["Metrics", "Row"]
 
-_TOLD_EVERY: Final = 4096
+_PROGRESS_EVERY: Final = 4096
 _OWN: Final = frozenset((Tick, Synced))
 """What nobody has sent."""
 
@@ -112,9 +112,9 @@ class _Passage:
 class Metrics(Observer):
     """Counts along. `begin` starts the publications of a checkpoint, `row` ends them."""
 
-    def __init__(self, told: Callable[[int], object] | None = None) -> None:
+    def __init__(self, progress: Callable[[int], object] | None = None) -> None:
         self.steps = 0
-        self._told = told
+        self._progress = progress
         self._admin_messages = 0
         self._admin_filters = 0
         self._refused: list[Refuse] = []
@@ -151,8 +151,8 @@ class Metrics(Observer):
         self, now: int, broker: AnyBroker, message: Message | Call | Command, effects: list[Effect]
     ) -> None:
         self.steps += 1
-        if self._told is not None and not self.steps % _TOLD_EVERY:
-            self._told(self.steps)
+        if self._progress is not None and not self.steps % _PROGRESS_EVERY:
+            self._progress(self.steps)
         for effect in effects:
             if type(effect) is Send:
                 self._sends += 1

@@ -92,7 +92,7 @@ class Simulation:
         """From whom to whom: when the last of what is under way arrives."""
         self._under_way: dict[tuple[str, str], deque[Message]] | None = None
         """From whom to whom: what is under way. Most runs never ask, so it is kept from the first question on."""
-        self._untold = 0
+        self._filters_in_flight = 0
         """How much of it is about filters or links."""
         self._sent: list[Callable[[int, str, str, Message], None]] = []
         """What is called when a message is sent, while things happen."""
@@ -156,7 +156,7 @@ class Simulation:
             name, message, source = ahead.pop(moment)
             if source is not None:
                 if self._under_way is not None:
-                    self._untold -= _is_about_filters(message)
+                    self._filters_in_flight -= _is_about_filters(message)
                     _take_out(self._under_way[source, name], message)
             elif type(message) is Crash:
                 self._crash(message)
@@ -202,9 +202,9 @@ class Simulation:
         self._watched()
         up = (broker for name, broker in self.brokers.items() if name not in self._down)
         waiting = (message for broker in up for messages in broker.waiting.values() for message in messages)
-        return not self._untold and not any(map(_is_about_filters, waiting))
+        return not self._filters_in_flight and not any(map(_is_about_filters, waiting))
 
-    def under_way(self, source: str, to: str) -> Iterable[Message]:
+    def in_flight(self, source: str, to: str) -> Iterable[Message]:
         """What is under way from one broker to another, in the order of sending."""
         return self._watched().get((source, to), ())
 
@@ -214,7 +214,7 @@ class Simulation:
             for name, message, sender in self._ahead.values():
                 if sender is not None:
                     self._under_way.setdefault((sender, name), deque()).append(message)
-                    self._untold += _is_about_filters(message)
+                    self._filters_in_flight += _is_about_filters(message)
         return self._under_way
 
     def _send(self, source: str, to: str, message: Message) -> None:
@@ -228,7 +228,7 @@ class Simulation:
             self._put(arrival, to, message, source)
         if self._under_way is not None:
             self._under_way.setdefault((source, to), deque()).extend([message] * copies)
-            self._untold += copies * _is_about_filters(message)
+            self._filters_in_flight += copies * _is_about_filters(message)
         for sent in self._sent:
             sent(self.now, source, to, message)
 
@@ -258,11 +258,11 @@ class Simulation:
             observer.failed(self.now, change, about)
 
 
-def _take_out(under_way: deque[Message], message: Message) -> None:
-    if under_way[0] is message:
-        under_way.popleft()
+def _take_out(in_flight: deque[Message], message: Message) -> None:
+    if in_flight[0] is message:
+        in_flight.popleft()
     else:
-        under_way.remove(message)  # it has overtaken others
+        in_flight.remove(message)  # it has overtaken others
 
 
 def _is_about_filters(message: Message) -> bool:

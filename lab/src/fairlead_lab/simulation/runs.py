@@ -27,7 +27,7 @@ from fairlead_lab.simulation.algorithms import ALGORITHMS
 from fairlead_lab.simulation.metrics import Metrics, Row
 from fairlead_lab.simulation.network import Simulation
 from fairlead_lab.simulation.scenario import Scenario
-from fairlead_lab.simulation.workload import Placed, workload_of
+from fairlead_lab.simulation.workload import LocatedCall, workload_of
 
 __all__ = ["Cell", "Results", "cells_of", "compare", "run"]
 
@@ -53,11 +53,11 @@ class Cell:
         *,
         check: bool = False,
         watch: Callable[[Simulation], object] | None = None,
-        told: Callable[[int], object] | None = None,
+        progress: Callable[[int], object] | None = None,
     ) -> tuple[Row, ...]:
         """The rows of this run."""
         chosen = scenario.changed(brokers=self.brokers)
-        return run(chosen, self.algorithm, seed=self.seed, check=check, watch=watch, told=told)
+        return run(chosen, self.algorithm, seed=self.seed, check=check, watch=watch, progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,12 @@ def run(
     seed: int | None = None,
     check: bool = False,
     watch: Callable[[Simulation], object] | None = None,
-    told: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> tuple[Row, ...]:
     """Simulate one algorithm: a row for each checkpoint; SimulationFailed where it does not do what it should.
 
     With `check` every state is checked against the specification of routing, which takes its time. `watch` is
-    given the simulation before it starts, to add observers to it; `told` is called now and then with the
+    given the simulation before it starts, to add observers to it; `progress` is called now and then with the
     number of steps taken.
     """
     seed = scenario.seed if seed is None else seed
@@ -117,7 +117,7 @@ def run(
 
     try:
         with _uncollected():
-            rows.extend(_run(scenario, cell, watched, told))
+            rows.extend(_run(scenario, cell, watched, progress))
     except Exception as error:
         reached = f"after the {rows[-1].subscriptions:,} subscriptions that went well: " if rows else ""
         kind = "" if isinstance(error, FairleadError | _Wrong) else f"{type(error).__name__}: "
@@ -145,13 +145,13 @@ def _run(
     scenario: Scenario,
     cell: Cell,
     watch: Callable[[Simulation], object],
-    told: Callable[[int], object] | None,
+    progress: Callable[[int], object] | None,
 ) -> Iterator[Row]:
     topology = scenario.topology(cell.seed)
     workload = workload_of(scenario, cell.seed)
     catalogue = Catalogue(engine_named("columnar"))
     make = ALGORITHMS[cell.algorithm].makes(scenario, topology, catalogue)
-    metrics = Metrics(told)
+    metrics = Metrics(progress)
     simulation = Simulation(
         map(make, topology.brokers),
         seed=cell.seed,
@@ -184,7 +184,7 @@ def _run(
         yield row
 
 
-def _happen(scenario: Scenario, simulation: Simulation, calls: Sequence[Placed]) -> None:
+def _happen(scenario: Scenario, simulation: Simulation, calls: Sequence[LocatedCall]) -> None:
     """Let clients call one after the other, and the network come to rest."""
     last = simulation.now
     for number, (broker, call) in enumerate(calls):
@@ -253,13 +253,13 @@ def compare(
     *,
     check: bool = False,
     watch: Callable[[Simulation], object] | None = None,
-    told: Callable[[Cell, int], object] | None = None,
+    progress: Callable[[Cell, int], object] | None = None,
 ) -> Results:
     """Run all algorithms on the same scenario; SimulationFailed unless all deliver the same."""
     rows: list[Row] = []
     for cell in cells_of(scenario) if cells is None else cells:
-        telling = None if told is None else lambda steps, cell=cell: told(cell, steps)
-        rows += cell.run(scenario, check=check, watch=watch, told=telling)
+        progress_of_cell = None if progress is None else lambda steps, cell=cell: progress(cell, steps)
+        rows += cell.run(scenario, check=check, watch=watch, progress=progress_of_cell)
     return Results(scenario, tuple(rows))
 
 

@@ -29,9 +29,9 @@ from fairlead.overlay.topology import Topology
 from fairlead_lab.simulation.kinds import MILLION
 from fairlead_lab.simulation.scenario import ATTRIBUTES, EVERYWHERE, LEAVES, Scenario, WorkloadPlan
 
-__all__ = ["Delivery", "Phase", "Placed", "Workload", "workload_of"]
+__all__ = ["Delivery", "LocatedCall", "Phase", "Workload", "workload_of"]
 
-Placed: TypeAlias = tuple[str, Call]
+LocatedCall: TypeAlias = tuple[str, Call]
 """A call, and the broker that it reaches."""
 Delivery: TypeAlias = tuple[str, str, tuple[str, ...]]
 """A subscriber, the id of a notification, and the sorted ids of the subscriptions it matches."""
@@ -49,8 +49,8 @@ class Phase:
     """What happens up to a checkpoint: so many subscriptions are there, then publications are measured."""
 
     subscriptions: int
-    changes: tuple[Placed, ...]
-    publications: tuple[Placed, ...]
+    changes: tuple[LocatedCall, ...]
+    publications: tuple[LocatedCall, ...]
     expected: frozenset[Delivery]
 
 
@@ -58,7 +58,7 @@ class Phase:
 class Workload:
     """All that clients do."""
 
-    advertisements: tuple[Placed, ...]
+    advertisements: tuple[LocatedCall, ...]
     phases: tuple[Phase, ...]
 
 
@@ -137,7 +137,7 @@ class _Drawing:
         self._advertises = scenario.routing.advertises
 
     def workload(self) -> Workload:
-        advertisements: list[Placed] = []
+        advertisements: list[LocatedCall] = []
         if self._advertises:
             advertisements = [
                 (client.broker, Advertise(client.name, "a1", self._filter((offer,))))
@@ -149,7 +149,7 @@ class _Drawing:
         standing = _Standing()
         subscribed = published = 0
         for checkpoint in self._plan.checkpoints:
-            changes: list[Placed] = []
+            changes: list[LocatedCall] = []
             coming = checkpoint - len(standing.interests)
             replaced = coming * self._plan.unsubscribe_ppm // MILLION
             for number in range(coming + replaced):

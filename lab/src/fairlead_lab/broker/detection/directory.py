@@ -28,7 +28,16 @@ from fairlead_lab.broker.detection.stability import DetectionPolicy
 from fairlead_lab.correlation.patterns.decomposition import Split, is_part, split, whole
 from fairlead_lab.correlation.patterns.joining import SubpatternDetector
 
-__all__ = ["Action", "Delegate", "Destroy", "Directory", "Instantiate", "Migrate", "Placed", "Publisher"]
+__all__ = [
+    "Action",
+    "Delegate",
+    "Destroy",
+    "DetectorPlacement",
+    "Directory",
+    "Instantiate",
+    "Migrate",
+    "Publisher",
+]
 
 NEAR: int = 1
 """How many hops a detector may be away to be reused for its locality."""
@@ -48,7 +57,7 @@ class Publisher:
 
 
 @dataclass(slots=True)
-class Placed:
+class DetectorPlacement:
     """A detector: what it does, where it is, and who needs it."""
 
     specification: Specification
@@ -114,7 +123,7 @@ class Directory:
         detection: DetectionPolicy = DetectionPolicy(),  # noqa: B008  (frozen)
         heartbeat_us: int = 50_000,
     ) -> None:
-        self.detectors: dict[str, Placed] = {}
+        self.detectors: dict[str, DetectorPlacement] = {}
         self._topology = topology
         self._publishers = {each.name: each for each in publishers}
         self._hosts = tuple(hosts) or topology.brokers
@@ -147,14 +156,14 @@ class Directory:
             self._publishers[name] = replace(self._publishers[name], rate=rate)
         return [self._move(placed, to) for placed in self.detectors.values() for to in self._better(placed)]
 
-    def _better(self, placed: Placed) -> Iterator[str]:
+    def _better(self, placed: DetectorPlacement) -> Iterator[str]:
         if placed.policy.locality is Locality.PUBLISHERS:
             cost = self._cost(placed.specification, placed.near)
             best = min(self._hosts, key=cost)
             if cost(best) <= WORTHWHILE * cost(placed.broker) and best != placed.broker:
                 yield best
 
-    def _move(self, placed: Placed, to: str) -> Migrate:
+    def _move(self, placed: DetectorPlacement, to: str) -> Migrate:
         placed.broker = to
         return Migrate(placed.name, to)
 
@@ -219,7 +228,7 @@ class Directory:
         taken = {self.detectors[each].broker for each in beside}
         hosts = [host for host in self._hosts if host not in taken] or list(self._hosts)
         broker = self._place(specification, near, policy.locality, hosts)
-        self.detectors[name] = Placed(specification, broker, policy, near, offers)
+        self.detectors[name] = DetectorPlacement(specification, broker, policy, near, offers)
         actions += [Instantiate(specification, broker), *handed]
         return name
 

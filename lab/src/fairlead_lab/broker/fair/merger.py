@@ -81,9 +81,9 @@ class Merger(Replica):
         return len(self.members) > 1
 
     @property
-    def kept(self) -> int:
+    def retained(self) -> int:
         """What is kept until nobody can ask for it any more, what was sent included."""
-        return super().kept + len(self._buffer)
+        return super().retained + len(self._buffer)
 
     def begin(self) -> None:
         """Attach to the roles above."""
@@ -123,7 +123,7 @@ class Merger(Replica):
                 self._order(Slot(key, self.next_stamp()))
 
     def _order(self, slot: Slot) -> None:
-        self.place(slot)
+        self.assign(slot)
         self._ordered_at = self.now
         for peer in self.peers:
             self.send(peer, Order(self.role, self.me, self.view, self.end, slot))
@@ -133,7 +133,7 @@ class Merger(Replica):
         """The leader has given a place."""
         if message.view == self.view:
             assert message.position == self.end + 1
-            self.place(message.slot)
+            self.assign(message.slot)
             self._agree()
 
     def _agree(self) -> None:

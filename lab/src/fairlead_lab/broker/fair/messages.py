@@ -270,7 +270,7 @@ class Report(Struct, frozen=True):
     log_view: int
     first: int
     slots: tuple[Slot, ...]
-    told: int
+    delivered: int
     """Up to where clients have been told, as far as the source knows (token only)."""
 
 
@@ -293,7 +293,7 @@ class Token(Struct, frozen=True):
     upto: int
     """The last position that is taken."""
     stamp: Micros
-    told: int
+    delivered: int
     """Up to where clients have been told."""
     marks: tuple[tuple[str, int], ...]
     """Up to where each station knew the order when the token was there."""

@@ -172,7 +172,7 @@ class Replica(ABC):
         return bool(self._contents)
 
     @property
-    def kept(self) -> int:
+    def retained(self) -> int:
         """How many positions and inputs are kept here, until nobody can ask for them any more."""
         return len(self._log) + len(self._contents)
 
@@ -203,7 +203,7 @@ class Replica(ABC):
             self.taken()
             self.carry_out()
 
-    def place(self, slot: Slot) -> None:
+    def assign(self, slot: Slot) -> None:
         """An input has the next position."""
         self._log.append(slot)
         self._placed.add(slot.key)
@@ -268,11 +268,11 @@ class Replica(ABC):
     @property
     def _known(self) -> Report:
         return Report(
-            self.role, self.me, self.view, self._log_view, self._first, tuple(self._log), self.known_told
+            self.role, self.me, self.view, self._log_view, self._first, tuple(self._log), self.delivered_upto
         )
 
     @property
-    def known_told(self) -> int:
+    def delivered_upto(self) -> int:
         """Up to where clients have been told, if that is not up to each replica itself."""
         return 0
 
@@ -298,9 +298,9 @@ class Replica(ABC):
         self.lead()
         self.carry_out()
 
-    def reported_told(self) -> int:
+    def reported_delivered_upto(self) -> int:
         """Up to where clients have been told, as far as those who live know."""
-        return max(each.told for each in self._reports.values())
+        return max(each.delivered for each in self._reports.values())
 
     def install(self, message: Install) -> None:
         """A view begins."""

@@ -44,7 +44,7 @@ class Station(Replica):
     ) -> None:
         super().__init__(me, role, directory, dead=dead, now=now, interval_us=interval_us)
         self._token: Token | None = None
-        self._told = 0
+        self._delivered_upto = 0
         self._early: dict[int, Slot] = {}
         self._last: dict[str, int] = {}
         """The position of the last item of each client, whoever sent it."""
@@ -55,9 +55,9 @@ class Station(Replica):
             self._token = Token(self.role, self.view, 0, 0, 0, ())
 
     @property
-    def known_told(self) -> int:
+    def delivered_upto(self) -> int:
         """Up to where clients had been told when the token was here last."""
-        return self._told
+        return self._delivered_upto
 
     def lost(self, process: str) -> None:
         """A token of an earlier view is none."""
@@ -67,7 +67,7 @@ class Station(Replica):
 
     def lead(self) -> None:
         """A view begins with a new token."""
-        self._token = Token(self.role, self.view, self.end, self.stamp, self.reported_told(), ())
+        self._token = Token(self.role, self.view, self.end, self.stamp, self.reported_delivered_upto(), ())
         self._use()
 
     def taken(self) -> None:
@@ -86,7 +86,7 @@ class Station(Replica):
             return
         self._early[message.position] = message.slot
         while (slot := self._early.pop(self.end + 1, None)) is not None:
-            self.place(slot)
+            self.assign(slot)
         self._use()
 
     def _use(self) -> None:
@@ -96,20 +96,20 @@ class Station(Replica):
         self._token = None
         self.stamp = max(self.stamp, token.stamp)
         marks = {station: upto for station, upto in token.marks if station in self.alive}
-        self._told = token.told
+        self._delivered_upto = token.delivered
         self._fix(marks)
         for key in self.waiting[:WINDOW]:
-            self.place(slot := Slot(key, self.next_stamp()))
+            self.assign(slot := Slot(key, self.next_stamp()))
             for peer in self.peers:
                 self.send(peer, Order(self.role, self.me, self.view, self.end, slot))
         self._fix(marks)
-        self._told = max(self._told, self.applied)
+        self._delivered_upto = max(self._delivered_upto, self.applied)
         self.forget(min(marks.get(each, 0) for each in self.alive))
         # After a crash clients may have been told what a station has yet to learn that all know.
-        is_done = token.told == token.upto == self.end == self.applied
+        is_done = token.delivered == token.upto == self.end == self.applied
         idle = token.idle + 1 if is_done else 0
         known = tuple(sorted(marks.items()))
-        passed = Token(self.role, self.view, self.end, self.stamp, self._told, known, idle)
+        passed = Token(self.role, self.view, self.end, self.stamp, self._delivered_upto, known, idle)
         if idle >= len(self.alive):
             self._token = passed
         else:
@@ -128,7 +128,7 @@ class Station(Replica):
         for client, contents in items.items():
             assert isinstance(client, str)
             after, self._last[client] = self._last.get(client, 0), position
-            if position > self._told:
+            if position > self._delivered_upto:
                 if item.contents is not contents or item.after != after:
                     item = Item(self.role, ALL, position, stamp, contents, after)
                 self.send(client, item)

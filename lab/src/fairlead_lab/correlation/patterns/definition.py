@@ -31,13 +31,13 @@ from fairlead.correlation.patterns.model import (
 )
 from fairlead.model import Instant
 
-__all__ = ["Element", "Matching", "Place", "Point", "Run", "Taken", "TimeEvent", "place"]
+__all__ = ["Element", "Matching", "Moment", "Point", "Run", "Taken", "TimeEvent", "moment_of"]
 
 _DAY: Final = 24 * 60 * 60 * 1_000_000
 
 Taken: TypeAlias = tuple[tuple[str, Occurrence], ...]
 """Steps with what they took."""
-Place: TypeAlias = tuple[Any, ...]
+Moment: TypeAlias = tuple[Any, ...]
 """What ≺ compares."""
 
 
@@ -55,7 +55,7 @@ class TimeEvent:
 Element: TypeAlias = Occurrence | TimeEvent
 
 
-def place(x: Element) -> Place:
+def moment_of(x: Element) -> Moment:
     """Where x is in the order ≺. Time events go off behind all occurrences that end at their instant."""
     return (x.end, 1, x.turn) if isinstance(x, TimeEvent) else (x.end, 0, x.rank)
 
@@ -75,7 +75,7 @@ class Point:
         if x is None:
             return True
         strongly = x.end < y.start or x.start == x.end == y.start == y.end
-        return place(x) < place(y) and (strongly or not self.strong)
+        return moment_of(x) < moment_of(y) and (strongly or not self.strong)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Matching:
             case Both(parts):
                 for branches in product(*[tuple(self.runs(each, p)) for each in parts]):
                     taken = tuple(step for each in branches for step in each.taken)
-                    end = max((each.end for each in branches if each.end), key=place, default=None)
+                    end = max((each.end for each in branches if each.end), key=moment_of, default=None)
                     yield Run(taken, end, any(each.waits for each in branches))
             case Within(inner, duration):
                 for run in self.runs(inner, p):
@@ -125,7 +125,7 @@ class Matching:
         """The first element beyond p that is taken or in Σ."""
         elements: list[Element] = [*self.stream]
         elements += [event for event in p.timers.values() if event.end <= self.now]
-        for element in sorted(elements, key=place):
+        for element in sorted(elements, key=moment_of):
             if not p.precedes(element):
                 continue
             if isinstance(element, TimeEvent):

@@ -35,7 +35,15 @@ from fairlead.filters import Attribute, Constraint, Op
 from fairlead.filters.constraint import compare
 from fairlead.filters.filter import leaves
 from fairlead.model import ABSENT, Key, Multi, key_of
-from fairlead_lab.correlation.patterns.definition import Matching, Place, Point, Run, Taken, TimeEvent, place
+from fairlead_lab.correlation.patterns.definition import (
+    Matching,
+    Moment,
+    Point,
+    Run,
+    Taken,
+    TimeEvent,
+    moment_of,
+)
 
 __all__ = ["detect", "detect_all", "named_types"]
 
@@ -73,7 +81,7 @@ class Match:
 
     constituents: Taken
     """By place in the stream, then by step."""
-    found: Place
+    ended: Moment
     """Its end; time events of one instant are one."""
 
     @property
@@ -101,15 +109,15 @@ class Taking:
 
     def composites(self) -> Iterator[Composite]:
         """All composites of the pattern, in the order in which they are found."""
-        moment: Place = ()
+        moment: Moment = ()
         deadlines = self.deadlines()
         matches = self.matches(self.stream, self.now, waiting=False)
         while True:
-            moments = {each.found for each in matches} | {(deadline, 2) for deadline in deadlines.values()}
+            moments = {each.ended for each in matches} | {(deadline, 2) for deadline in deadlines.values()}
             if not (coming := [each for each in moments if each > moment]):
                 return
             moment = min(coming)
-            for match in self.take([each for each in matches if each.found == moment]):
+            for match in self.take([each for each in matches if each.ended == moment]):
                 yield self.composite(match, moment[0], partial=False)
             for s, deadline in deadlines.items():
                 if (deadline, 2) == moment and (waiting := self.waiting(s, deadline)):
@@ -122,7 +130,7 @@ class Taking:
         found: set[Match] = set()
         for run in self.runs(Matching(stream, now, self.takes, self.fails)):
             if run.waits is waiting and run.taken:
-                end = () if run.end is None else place(run.end)
+                end = () if run.end is None else moment_of(run.end)
                 ordered = sorted(run.taken, key=lambda each: (each[1].rank, self.steps.index(each[0])))
                 found.add(Match(tuple(ordered), end[:2] if isinstance(run.end, TimeEvent) else end))
         return sorted(found, key=self.order)
@@ -149,7 +157,7 @@ class Taking:
         condition_plan = self.condition_plan.at_steps[atom.step] if atom.filter is None else ()
         return all(_holds(each, bound, (atom.step, element)) for each in condition_plan)
 
-    def order(self, match: Match) -> Place:
+    def order(self, match: Match) -> Moment:
         """One occurrence after the other; where one has no further one, the other is first. Then the steps."""
         places = ((0, each.rank) for _, each in match.constituents)
         return (*places, (1,)), tuple(self.steps.index(step) for step, _ in match.constituents)

@@ -8,7 +8,7 @@ plots       the same as curves
 """
 
 from fairlead_lab.simulation.fair.evaluation import FairCell, FairResults, FairRow, evaluate, fair_cells
-from fairlead_lab.simulation.fair.network import FREE, Costs, FairRecord, FairSimulation, Placed
+from fairlead_lab.simulation.fair.network import FREE, Costs, FairRecord, FairSimulation, OrderedEvent
 from fairlead_lab.simulation.fair.scenario import SYSTEMS, FairScenario, is_fair
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "FairRow",
     "FairScenario",
     "FairSimulation",
-    "Placed",
+    "OrderedEvent",
     "evaluate",
     "fair_cells",
     "is_fair",

@@ -141,19 +141,19 @@ def fair_cells(scenario: FairScenario) -> tuple[FairCell, ...]:
 
 def evaluate(
     scenario: FairScenario,
-    told: Callable[[FairCell, int, int], object] | None = None,
+    progress: Callable[[FairCell, int, int], object] | None = None,
     watch: Watch | None = None,
 ) -> FairResults:
     """Run all systems on the same events and subscriptions.
 
-    `told` is called before each, with its number; `watch` after it, with what has happened.
+    `progress` is called before each, with its number; `watch` after it, with what has happened.
     """
     base, *_ = FairCell("A", "faidecs", 2, 10).run(scenario)
     cells = fair_cells(scenario)
     rows: list[FairRow] = []
     for number, cell in enumerate(cells, start=1):
-        if told is not None:
-            told(cell, number, len(cells))
+        if progress is not None:
+            progress(cell, number, len(cells))
         rows += [_relative(row, base) for row in cell.run(scenario, watch)]
     return FairResults(scenario, tuple(rows))
 

@@ -63,7 +63,7 @@ from fairlead_lab.broker.fair.messages import (
 from fairlead_lab.broker.fair.replica import PULSE
 from fairlead_lab.simulation.delays import Delay
 
-__all__ = ["FREE", "Costs", "FairRecord", "FairSimulation", "Placed"]
+__all__ = ["FREE", "Costs", "FairRecord", "FairSimulation", "OrderedEvent"]
 
 DETECTION_US: Final = 50_000
 
@@ -80,7 +80,7 @@ FREE: Final = Costs()
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class OrderedEvent:
     """An event in the established order of a role."""
 
     position: int
@@ -93,7 +93,7 @@ class FairRecord:
     """What happened, and the orders that were established: who replays these gets the same relations."""
 
     run: FairRun
-    orders: Mapping[Role, tuple[Placed, ...]]
+    orders: Mapping[Role, tuple[OrderedEvent, ...]]
     starts: Mapping[str, tuple[Started, ...]]
     """Where in which order each client began, for each of its conjunctions."""
     choice: Choice
@@ -173,7 +173,7 @@ class FairSimulation:
         self._work = 0
         self.steps: list[Step] = []
         """What has happened so far, as it was noticed."""
-        self._orders: dict[Role, dict[int, Placed]] = {}
+        self._orders: dict[Role, dict[int, OrderedEvent]] = {}
         self._starts: dict[str, dict[Conjunction, Started]] = {}
 
     # -- what is to happen ---------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class FairSimulation:
                 case Deliver(relation=relation):
                     self.steps.append(Delivered(name, relation.conjunction, relation.events, done))
                 case Ordered(role=role, position=position):
-                    placed = Placed(position, effect.stamp, effect.event)
+                    placed = OrderedEvent(position, effect.stamp, effect.event)
                     known = self._orders.setdefault(role, {}).setdefault(position, placed)
                     assert known == placed, f"two replicas of {role} differ at {position}"
                 case Started(conjunction=conjunction):
