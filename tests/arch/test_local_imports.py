@@ -22,6 +22,7 @@ LIBRARIES = {
 COMMANDS = "fairlead.cli"
 """A command imports what it runs when it runs: the prompt answers at once."""
 LATE = {
+    ("fairlead.audit.specifications", "fairlead.audit.scoped"): "only a trace with scopes",
     ("fairlead.bus", "fairlead.audit.recorder"): "only a bus with a trace",
     ("fairlead.bus", "fairlead.bus.components"): "only a bus with scopes",
     ("fairlead.bus", "fairlead.bus.scoping"): "only a bus with scopes",
@@ -34,6 +35,7 @@ LATE = {
     ("fairlead.matching.columnar.base", "fairlead.matching.columnar.arrow"): "pyarrow",
     ("fairlead.matching.columnar.base", "fairlead.matching.columnar.scanning"): "only who matches texts",
     ("fairlead.matching.columnar.engine", "fairlead.matching.columnar"): "numpy",
+    ("fairlead.matching.columnar.loading", "fairlead.matching.columnar.engine"): "numba",
     ("fairlead.matching.columnar.selections", "fairlead.matching.columnar.engine"): "an engine in an engine",
     ("fairlead.spark.frames", "fairlead.matching.columnar.arrow"): "pyarrow",
     ("fairlead.spark.sources", "fairlead.spark.logs"): "pyspark",
@@ -125,12 +127,13 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 RECURSIVE = {
+    ("fairlead.matching.columnar.loading", "fairlead.matching.columnar.engine"),
     ("fairlead.matching.columnar.selections", "fairlead.matching.columnar.engine"),
     ("fairlead.network.client", "fairlead.network.detection"),
     ("fairlead.spark.sources", "fairlead.spark.logs"),
 }
-"""Late imports of what builds on the importing module: a path filter has an engine for the conditions on its
-elements, a client offers the detections that it drives, and a source is registered where sources are read."""
+"""Late imports of what builds on the importing module: kernels are loaded by an engine that is made for it, a
+path filter has an engine for the conditions on its elements, a client offers the detections that it drives, and a source is registered where sources are read."""
 
 
 def test_local_imports_hide_no_cycle() -> None:

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Final
 
+from fairlead.filters.language import parse
+from fairlead.model import Notification
+
 __all__ = ["Kernels"]
 
 log: Final = logging.getLogger(__name__)
@@ -31,9 +34,7 @@ class Kernels:
         return self.are_ready
 
     def _load(self) -> None:
-        from fairlead.filters.language import parse
         from fairlead.matching.columnar.engine import Columnar
-        from fairlead.model import Notification
 
         try:
             # Importing compiles most of them; making a base, asking it and merging another one with it the rest.
