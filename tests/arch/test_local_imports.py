@@ -132,8 +132,9 @@ RECURSIVE = {
     ("fairlead.network.client", "fairlead.network.detection"),
     ("fairlead.spark.sources", "fairlead.spark.logs"),
 }
-"""Late imports of what builds on the importing module: kernels are loaded by an engine that is made for it, a
-path filter has an engine for the conditions on its elements, a client offers the detections that it drives, and a source is registered where sources are read."""
+"""Late imports of what builds on the importing module: kernels are loaded by an engine made for it, a path filter
+has an engine for the conditions on its elements, a client offers the detections that it drives, and a source is
+registered where sources are read."""
 
 
 def test_local_imports_hide_no_cycle() -> None:

@@ -14,7 +14,7 @@ import laws
 from fairlead.filters import Constraint
 from fairlead.filters.terms import Attribute
 from fairlead.model import ABSENT, Array, Record, Tuple, value_of
-from fairlead.testing import asked_of, constraints, values
+from fairlead.testing import constraints, operations_on, values
 from fairlead.testing.strategies import INSTANTS, LEVELS, NUMBERS, OCTETS, STRINGS
 
 KINDS = (
@@ -46,7 +46,7 @@ wholes = st.one_of(st.integers(-2, 8), values(), st.sampled_from(OTHERS)).filter
 def test_the_extent_of_a_constraint_holds_a_value_iff_the_value_satisfies_it(
     kind: str, data: st.DataObject
 ) -> None:
-    constraint = Constraint(Attribute("x"), *data.draw(asked_of(kind)))
+    constraint = Constraint(Attribute("x"), *data.draw(operations_on(kind)))
     laws.extents(constraint, [*POOL, *data.draw(st.lists(anything, max_size=8))])
 
 

@@ -57,7 +57,7 @@ class IdentityOverAll(Identity):
 
     @staticmethod
     def _remove(table: RoutingTable, interest: Interest, source: str) -> None:
-        for place in list(table.places()):
+        for place in list(table.destinations_with_entries()):
             table.remove_all(table.identical(interest, place), place)
 
 

@@ -65,7 +65,7 @@ class FilterReader(Reader):
         except (FilterSyntaxError, FilterError) as error:
             found = _PLACE.match(str(error))
             if found is None:
-                raise self.replaced(error, start) from None
+                raise self.relocated(error, start) from None
             line, column, problem = int(found[1]), int(found[2]), found[3]
             lines = part.split("\n")[: line - 1]
             offset = start + sum(len(each) + 1 for each in lines) + column - 1

@@ -248,8 +248,8 @@ class Multi:
     def __len__(self) -> int:
         return len(self._listed)
 
-    def __getitem__(self, place: int) -> Value:
-        return self._listed[place]
+    def __getitem__(self, index: int) -> Value:
+        return self._listed[index]
 
     def __contains__(self, element: object) -> bool:
         return key_of(value_of(element)) in self._by_key

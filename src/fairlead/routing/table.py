@@ -202,7 +202,7 @@ class RoutingTable:
         """T\\D; an interest with several other destinations is repeated."""
         return (interest for other, of in self._of.items() if other != destination for interest in of)
 
-    def places(self) -> KeysView[str]:
+    def destinations_with_entries(self) -> KeysView[str]:
         """The destinations that have an entry."""
         return self._of.keys()
 

@@ -35,12 +35,12 @@ from fairlead.model import Instant, Interval, Multi, Notification, Point, Rectan
 __all__ = [
     "NAMES",
     "Quote",
-    "asked_of",
     "conjunctions",
     "constraints",
     "filters",
     "json_texts",
     "notifications",
+    "operations_on",
     "paths",
     "polynomials",
     "schemas",
@@ -188,7 +188,7 @@ def _record(draw: st.DrawFn, names: Iterable[str], path: str = "") -> dict[str, 
 
 # -- constraints ---------------------------------------------------------------------------------------------
 
-Asked = tuple[Op, Any]
+Operation = tuple[Op, Any]
 """A constraint without its term."""
 
 _EQUALITY: Final = (Op.EQ, Op.NE)
@@ -224,12 +224,12 @@ def _json_objects(values: SearchStrategy[str]) -> SearchStrategy[str]:
     return members.map(lambda pairs: "{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}")
 
 
-def _each(ops: Iterable[Op], operands: Iterable[Any]) -> tuple[Asked, ...]:
+def _each(ops: Iterable[Op], operands: Iterable[Any]) -> tuple[Operation, ...]:
     return tuple(product(ops, operands))
 
 
 @cache
-def _ordered(pool: tuple[Any, ...]) -> SearchStrategy[Asked]:
+def _ordered(pool: tuple[Any, ...]) -> SearchStrategy[Operation]:
     """Comparisons, ranges and sets over the constants of an ordered kind."""
     comparisons = _each(_EQUALITY + _ORDER, pool)
     ranges = [
@@ -247,7 +247,7 @@ def _ordered(pool: tuple[Any, ...]) -> SearchStrategy[Asked]:
 
 
 @cache
-def asked_of(kind: str) -> SearchStrategy[Asked]:
+def operations_on(kind: str) -> SearchStrategy[Operation]:
     """Operators with operands for values of one kind; `presence` and `mixed` ask about all kinds."""
     types = [TypeName(name, members) for name, members in TYPES.items()]
     texts = (Op.PREFIX, Op.SUFFIX, Op.SUBSTRING)
@@ -295,14 +295,14 @@ COMMON: Final = ("presence", "mixed", "number", "string", "set")
 RARE: Final = ("bytes", "time", "boolean", "point", "interval", "rectangle")
 
 
-def _asked(draw: st.DrawFn, kinds: Sequence[str] | None, home: str | None = None) -> Asked:
+def _operation(draw: st.DrawFn, kinds: Sequence[str] | None, home: str | None = None) -> Operation:
     if kinds is not None:
         kind = draw(st.sampled_from(kinds))
     elif home is not None and draw(st.booleans()):
         kind = home
     else:
         kind = draw(st.sampled_from(COMMON + COMMON + RARE))
-    return draw(asked_of(kind))
+    return draw(operations_on(kind))
 
 
 # Composites, not `builds`: Hypothesis writes out what a strategy is made of, and the pools are long.
@@ -310,14 +310,14 @@ def _asked(draw: st.DrawFn, kinds: Sequence[str] | None, home: str | None = None
 def constraints(
     draw: st.DrawFn, names: Sequence[str] = NAMES, kinds: Sequence[str] | None = None
 ) -> Constraint:
-    """Built-in constraints on attributes; `kinds` narrows them down (see `asked_of`)."""
+    """Built-in constraints on attributes; `kinds` narrows them down (see `operations_on`)."""
     name = draw(st.sampled_from(names))
-    return Constraint(Attribute(name), *_asked(draw, kinds, home_of(name)))
+    return Constraint(Attribute(name), *_operation(draw, kinds, home_of(name)))
 
 
 @st.composite
 def _on(draw: st.DrawFn, terms: Sequence[Term], kinds: tuple[str, ...]) -> Constraint:
-    return Constraint(draw(st.sampled_from(terms)), *_asked(draw, kinds))
+    return Constraint(draw(st.sampled_from(terms)), *_operation(draw, kinds))
 
 
 @st.composite
@@ -336,7 +336,8 @@ def templates(draw: st.DrawFn) -> Filter:
     """Templates of one to three positions."""
     size = draw(st.integers(1, 3))
     items = [
-        (Op.EXISTS, None) if draw(st.booleans()) else _asked(draw, ("number", "string")) for _ in range(size)
+        (Op.EXISTS, None) if draw(st.booleans()) else _operation(draw, ("number", "string"))
+        for _ in range(size)
     ]
     positions = [Constraint(Position(index), *asked) for index, asked in enumerate(items)]
     return And.of([Constraint(Length(), Op.EQ, size), *positions])

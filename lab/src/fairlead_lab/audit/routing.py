@@ -87,7 +87,7 @@ def part_of(table: RoutingTable, destination: str) -> Part:
 
 def parts_of(table: RoutingTable) -> dict[str, Part]:
     """The whole table as it is now, by destination."""
-    return {destination: part_of(table, destination) for destination in table.places()}
+    return {destination: part_of(table, destination) for destination in table.destinations_with_entries()}
 
 
 def delta(

@@ -325,7 +325,7 @@ class Checker(Observer):
     def _state(self, broker: Broker) -> Iterator[Breach]:
         brokers, name = self._brokers, broker.name
         table = broker.subscriptions
-        for client in {**dict.fromkeys(broker.clients), **dict.fromkeys(table.places())}:
+        for client in {**dict.fromkeys(broker.clients), **dict.fromkeys(table.destinations_with_entries())}:
             if client not in table.neighbours:
                 declared = self._declarations.of(name, client).values()
                 yield from self._judge.local_invariant(name, client, part_of(table, client), declared)

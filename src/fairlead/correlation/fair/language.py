@@ -73,7 +73,7 @@ class _Parser(FilterReader):
         if self.kinds[self.at] != END:
             hint = _CALCULATED if self.texts[self.at] in _SUMS else None
             raise self.unexpected(("and", "or", "the end"), hint=hint)
-        return self.placed(0, Subscription.of, conjunctions, UNNAMED if name is None else name)
+        return self.located(0, Subscription.of, conjunctions, UNNAMED if name is None else name)
 
     def conjunction(self) -> Conjunction:
         start = self.starts[self.at]
@@ -81,7 +81,7 @@ class _Parser(FilterReader):
         while self.texts[self.at] == "and":
             self.at += 1
             predicates += self.predicate()
-        return self.placed(start, Conjunction.of, predicates)
+        return self.located(start, Conjunction.of, predicates)
 
     def predicate(self) -> list[Predicate]:
         """The predicate here; the empty one is none."""
@@ -114,7 +114,7 @@ class _Parser(FilterReader):
         if name is None:
             hint = f'a string stands in quotes: "{word}"; an attribute is {word}.name'
             raise self.problem(f"unexpected {word}", begun, expected=("a value", "an attribute"), hint=hint)
-        return self.placed(begun, Comparison, left, op, Reference(instance, name))
+        return self.located(begun, Comparison, left, op, Reference(instance, name))
 
     def operand(self) -> tuple[Instance, str | None, int]:
         """An instance or its attribute, and where the attribute's name begins."""
@@ -133,7 +133,7 @@ class _Parser(FilterReader):
                     raise self.unexpected(("a name",))
                 rest, begin = self.texts[self.at], self.starts[self.at]
                 self.at += 1
-        instance = self.placed(start, Instance, type, index)
+        instance = self.located(start, Instance, type, index)
         return instance, self.attribute(rest, begin) if rest else None, begin
 
     def index(self) -> int:
@@ -148,7 +148,7 @@ class _Parser(FilterReader):
     def attribute(self, spelled: str, start: int) -> str:
         if any("." in step for step in QUOTED.findall(spelled)):
             raise self.problem("a step of a name has no dots", start)
-        return self.placed(start, check_name, name_in(spelled))
+        return self.located(start, check_name, name_in(spelled))
 
     def is_operand(self, at: int) -> bool:
         """Whether an instance or an attribute stands at a token, rather than a value."""

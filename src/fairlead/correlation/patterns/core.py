@@ -231,7 +231,7 @@ class _CoreReader(PatternReader):
         part = self.primary()
         while self.kinds[self.at] in ("*", "{"):
             start = self.starts[self.at]
-            part = self.placed(start, Iterate, part, *self.bounds())
+            part = self.located(start, Iterate, part, *self.bounds())
         return part
 
     def bounds(self) -> tuple[int, int | None]:
@@ -263,7 +263,7 @@ class _CoreReader(PatternReader):
             if self.took("_", "{"):
                 if not self.took("within"):
                     raise self.unexpected(("within 1 h", "T1 = 1 h"))
-                part = self.placed(start, Within, part, self.duration())
+                part = self.located(start, Within, part, self.duration())
                 self.expect("}")
         self.depth -= 1
         return part
@@ -291,7 +291,7 @@ class _CoreReader(PatternReader):
         moment = self.moment_here()
         spec = self.duration(("1 h", "19:00", "2026-01-01T00:00:00Z")) if moment is None else moment
         self.expect("}")
-        return self.placed(start, Timing, first, second, timer, spec)
+        return self.located(start, Timing, first, second, timer, spec)
 
     def atom(self) -> Atom:
         self.expect("[")

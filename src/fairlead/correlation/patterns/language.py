@@ -192,7 +192,7 @@ class PatternReader(FilterReader):
         start = self.starts[self.at]
         body = self.body()
         given = self.clauses()
-        return self.placed(start, partial(Pattern, body, name=UNNAMED if name is None else name, **given))
+        return self.located(start, partial(Pattern, body, name=UNNAMED if name is None else name, **given))
 
     def alone(self, read: Callable[[PatternReader], T]) -> T:
         """What is read without a pattern around it, and nothing behind it."""
@@ -265,7 +265,7 @@ class PatternReader(FilterReader):
         return None
 
     def within(self, start: int, part: Part) -> tuple[Part, bool]:
-        return self.placed(start, Within, part, self.duration()), False
+        return self.located(start, Within, part, self.duration()), False
 
     def followed(self, join: Callable[[Part, Part], Part], start: int, part: Part) -> tuple[Part, bool]:
         if self.took("any", "order", "of"):
@@ -276,7 +276,7 @@ class PatternReader(FilterReader):
         domain, timer = self.events(), fresh_timer(self.known)
         spec = self.spec("within", "until")
         atom = self.atom_of(self.step(), None, frozenset({timer}), domain, frozenset())
-        return self.placed(start, Timing, part, atom, timer, spec), False
+        return self.located(start, Timing, part, atom, timer, spec), False
 
     def then_before(self, start: int, part: Part) -> tuple[Part, bool]:
         timer, atom = fresh_timer(self.known), self.atom()
@@ -288,7 +288,7 @@ class PatternReader(FilterReader):
         if moment is None:
             self.took("pass")
         atom = replace(atom, domain_timers=atom.domain_timers | {timer})
-        return self.placed(start, Timing, part, atom, timer, spec), False
+        return self.located(start, Timing, part, atom, timer, spec), False
 
     def starting(self, start: int, part: Part) -> tuple[Part, bool]:
         at, timer = self.starts[self.at], self.name()
@@ -300,7 +300,7 @@ class PatternReader(FilterReader):
         outside, self.known = self.known, self.known | {timer}
         second = self.operand_part()
         self.known = outside
-        return self.placed(start, Timing, part, second, timer, spec), False
+        return self.located(start, Timing, part, second, timer, spec), False
 
     def operand_part(self) -> Part:
         start, rounds = self.starts[self.at], self.rounds()
@@ -314,7 +314,7 @@ class PatternReader(FilterReader):
             self.depth -= 1
         else:
             part = self.atom()
-        return part if rounds is None else self.placed(start, Iterate, part, *rounds)
+        return part if rounds is None else self.located(start, Iterate, part, *rounds)
 
     def rounds(self) -> tuple[int, int | None] | None:
         """How often what follows is repeated, where that is said."""
@@ -430,12 +430,12 @@ class PatternReader(FilterReader):
             raise self.unexpected(_AN_EVENT, hint=self.no_event())
         type = self.name()
         filter = self.enclosed("]") if self.kinds[self.at] == "[" else EVERYTHING
-        return self.placed(start, events_of_type, type, filter)
+        return self.located(start, events_of_type, type, filter)
 
     def no_event(self) -> str | None:
         word = self.texts[self.at]
         if self.kinds[self.at] == STRING:
-            return "types stand without quotes: Quote, `Order placed`"
+            return "types stand without quotes: Quote, `Order located`"
         if word == "no":
             return "what is not to happen stands behind `then`: A then no B within 5 minutes"
         if word == "any":
@@ -470,7 +470,7 @@ class PatternReader(FilterReader):
     def scanned(self, scan: Callable[[str, int], tuple[T, int] | None]) -> T | None:
         """What a function finds in the text here; the tokens that it is made of are stepped over."""
         start = self.starts[self.at]
-        found = self.placed(start, scan, self.source, start)
+        found = self.located(start, scan, self.source, start)
         if found is None:
             return None
         while self.starts[self.at] < found[1]:
@@ -553,7 +553,7 @@ class PatternReader(FilterReader):
     def output(self) -> Output:
         start, name = self.starts[self.at], self.name()
         self.expect("=")
-        return self.placed(start, Output, name, self.operand())
+        return self.located(start, Output, name, self.operand())
 
     def conditions(self) -> tuple[Condition, ...]:
         found = [self.condition()]
@@ -575,7 +575,7 @@ class PatternReader(FilterReader):
         if not isinstance(left, Operand):
             raise self.problem("a constant is compared", start, hint="the step stands to the left: A.x > 10")
         self.at += 1
-        return self.placed(start, Condition, left, op, self.side())
+        return self.located(start, Condition, left, op, self.side())
 
     def operand(self) -> Operand:
         start, found = self.starts[self.at], self.side()
@@ -613,7 +613,7 @@ class PatternReader(FilterReader):
                 lapse = -found if is_less else found
             else:
                 offset = negative(self.number()) if is_less else self.number()
-        return self.placed(start, Operand, reference, factor, offset, lapse)
+        return self.located(start, Operand, reference, factor, offset, lapse)
 
     def is_reference(self) -> bool:
         kind, word, following = self.kinds[self.at], self.texts[self.at], self.kinds[self.at + 1]
@@ -635,4 +635,4 @@ class PatternReader(FilterReader):
             raise self.unexpected(("a value", "an attribute of a step"), hint=hint)
         if self.names is not None and step not in self.names:
             raise self.refused(f"no step is called {step!r}", place, hint=f"there is {', '.join(self.names)}")
-        return self.placed(start, Reference, step, attribute or None, aggregate)
+        return self.located(start, Reference, step, attribute or None, aggregate)

@@ -20,7 +20,7 @@ __all__ = ["in_order", "outputs_of", "report"]
 
 
 def report(
-    entry: Entry, taken: list[Shared], end: int, found: list[Detected[Composite]], *, partial: bool = False
+    entry: Entry, taken: list[Shared], end: int, detected: list[Detected[Composite]], *, partial: bool = False
 ) -> None:
     """Make the composites of matches that were taken: one for each pattern that differs in what it carries."""
     for members, path in taken:
@@ -32,7 +32,7 @@ def report(
                 constituents = named[steps] = tuple([(steps[number], each) for _, number, each in path])
             for pattern, ids in shared.carried:
                 given = outputs_of(pattern, constituents)
-                found.append(Detected(Composite(pattern, constituents, end, given, partial), ids))
+                detected.append(Detected(Composite(pattern, constituents, end, given, partial), ids))
 
 
 def outputs_of(
@@ -54,20 +54,20 @@ def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference)
     return fold.result(state) if bound else ABSENT
 
 
-def in_order(found: Iterable[Detected[Composite]]) -> Iterator[Detected[Composite]]:
+def in_order(detected: Iterable[Detected[Composite]]) -> Iterator[Detected[Composite]]:
     """Composites in their total order; ids are computed only where nothing else tells them apart."""
-    for _, same_end in groupby(sorted(found, key=_end), key=_end):
+    for _, same_end in groupby(sorted(detected, key=_end), key=_end):
         several = list(same_end)
         if len(several) == 1:
             yield several[0]
             continue
-        places: dict[tuple[int, str], list[Detected[Composite]]] = {}
+        by_start: dict[tuple[int, str], list[Detected[Composite]]] = {}
         for each in several:
-            place = each.composite.start, each.composite.pattern.hash
-            places.setdefault(place, []).append(each)
-        for _, alike in sorted(places.items()):
+            start_and_pattern = each.composite.start, each.composite.pattern.hash
+            by_start.setdefault(start_and_pattern, []).append(each)
+        for _, alike in sorted(by_start.items()):
             yield from alike if len(alike) == 1 else sorted(alike, key=lambda each: each.composite.id)
 
 
-def _end(found: Detected[Composite]) -> int:
-    return found.composite.end
+def _end(detected: Detected[Composite]) -> int:
+    return detected.composite.end

@@ -134,18 +134,18 @@ class Parser(Reader):
             part = self.atom()
             while True:
                 for _ in range(negations):
-                    part = self.placed(self.starts[self.at], Not, part)
+                    part = self.located(self.starts[self.at], Not, part)
                 depth -= negations
                 negations = 0
                 conjuncts.append(part)
                 word = texts[self.at]
                 if word == "and":
                     break
-                alternatives.append(self.placed(self.starts[self.at], And.of, conjuncts))
+                alternatives.append(self.located(self.starts[self.at], And.of, conjuncts))
                 conjuncts = []
                 if word == "or":
                     break
-                part = self.placed(self.starts[self.at], Or.of, alternatives)
+                part = self.located(self.starts[self.at], Or.of, alternatives)
                 if not suspended:
                     return part
                 if word != ")":
@@ -196,7 +196,7 @@ class Parser(Reader):
         if not self.in_path:
             if kind in ("/", "//"):
                 start = self.starts[self.at]
-                return self.placed(start, Constraint, self.path(misses=False), Op.GE, 1)
+                return self.located(start, Constraint, self.path(misses=False), Op.GE, 1)
             if kind == "@":
                 return self.filter_object()
             if kind == "(" and self.parenthesis() == _TEMPLATE:
@@ -211,7 +211,7 @@ class Parser(Reader):
         start = self.starts[self.at]
         subject = self.subject(("a name",))
         if isinstance(subject, Sum):
-            return self.placed(start, presence, subject, op)
+            return self.located(start, presence, subject, op)
         return Constraint(subject, op)
 
     def subject(self, expected: tuple[str, ...]) -> Term | Sum:
@@ -282,7 +282,7 @@ class Parser(Reader):
             raise self.problem("a template without positions", start)
         if len(items) > TUPLE_MAX:
             raise self.problem(f"a tuple has at most {TUPLE_MAX:,} positions", start)
-        return self.placed(start, And.of, [Constraint(Length(), Op.EQ, len(items)), *items])
+        return self.located(start, And.of, [Constraint(Length(), Op.EQ, len(items)), *items])
 
     def item(self, position: Position) -> Filter:
         word = self.texts[self.at]
@@ -293,7 +293,7 @@ class Parser(Reader):
             return self.constraint(position, alone=True)
         start = self.starts[self.at]
         value = self.value(("*", "a value", "an operator"))
-        return self.placed(start, Constraint, position, Op.EQ, value)
+        return self.located(start, Constraint, position, Op.EQ, value)
 
     def filter_object(self) -> Filter:
         start = self.starts[self.at]
@@ -306,7 +306,7 @@ class Parser(Reader):
         try:
             return make(name, arguments)
         except Exception as error:  # whatever an extension raises, the filter is what cannot be made
-            raise self.replaced(error, start) from error
+            raise self.relocated(error, start) from error
 
     # -- paths -----------------------------------------------------------------------------------------------
 
@@ -325,7 +325,7 @@ class Parser(Reader):
             condition = self.boolean()
             self.in_path = False
             self.expect("]", "and", "or")
-        return self.placed(start, lambda: Selection(Path(tuple(steps)), condition, misses))
+        return self.located(start, lambda: Selection(Path(tuple(steps)), condition, misses))
 
     def step(self) -> str:
         kind, word = self.kinds[self.at], self.texts[self.at]
@@ -358,8 +358,8 @@ class Parser(Reader):
         if isinstance(subject, Sum):
             if op not in (Op.IN, Op.NOT_IN, Op.IN_RANGE, Op.NOT_IN_RANGE):
                 raise self.refused(f"{word!r} does not take numbers that are computed", start)
-            return self.placed(start, within, subject, op, operand)
-        found: Constraint = self.placed(start, Constraint, subject, op, operand)
+            return self.located(start, within, subject, op, operand)
+        found: Constraint = self.located(start, Constraint, subject, op, operand)
         if isinstance(subject, Selection):
             self.check_count(found, start)
         return found
@@ -399,7 +399,7 @@ class Parser(Reader):
             )
         left = Sum.attribute(subject.name) if isinstance(subject, Attribute) else subject
         right = self.sum()
-        return self.placed(start, compared, left, op, right)
+        return self.located(start, compared, left, op, right)
 
     def test(self, subject: Term | Sum) -> tuple[Op, Any]:
         """An operator and what it takes."""
@@ -449,7 +449,7 @@ class Parser(Reader):
             return self.value(("{", "[", "interval", "rectangle"))
         start = self.starts[self.at]
         ends = self.listed("[", "]", self.number)
-        return self.placed(start, shape, "interval", ends)
+        return self.located(start, shape, "interval", ends)
 
     def type_or_kind(self, subject: Term | Sum) -> Any:
         start, word = self.starts[self.at], self.texts[self.at]
@@ -466,7 +466,7 @@ class Parser(Reader):
             if subject != Attribute("type") and (near := get_close_matches(name.lower(), KIND_NAMES, 1)):
                 raise self.refused(f"{name} is no kind of value", start, hint=f"did you mean {near[0]}?")
             return TypeName(name, frozenset({name}))
-        return TypeName(name, self.placed(start, self.schema.type_members, name))
+        return TypeName(name, self.located(start, self.schema.type_members, name))
 
     def subject_pattern(self) -> SubjectPattern:
         start = self.starts[self.at]
@@ -474,11 +474,11 @@ class Parser(Reader):
         if self.texts[self.at] == "by":
             self.at += 1
             separator = self.string()
-        return self.placed(start, SubjectPattern, pattern, separator)
+        return self.located(start, SubjectPattern, pattern, separator)
 
     def regular_expression(self) -> RegularExpression:
         start = self.starts[self.at]
-        return self.placed(start, RegularExpression, self.string())
+        return self.located(start, RegularExpression, self.string())
 
     def check_count(self, constraint: Constraint, start: int) -> None:
         """How many elements a path selects is a whole number; another constant is a mistake."""
@@ -514,7 +514,7 @@ class Parser(Reader):
         literal = self.value()
         check = getattr(self.extensions[name], "check", None)
         if check is not None:
-            self.placed(start, check, literal)
+            self.located(start, check, literal)
         return Extended(name, literal)
 
     # -- arithmetic ------------------------------------------------------------------------------------------
@@ -558,12 +558,12 @@ class Parser(Reader):
             if sign == "negate":
                 values.append(-right)
             else:
-                values.append(self.placed(start, _COMPUTE[sign], values.pop(), right))
+                values.append(self.located(start, _COMPUTE[sign], values.pop(), right))
 
     def factor(self) -> Sum:
         kind, word, start = self.kinds[self.at], self.texts[self.at], self.starts[self.at]
         if kind == NUMBER:
-            return self.placed(start, Sum.number, self.number())
+            return self.located(start, Sum.number, self.number())
         if kind == NAME and word not in RESERVED:
             name = self.name()
             if self.kinds[self.at] == "(":

@@ -91,16 +91,16 @@ class Reader:
             self.at += 1
             return CONSTANTS[word]
         if kind == "{":
-            return self.placed(start, Multi, self.listed("{", "}", self.element))
+            return self.located(start, Multi, self.listed("{", "}", self.element))
         if kind == TIME:
             self.at += 1
-            return self.placed(start, _instant, word[2:-1])
+            return self.located(start, _instant, word[2:-1])
         if kind == BYTES:
             self.at += 1
-            return self.placed(start, _bytes, word[2:-1])
+            return self.located(start, _bytes, word[2:-1])
         if kind == NAME and word in SHAPES and self.kinds[self.at + 1] == "(":
             self.at += 1
-            return self.placed(start, shape, word, self.listed("(", ")", self.number))
+            return self.located(start, shape, word, self.listed("(", ")", self.number))
         if kind == NAME and word.lower() in NOT_NUMBERS:
             raise self.refused(f"no value of a filter: {word}", start, hint="exists x, or x is number")
         raise self.unexpected(expected, hint=f'a string stands in quotes: "{word}"' if kind == NAME else None)
@@ -120,7 +120,7 @@ class Reader:
         self.at += 1
         if len(digits) < 19 and digits.isdecimal():
             return int(sign + digits)
-        return self.placed(self.starts[self.at - 1], _number, sign, digits)
+        return self.located(self.starts[self.at - 1], _number, sign, digits)
 
     def string(self) -> str:
         if self.kinds[self.at] != STRING:
@@ -154,7 +154,7 @@ class Reader:
                 self.starts[self.at - 1],
                 hint="steps are joined by dots outside of the backquotes",
             )
-        return self.placed(self.starts[self.at - 1], check_name, name_in(spelled))
+        return self.located(self.starts[self.at - 1], check_name, name_in(spelled))
 
     # -- complaints ------------------------------------------------------------------------------------------
 
@@ -164,14 +164,14 @@ class Reader:
             raise self.unexpected((sign, *others), hint=hint)
         self.at += 1
 
-    def placed(self, start: int, make: Callable[..., T], *arguments: Any) -> T:
+    def located(self, start: int, make: Callable[..., T], *arguments: Any) -> T:
         """What `make` makes of the arguments; where it refuses them, the refusal with its place."""
         try:
             return make(*arguments)
         except (FairleadError, ValueError) as error:
-            raise self.replaced(error, start) from None
+            raise self.relocated(error, start) from None
 
-    def replaced(self, error: Exception, start: int) -> FilterError:
+    def relocated(self, error: Exception, start: int) -> FilterError:
         """An error that knows no place, or one within a regular expression, with its place in the filter."""
         hint = getattr(error, "hint", None)
         reason = str(error).removesuffix(f"\n  hint: {hint}")

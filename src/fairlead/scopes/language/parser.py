@@ -436,9 +436,9 @@ class _Parser(Words):
             if self.took("RENAME"):
                 old = self.attribute()
                 self.demand("TO")
-                return self.placed(start, Rename, old, self.attribute())
+                return self.located(start, Rename, old, self.attribute())
             if self.took("DROP"):
-                return self.placed(start, Drop, self.attribute())
+                return self.located(start, Drop, self.attribute())
             if self.took("KEEP"):
                 names = [self.attribute()]
                 while (
@@ -448,7 +448,7 @@ class _Parser(Words):
                 ):
                     self.at += 1
                     names.append(self.attribute())
-                return self.placed(start, Keep, tuple(names))
+                return self.located(start, Keep, tuple(names))
             if self.took("BLOCK"):
                 self.demand("WHERE")
                 return Block(self.plain_filter())
@@ -459,7 +459,7 @@ class _Parser(Words):
         name = self.attribute()
         self.expect("=")
         expression = self.expression()
-        return self.placed(start, Assign, name, expression)
+        return self.located(start, Assign, name, expression)
 
     def attribute(self) -> str:
         if self.kinds[self.at] != NAME:
@@ -481,7 +481,7 @@ class _Parser(Words):
         if parser.begins_sum():
             total = self._translated(parser.sum)
             self.go_on_behind(parser)
-            return self.placed(start, Computed.from_sum, total)
+            return self.located(start, Computed.from_sum, total)
         value = self._translated(lambda: parser.value(("a value", "an attribute", "arithmetic")))
         self.go_on_behind(parser)
         return Constant(value)

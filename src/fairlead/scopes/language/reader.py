@@ -109,7 +109,7 @@ class _Condition(_InPlace):
         if word == "IS" and following == "ROLE":
             self.at += 2
             self.expect("(")
-            role = self.placed(self.starts[self.at], name_in, self.texts[self.at])
+            role = self.located(self.starts[self.at], name_in, self.texts[self.at])
             if self.kinds[self.at] != NAME:
                 raise self.unexpected(("the name of a role",))
             self.at += 1
@@ -281,7 +281,7 @@ class Words(Reader):
     def _made(self, text: str) -> Filter:
         """A filter that stands for a shorter spelling here."""
         parser = Parser(text, self.schema)
-        return self.placed(self.starts[self.at], parser.whole)
+        return self.located(self.starts[self.at], parser.whole)
 
     def expect(self, sign: str, *others: str, hint: str | None = None) -> None:
         """Step over a sign; `others` are what might have stood here as well."""
