@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fairlead.console.metrics import COUNTERS, Requests, exposition
+from fairlead.network.histograms import Histogram
 from fairlead.network.sessions import Counters
 
-SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^{}]*)\})? (?P<value>-?[0-9.e+]+)")
+SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^{}]*)\})? (?P<value>-?[0-9.e+-]+)")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')
 
 
@@ -28,8 +33,14 @@ def parsed(text: str) -> dict[str, tuple[str, dict[tuple[tuple[str, str], ...], 
             continue
         sample = SAMPLE.fullmatch(line)
         assert sample is not None, line
-        kind, samples = found[sample["name"]]
+        family = sample["name"]
+        if family not in found:  # of a histogram
+            family = family.rpartition("_")[0]
+            assert found[family][0] == "histogram"
+        kind, samples = found[family]
         labels = tuple(LABEL.findall(sample["labels"] or ""))
+        if kind == "histogram":
+            labels = (("", sample["name"].rpartition("_")[2]), *labels)
         assert labels not in samples
         samples[labels] = float(sample["value"])
     return found
@@ -41,15 +52,25 @@ def test_the_format_and_the_conventions_are_kept(broker: Any) -> None:
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = parsed(answer.body.decode())
     for name, (kind, samples) in found.items():
-        assert name.startswith("fairlead_")
+        assert name.startswith(("fairlead_", "process_"))
         assert name.endswith("_total") == (kind == "counter")
-        assert kind in ("counter", "gauge")
+        assert kind in ("counter", "gauge", "histogram")
         assert all(
-            {label for label, _ in labels} <= {"neighbour", "code", "method", "route", "version"}
+            {label for label, _ in labels}
+            <= {"", "le", "neighbour", "reason", "since", "code", "method", "route", "version"}
             for labels in samples
         )
     assert found["fairlead_published_total"][1][()] >= 1
     assert found["fairlead_log_bytes"][1][()] > 0
+    assert found["process_resident_memory_bytes"][1][()] > 1 << 20
+    assert found["process_cpu_seconds_total"][1][()] > 0
+    assert found["fairlead_disk_free_bytes"][1][()] > 0
+    for each in ("fairlead_log_sync_seconds", "fairlead_acknowledgement_seconds"):
+        samples = found[each][1]
+        counts = [value for labels, value in samples.items() if labels[0] == ("", "bucket")]
+        assert counts == sorted(counts)
+        assert counts[-1] == samples[(("", "count"),)] > 0
+        assert samples[(("", "sum"),)] > 0
     answered = found["fairlead_http_requests_total"][1]
     assert answered[("code", "202"), ("method", "POST"), ("route", "/events")] >= 1
 
@@ -83,13 +104,22 @@ def test_streams_are_counted_while_they_are_open(broker: Any) -> None:
 
 def test_a_neighbour_may_be_called_anything() -> None:
     class Server:
+        sync_seconds = acknowledgement_seconds = Histogram()
+
+        class settings:
+            data = None
+
         class node:
             @staticmethod
             def status() -> dict[str, Any]:
-                link = {"connected": True, "behind": 3, "unconfirmed": 1}
+                link = {"connected": True, "behind": 3, "unconfirmed": 1, "reason": "gone", "since": "now"}
                 return {
                     "counters": dict.fromkeys(COUNTERS, 0),
                     "clients": 0,
+                    "queued": 3,
+                    "queued_bytes": 99,
+                    "memory": {"budget": 10, "used": 5, "peak": 7, "ended": 1},
+                    "draining": True,
                     "blocking": ["slow"],
                     "held_up": 2,
                     "subscriptions": 0,
@@ -105,6 +135,22 @@ def test_a_neighbour_may_be_called_anything() -> None:
     found = parsed(exposition(Server(), Requests()))  # type: ignore[arg-type]
     assert found["fairlead_link_behind_records"][1] == {(("neighbour", r"a \"b\"\\\n"),): 3}
     assert found["fairlead_held_up_connections"][1][()] == 2
+    assert found["fairlead_queued_bytes"][1][()] == 99
+    assert found["fairlead_memory_ended_total"][1][()] == 1
+    [down] = found["fairlead_link_down_info"][1]
+    assert down[1:] == (("reason", "gone"), ("since", "now"))
     assert found["fairlead_durable_behind_records_max"][1][()] == 9
     assert found["fairlead_durable_subscribers_connected"][1][()] == 1
     assert "fairlead_log_bytes" not in found
+
+
+@given(st.lists(st.floats(0, 20), max_size=30))
+def test_a_histogram_counts_what_is_at_most_each_bound(observed: list[float]) -> None:
+    histogram = Histogram((0.5, 1.0, 10.0))
+    for each in observed:
+        histogram.observe(each)
+    assert histogram.cumulative == [
+        (bound, sum(each <= bound for each in observed)) for bound in (0.5, 1.0, 10.0)
+    ]
+    assert histogram.count == len(observed)
+    assert histogram.sum == pytest.approx(sum(observed))

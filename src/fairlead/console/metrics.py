@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairlead import __version__
+from fairlead.network.histograms import Histogram
+from fairlead.network.process import free_bytes, process_figures
 from fairlead.network.reports import Status
 from fairlead.network.server import Server
 
@@ -30,6 +33,16 @@ COUNTERS: Final = {
     "rejected": "deliveries that a subscriber has rejected",
 }
 """What a node counts, in words."""
+
+
+PROCESS: Final = {
+    "process_cpu_seconds_total": "processor time of the broker's process",
+    "process_start_time_seconds": "when it was started, in seconds since 1970",
+    "process_resident_memory_bytes": "its memory",
+    "process_open_fds": "its open files",
+    "process_max_fds": "how many files it may open",
+}
+"""The figures of the process, under the names that are usual for them."""
 
 
 @dataclass(slots=True)
@@ -51,12 +64,41 @@ class Family(NamedTuple):
     name: str
     kind: str
     help: str
-    samples: tuple[tuple[Labels, float], ...]
+    samples: tuple[tuple[Labels, float] | tuple[Labels, float, str], ...]
+    """Labels and value of each; of a histogram also what its name ends with."""
 
 
 def exposition(server: Server, requests: Requests) -> str:
     """All figures, as text."""
-    return "".join(line for family in _families(server.node.status(), requests) for line in _lines(family))
+    families = chain(_families(server.node.status(), requests), _of_process(server))
+    return "".join(line for family in families for line in _lines(family))
+
+
+def _of_process(server: Server) -> Iterator[Family]:
+    """Figures of the process, its disk, and how long the log takes."""
+    for name, value in process_figures().items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        yield Family(name, kind, PROCESS[name], (((), value),))
+    if server.settings.data is not None and (free := free_bytes(server.settings.data)) is not None:
+        yield _gauge("disk_free_bytes", "room on the disk of the log", _one(free))
+    yield _histogram("log_sync_seconds", "how long syncs of the log took", server.sync_seconds)
+    yield _histogram(
+        "acknowledgement_seconds",
+        "how long the first publication of each sync waited until it was acknowledged",
+        server.acknowledgement_seconds,
+    )
+
+
+def _histogram(name: str, help: str, observed: Histogram) -> Family:
+    name = f"fairlead_{name}"
+    buckets = [((("le", f"{bound:g}"),), count, "_bucket") for bound, count in observed.cumulative]
+    samples = (
+        *buckets,
+        ((("le", "+Inf"),), observed.count, "_bucket"),
+        ((), observed.sum, "_sum"),
+        ((), observed.count, "_count"),
+    )
+    return Family(name, "histogram", help, tuple(samples))
 
 
 def _families(status: Status, requests: Requests) -> Iterator[Family]:
@@ -70,6 +112,20 @@ def _families(status: Status, requests: Requests) -> Iterator[Family]:
         "connections that wait for a client or a neighbour that cannot keep up",
         _one(status["held_up"]),
     )
+    yield _gauge("queued_notifications", "notifications that wait for slow clients", _one(status["queued"]))
+    yield _gauge(
+        "queued_bytes", "bytes that wait for clients, or are held of them", _one(status["queued_bytes"])
+    )
+    memory = status["memory"]
+    yield _gauge("memory_budget_bytes", "how much all connections may hold", _one(memory["budget"]))
+    yield _gauge("memory_used_bytes", "how much all connections hold", _one(memory["used"]))
+    yield Family(
+        "fairlead_memory_ended_total",
+        "counter",
+        "connections that were ended because they held most of the budget",
+        (((), memory["ended"]),),
+    )
+    yield _gauge("draining", "whether the broker is being drained", _one(int(status["draining"])))
     yield _gauge("subscriptions", "subscriptions of this broker's clients", _one(status["subscriptions"]))
     yield _gauge("routing_entries", "entries of the routing table", _one(status["routing_entries"]))
     durables = status["durables"].values()
@@ -110,6 +166,15 @@ def _links(links: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
 
     yield _gauge("link_connected", "whether a neighbour is connected", by_neighbour("connected"))
     yield _gauge(
+        "link_down_info",
+        "why a neighbour is not linked, and since when",
+        [
+            ((("neighbour", name), ("reason", link["reason"]), ("since", link.get("since", ""))), 1)
+            for name, link in sorted(links.items())
+            if link.get("reason")
+        ],
+    )
+    yield _gauge(
         "link_behind_records",
         "how many records of the log a neighbour has still to pass",
         by_neighbour("behind"),
@@ -131,9 +196,10 @@ def _one(value: float) -> list[tuple[Labels, float]]:
 
 def _lines(family: Family) -> Iterator[str]:
     yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
-    for labels, value in family.samples:
+    for labels, value, *suffix in family.samples:
         shown = ",".join(f'{name}="{_escaped(str(each))}"' for name, each in labels)
-        yield f"{family.name}{{{shown}}} {value}\n" if shown else f"{family.name} {value}\n"
+        name = f"{family.name}{''.join(suffix)}"
+        yield f"{name}{{{shown}}} {value}\n" if shown else f"{name} {value}\n"
 
 
 def _escaped(text: str) -> str:

@@ -33,6 +33,7 @@ from fairlead.network.contexts import (
     server_context,
 )
 from fairlead.network.files import room_for_connections
+from fairlead.network.histograms import Histogram
 from fairlead.network.ledger import RESERVE_BYTES, Ledger, Remember
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.memory import Holder
@@ -276,6 +277,11 @@ class Server:
         self._full = self._told_full = self._told_crowded = False
         self._syncing: asyncio.Future[int] | None = None
         self._writing: asyncio.Future[Written | None] | None = None
+        self.sync_seconds, self.acknowledgement_seconds = Histogram(), Histogram()
+        """How long syncs of the log took, and how long the first publication of each waited until it was
+        acknowledged."""
+        self._sync_began = 0.0
+        self._waits_since: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
@@ -427,18 +433,24 @@ class Server:
         if self.node.is_busy:
             self.schedule()
         ledger = self.node.ledger
+        if self._waits_since is None and self.node.wants_sync:
+            self._waits_since = self.loop.time()
         if ledger is None or self._syncing is not None or self._full:
             return
         if self.node.wants_sync or ledger.log.cursors.changed:
+            self._sync_began, waited, self._waits_since = self.loop.time(), self._waits_since, None
             self._syncing = self.loop.run_in_executor(None, ledger.log.sync)
-            self._syncing.add_done_callback(self._synced)
+            self._syncing.add_done_callback(partial(self._synced, waited))
 
-    def _synced(self, done: asyncio.Future[int]) -> None:
+    def _synced(self, waited: float | None, done: asyncio.Future[int]) -> None:
         self._syncing = None
+        self.sync_seconds.observe(self.loop.time() - self._sync_began)
         error = done.exception()
         if error is None:
             self._told_full = False
             self.node.synced(done.result())
+            if waited is not None:
+                self.acknowledgement_seconds.observe(self.loop.time() - waited)
         elif isinstance(error, LogFull):
             if not self._told_full:
                 log.error("%s", error)

@@ -18,7 +18,7 @@ from fairlead.audit import Verdict, audit, format_event
 from fairlead.network.client import Client, connect
 from fairlead_lab.chaos.accounts import SPECIFICATIONS, Accounts, Tally
 from fairlead_lab.chaos.clients import Producer, Subscriber
-from fairlead_lab.chaos.processes import BrokerProcess, truncate_unsynced
+from fairlead_lab.chaos.processes import BrokerProcess, pressure, truncate_unsynced
 from fairlead_lab.chaos.proxy import Proxy
 from fairlead_lab.chaos.schedule import Fault, schedule
 
@@ -221,6 +221,17 @@ class Round:
 
     async def _inflict_truncate(self, fault: Fault) -> None:
         await self._inflict_kill(fault, truncate=True)
+
+    async def _inflict_restore(self, fault: Fault) -> None:
+        broker = self._brokers[fault.target]
+        await broker.kill()
+        broker.restore()
+        await asyncio.sleep(fault.seconds / 3)
+        await broker.start()
+
+    async def _inflict_pressure(self, fault: Fault) -> None:
+        with pressure(self._brokers[fault.target].port):
+            await asyncio.sleep(fault.seconds)
 
     async def _inflict_pause(self, fault: Fault) -> None:
         broker = self._brokers[fault.target]

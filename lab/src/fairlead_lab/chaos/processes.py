@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
+import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 from fairlead.log import Disk, SparseIndex
+from fairlead.log.copies import back_up, restore
 from fairlead.log.format import offsets_in
 from fairlead.log.segment import Segment
+from fairlead.network import wire
 from fairlead.network.addresses import HOST, free_ports
 
 __all__ = ["BrokerProcess", "truncate_unsynced"]
 
 START_S = 60.0
+MEMORY_BYTES = 1 << 24
+"""What all connections of a broker may hold."""
+FRAME_BYTES = 900_000
 
 
 def truncate_unsynced(directory: Path, rng: Random) -> int:
@@ -36,6 +45,19 @@ def truncate_unsynced(directory: Path, rng: Random) -> int:
         return size - end
 
 
+@contextlib.contextmanager
+def pressure(port: int) -> Iterator[None]:
+    """Connections that begin frames and do not finish them: several times what the broker may hold."""
+    begun = wire.control(wire.Hello(wire.VERSION, "client", "x" * FRAME_BYTES))[:-1]
+    with contextlib.ExitStack() as stack:
+        for _ in range(4 * MEMORY_BYTES // FRAME_BYTES):
+            with contextlib.suppress(OSError):  # the broker is down, or has ended the connection
+                connection = stack.enter_context(socket.create_connection((HOST, port), timeout=1.0))
+                connection.setblocking(False)
+                connection.send(begun)
+        yield
+
+
 class BrokerProcess:
     """`fairlead broker run`, on a port and a directory of its own, as often as it takes."""
 
@@ -45,6 +67,8 @@ class BrokerProcess:
         [self.port] = free_ports([HOST])
         self.starts = 0
         self._log = (directory / f"{name}.err").open("ab")
+        self._file = directory / f"{name}.toml"
+        self._file.write_text(f"[limits]\nmemory_bytes = {MEMORY_BYTES}\n", encoding="utf-8")
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -59,7 +83,16 @@ class BrokerProcess:
 
     async def start(self) -> None:
         """Start it, and return when it listens."""
-        options = ["--name", self.name, "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data)]
+        options = [
+            "-c",
+            str(self._file),
+            "--name",
+            self.name,
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            str(self.data),
+        ]
         for link in self.links:
             options += ["--link", link]
         self.starts += 1
@@ -80,6 +113,15 @@ class BrokerProcess:
         if self._process is not None and self.runs:
             self._process.kill()
             await self._process.wait()
+
+    def restore(self) -> None:
+        """Have its log come back from a backup; to be called while it does not run."""
+        copy, old = self.data.with_suffix(".backup"), self.data.with_suffix(".old")
+        back_up(self.data, copy)
+        self.data.rename(old)
+        restore(copy, self.data)
+        for each in (copy, old):
+            shutil.rmtree(each)
 
     def pause(self) -> None:
         """It stands still."""

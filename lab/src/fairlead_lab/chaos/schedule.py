@@ -12,6 +12,8 @@ __all__ = ["FAULTS", "Fault", "schedule"]
 FAULTS: Final[dict[str, str]] = {
     "kill": "a broker is killed (-9) and started again",
     "truncate": "a broker is killed, and what its log has beyond the last sync is cut off, or torn",
+    "restore": "a broker is killed, and goes on with a log that was restored from a backup",
+    "pressure": "connections fill a broker's memory with frames that they do not finish",
     "pause": "a broker stands still (SIGSTOP), and goes on",
     "partition": "two brokers cannot reach each other: connections break, and none is made",
     "hold": "nothing gets through between two, and nobody is told",
@@ -22,7 +24,7 @@ FAULTS: Final[dict[str, str]] = {
     "crash": "a subscriber ends without a word, and begins anew from what it has accepted",
 }
 """The faults by name."""
-ABOUT_BROKERS: Final = frozenset({"kill", "truncate", "pause"})
+ABOUT_BROKERS: Final = frozenset({"kill", "truncate", "restore", "pressure", "pause"})
 ABOUT_SUBSCRIBERS: Final = frozenset({"leave", "crash"})
 WEIGHTS: Final = {"kill": 3, "truncate": 2}
 
