@@ -53,6 +53,22 @@ plans = st.builds(
 @example(Plan(10760, brokers=1, strategy="identity", faults=frozenset(FAULTS) - {"full disk", "link"}))
 # A neighbour was told that something had arrived here which was not safe yet.
 @example(Plan(571, brokers=2, strategy="merging", faults=frozenset({"reset", "power", "slow disk"})))
+# A broker was paused, and read the call of a process that had been killed after the call of the next one.
+@example(
+    Plan(
+        121590202,
+        brokers=2,
+        steps=1468,
+        faults=frozenset({"slow disk", "pause", "power", "crash a client"}),
+        strategy="simple",
+        producers=1,
+        durables=1,
+        listeners=1,
+        both_call=False,
+        advertisements="simple",
+        guests=1,
+    )
+)
 def test_what_was_acknowledged_arrives_once_and_in_order_whatever_breaks(plan: Plan) -> None:
     accounts = World(plan).run()
     tally = accounts.tally()

@@ -135,11 +135,14 @@ incarnations = st.lists(st.sampled_from("abcde"), unique=True, max_size=4).map(
 
 
 @given(incarnations, st.sets(st.sampled_from("abcde")), incarnations)
-def test_a_superseded_incarnation_is_refused_and_no_other(
+def test_a_superseded_and_an_earlier_incarnation_are_refused_and_no_other(
     known: Lineage, superseded: set[str], lineage: Lineage
 ) -> None:
     judgement = judge(known, superseded, lineage)
-    assert bool(judgement.refusal) == bool(superseded & {each.id for each in lineage})
+    ids, before = ([each.id for each in some] for some in (lineage, known))
+    is_superseded = superseded & {*ids}
+    is_earlier = ids and ids[-1] in before and before[-1] not in ids
+    assert bool(judgement.refusal) == bool(is_superseded or is_earlier)
     if not judgement.refusal:
         assert not judgement.superseded & {each.id for each in lineage}
         again = judge(lineage, judgement.superseded, lineage)

@@ -2,7 +2,8 @@
 
 A log that went back (an older backup was restored) is followed: both sides go on from the end of what the two logs
 have in common. A copy is refused once another copy has taken its place: two copies that both append would each
-acknowledge what the other one does not have.
+acknowledge what the other one does not have. An earlier process of a log is refused, too: its call may arrive
+after the call of the process that has opened the log since, and must not take the place of that one.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ def judge(known: Lineage, superseded: Collection[str], lineage: Lineage) -> Judg
         )
     if is_ancestor(known, lineage):
         return Judgement(superseded=dead)
+    if lineage and lineage[-1].id in {each.id for each in known}:
+        # Every opening begins an incarnation, so this process opened its log before the one that is known did.
+        return Judgement("its log has been opened by another process since", superseded=dead)
     present = {each.id for each in lineage}
     return Judgement(
         has_gone_back=True, superseded=dead | {each.id for each in known if each.id not in present}
