@@ -26,6 +26,7 @@ FILES = {
     "fairlead_lab.simulation.detection.scenario:DetectionScenario",
     "fairlead_lab.simulation.fair.scenario:FairScenario",
     "fairlead_lab.simulation.scenario:Scenario",
+    "fairlead_lab.simulation.scopes:ScopesScenario",
 }
 
 

@@ -1,7 +1,8 @@
 """`fairlead simulate`: routing between brokers, algorithms side by side, with what each costs.
 
 A file with `kind = "fair"` compares the ways to establish the order that fair correlation needs. One with
-`kind = "detection"` compares policies for the detection of composite events: `cli/simulate_detection.py`.
+`kind = "detection"` compares policies for the detection of composite events: `cli/simulate_detection.py`; one with
+`kind = "scopes"` the architectures of scopes: `cli/simulate_scopes.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Simulate an overlay of brokers as a scenario says: at each number of subscriptions, what the routing "
         "tables hold and what publications cost. The same seed is the same run, on any machine. A file with "
         'kind = "fair" compares ways to establish an order for fair correlation, one with kind = "detection" '
-        "policies for the detection of patterns."
+        'policies for the detection of patterns, one with kind = "scopes" architectures of scopes.'
     )
     parser.epilog = (
         "Example: fairlead simulate examples/simulation/small.toml --algorithm identity covering --out results. "
@@ -107,11 +108,16 @@ def run(arguments: argparse.Namespace) -> int:
     from fairlead_lab.simulation import Scenario, cells_of
     from fairlead_lab.simulation.detection import is_detection
     from fairlead_lab.simulation.fair import is_fair
+    from fairlead_lab.simulation.scopes import is_scopes
 
     if is_detection(arguments.scenario):
         from fairlead_lab.cli.simulate_detection import run_detection
 
         return run_detection(arguments)
+    if is_scopes(arguments.scenario):
+        from fairlead_lab.cli.simulate_scopes import run_scopes
+
+        return run_scopes(arguments)
     if is_fair(arguments.scenario):
         return _run_fair(arguments)
     scenario = Scenario.read(arguments.scenario, arguments.algorithm).changed(

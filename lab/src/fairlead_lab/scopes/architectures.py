@@ -179,6 +179,7 @@ class Overlay:
         """Integrated routing with one message for all scopes that a link is used for (5196)."""
         run = self.integrated(notification, subscriptions)
         run.links = list(dict.fromkeys(run.links))
+        run.accesses = max(1, run.messages)
         return run
 
     # -- the others ------------------------------------------------------------------------------------------

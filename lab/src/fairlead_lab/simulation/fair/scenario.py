@@ -155,6 +155,6 @@ def is_fair(path: str | Path) -> bool:
     if kind not in (None, "fair", "detection"):
         raise ScenarioError(
             f"{path}: kind: no such kind: {kind!r}",
-            hint='"fair" or "detection"; a file about routing says none',
+            hint='"fair", "detection" or "scopes"; a file about routing says none',
         )
     return kind == "fair"
