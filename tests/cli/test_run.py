@@ -136,9 +136,12 @@ def test_the_summary_tells_what_was_rejected_and_judged(path: str, using: Using,
         SUMMARY,
         batches=3,
         rejected=1_007,
-        reasons={"not JSON": 3, "no time": 1_000, "late": 1, "x": 1, "a list": 2},
+        reasons={"not JSON": 3, "no time": 1_000, "a list": 2},
         duplicates=2,
+        conflicts=1,
         late=5,
+        late_by_us=1_499_999,
+        suspected_unit="ms",
         verdicts={"simple": "holds", "fifo": "open"},
         report="/base/out/report.html",
         resumed=True,
@@ -150,8 +153,10 @@ def test_the_summary_tells_what_was_rejected_and_judged(path: str, using: Using,
         "  deliveries  1,512 for 20 subscriptions\n"
         "  rejected    1,007: no time (1,000); not JSON (3); a list (2); other reasons (2)\n"
         "  duplicates  2\n"
-        "  late        5\n"
+        "  conflicts   1 copy with other content than the one that was delivered\n"
+        '  late        5 of 200 rows: newer rows came first; [order] lateness = "1500ms" would have waited\n'
         "  audit       simple holds, fifo open\n"
+        '  times       they look like ms, and were read as microseconds, in 1970: fields = { times = "ms" }\n'
         "  output      /base/out\n"
         "  report      /base/out/report.html\n"
     )
@@ -190,7 +195,10 @@ def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Capt
         "rejected": 1,
         "reasons": {"no time": 1},
         "duplicates": 0,
+        "conflicts": 0,
         "late": 0,
+        "late_by_us": 0,
+        "suspected_unit": None,
         "held": 0,
         "deliveries": 1_512,
         "subscriptions": 20,

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.delivery import Arrival, OrderedQueue, Watermark
 from fairlead.model import ABSENT, Notification
-from fairlead.model.encoding import canonical_content
-from fairlead.model.order import BEGINNING, END, order_keys
+from fairlead.model.order import BEGINNING, END, copy_rank, event_time, order_keys
 
 LATENESS = 4
 
@@ -192,13 +191,70 @@ def test_of_conflicting_copies_the_smallest_is_released_however_they_arrive(
                 queue.release()  # nothing is due: all times lie within the lateness
         queue.close()
         released.append([(key, each.to_json()) for key, each in queue.release()])
-        smallest = {
-            id: min(canonical_content(c) for c in copies if c.id == id) for id in {c.id for c in copies}
-        }
+        smallest = {id: min(copy_rank(c) for c in copies if c.id == id) for id in {c.id for c in copies}}
         assert sorted(text for _, text in released[-1]) == sorted(
-            text.decode() for _, text in smallest.values()
+            text.decode() for *_, text in smallest.values()
         )
     assert released[0] == released[1]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.integers(0, 2)), max_size=20),
+    st.randoms(use_true_random=False),
+)
+def test_an_identity_is_released_once_and_as_its_earliest_copy_whatever_the_times_of_its_copies(
+    drawn: list[tuple[str, int, int]], random: Random
+) -> None:
+    copies = [note(id=id, time=time, v=v) for id, time, v in drawn]
+    earliest = {id: min(copy_rank(c) for c in copies if c.id == id) for id, _, _ in drawn}
+    for _ in range(2):
+        # Disorder within the lateness.
+        copies.sort(key=lambda copy: event_time(copy) + random.uniform(0, LATENESS))
+        queue, released = OrderedQueue(LATENESS), []
+        for copy in copies:
+            queue.add(copy)
+            if random.random() < 0.5:
+                released += queue.release()
+        queue.close()
+        released += queue.release()
+        assert sorted(each.to_json().encode() for _, each in released) == sorted(
+            text for *_, text in earliest.values()
+        )
+        assert queue.counts["late"] == 0
+
+
+def test_a_copy_is_a_duplicate_for_as_long_as_identities_are_remembered() -> None:
+    queue = OrderedQueue(remember_us=100)
+    queue.add(note(id="a", time=10))
+    queue.add(note(id="b", time=50))
+    assert [key.id for key, _ in queue.release()] == ["a"]
+    assert queue.add(note(id="a", time=10)) is Arrival.DUPLICATE
+    assert queue.add(note(id="a", time=110)) is Arrival.DUPLICATE
+    assert [key.id for key, _ in queue.release()] == ["b"]
+    queue.add(note(id="c", time=111))
+    assert [key.id for key, _ in queue.release()] == []
+    # The watermark has passed the hundred microseconds behind the release of `a`.
+    assert queue.watermark == 111
+    assert queue.add(note(id="a", time=120)) is Arrival.HELD
+    assert queue.add(note(id="b", time=120)) is Arrival.DUPLICATE
+
+
+def test_what_was_late_is_remembered_too() -> None:
+    queue = OrderedQueue()
+    queue.add(note(id="a", time=10))
+    queue.release()
+    assert queue.add(note(id="b", time=5)) is Arrival.LATE
+    assert queue.add(note(id="b", time=5, v=1)) is Arrival.CONFLICT
+    queue.release()
+    assert queue.add(note(id="b", time=50)) is Arrival.DUPLICATE
+
+
+def test_an_equal_record_without_an_id_that_comes_too_late_is_late() -> None:
+    queue = OrderedQueue()
+    queue.add(note(x=1, time=1))
+    queue.add(note(id="a", time=10))
+    assert len(queue.release()) == 1
+    assert queue.add(note(x=1, time=1)) is Arrival.LATE
 
 
 def test_a_conflict_is_told_from_a_duplicate() -> None:
@@ -214,3 +270,22 @@ def test_a_conflict_is_told_from_a_duplicate() -> None:
     queue.close()
     [(_, released)] = queue.release()
     assert released.get("tags") is not ABSENT  # {"id":…,"tags":…} comes before {"id":…,"v":…}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.sampled_from(["a", "b", "c"]))),
+    st.integers(0, 5),
+    st.integers(0, 20),
+)
+def test_a_source_that_may_be_idle_holds_the_watermark_no_further_behind_the_newest_event(
+    observed: list[tuple[int, str]], lateness: int, idle: int
+) -> None:
+    watermark = Watermark(lateness, ("a", "b", "c"), {"b": idle})
+    newest = dict.fromkeys("abc", BEGINNING)
+    value = BEGINNING
+    for time, source in observed:
+        watermark.observe(time, source)
+        newest[source] = max(newest[source], time)
+        behind = min(newest["a"], newest["c"], max(newest["b"], max(newest.values()) - idle))
+        value = max(value, behind - lateness)
+        assert watermark.value == value

@@ -324,31 +324,37 @@ def test_equal_records_without_ids_are_so_many_notifications_in_any_order(
 ) -> None:
     def made(given: list[dict[str, Any]]) -> set[Identity]:
         identities = Identities()
-        taken = [identities.take(Notification.of(record)) for record in given]
-        return {identity_of(each) for each in taken if each is not None}
+        return {identity_of(identities.identified(Notification.of(record))) for record in given}
 
     assert made(records) == made(random.sample(records, len(records)))
     assert len(made(records)) == len(records)
 
 
-def test_the_same_identity_again_is_a_duplicate_until_it_is_forgotten() -> None:
-    identities = Identities()
-    assert identities.take(note(id="1", producer="p", time=10)) is not None
-    assert identities.take(note(id="1", producer="p", time=10)) is None
-    assert identities.take(note(id="1", producer="q", time=10)) is not None
-    identities.forget(10)
+def test_an_identity_is_remembered_for_so_long_behind_its_order_time() -> None:
+    identities = Identities(remember_us=5)
+    for producer in "pq":
+        identities.settle(note(id="1", producer=producer, time=10), 12)
+    identities.forget(17)
+    assert Identity("p", "1") in identities
     assert len(identities) == 2
-    identities.forget(11)
-    assert len(identities) == 0
+    identities.settle(note(id="1", producer="q", time=10), 14)
+    identities.forget(18)
+    assert Identity("p", "1") not in identities
+    assert Identity("q", "1") in identities
+
+
+def test_no_more_identities_are_remembered_than_is_said() -> None:
+    identities = Identities(remember_us=5, remembered=3)
+    for number in range(10):
+        identities.settle(note(id=str(number)), number)
+    assert [number for number in range(10) if Identity("", str(number)) in identities] == [7, 8, 9]
 
 
 def test_the_number_among_equal_records_is_forgotten_with_them() -> None:
     identities = Identities()
-    first, second = identities.take(note(x=1, time=5)), identities.take(note(x=1, time=5))
-    assert first is not None
-    assert second is not None
+    first, second = identities.identified(note(x=1, time=5)), identities.identified(note(x=1, time=5))
     assert first.id == f"{(first.id or '')[:32]}-1"
     assert second.id == f"{(first.id or '')[:32]}-2"
     identities.forget(6)
-    again = identities.take(note(x=1, time=5))
+    again = identities.identified(note(x=1, time=5))
     assert again == first

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fairlead.spark.config import (
     Config,
     Deliveries,
     Events,
+    Limit,
     Order,
     SparkSettings,
     Stream,
@@ -76,10 +78,11 @@ mode = "stream"
 output = "/out"
 schema = "market.schema"
 extensions = ["mypackage.terms:Terms"]
-rejected = "fail"
+rejected = { max = "2.5%" }
 
 [[events]]
 name = "quotes"
+idle = "5min"
 path = "quotes/*.csv.gz"
 lift = true
 fields = { id = "event_id", time = "at", producer = "sensor", sequence = "n" }
@@ -98,6 +101,9 @@ watch = true
 [order]
 lateness = "10s"
 final = true
+remember = "2d"
+ahead = "10min"
+late = "fail"
 
 [deliveries]
 format = "table"
@@ -128,13 +134,14 @@ def test_a_file_with_everything_is_read_as_it_says(tmp_path: Path) -> None:
         output="/out",
         schema=f"{tmp_path}/market.schema",
         extensions=("mypackage.terms:Terms",),
-        rejected="fail",
+        rejected=Limit(Decimal("2.5")),
         events=(
             Events(
                 path=f"{tmp_path}/quotes/*.csv.gz",
                 format="csv",
                 name="quotes",
                 lift=True,
+                idle_us=300_000_000,
                 fields=Fields("event_id", "sensor", "at", "n"),
                 options={"sep": ";", "maxColumns": "7", "multiLine": "true"},
             ),
@@ -146,7 +153,7 @@ def test_a_file_with_everything_is_read_as_it_says(tmp_path: Path) -> None:
             ),
         ),
         subscriptions=SubscriptionsSource("s3a://bucket/subscriptions", "parquet", True),
-        order=Order(10_000_000, True),
+        order=Order(10_000_000, True, 172_800_000_000, 600_000_000, Limit(Decimal(0))),
         deliveries=Deliveries("table", 4, False, "db.deliveries"),
         audit=Audit(True, ("simple", "total")),
         stream=Stream(None, 7),
@@ -382,6 +389,7 @@ TEXT = st.text(
     st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="./~:"), min_size=1, max_size=5
 )
 OPTIONS = st.dictionaries(TEXT, TEXT, max_size=2)
+LIMITS = st.builds(Limit, st.none() | st.decimals(0, 100, places=1))
 CONFIGS = st.builds(
     Config,
     name=TEXT,
@@ -389,7 +397,7 @@ CONFIGS = st.builds(
     mode=st.just("stream"),
     schema=st.none() | TEXT.map("/schemas/{}".format),
     extensions=st.lists(st.sampled_from(["a:B", "a.b:C"]), unique=True).map(tuple),
-    rejected=st.sampled_from(["keep", "fail"]),
+    rejected=LIMITS,
     report=st.booleans(),
     events=st.lists(
         st.builds(
@@ -400,6 +408,7 @@ CONFIGS = st.builds(
             lift=st.booleans(),
             fields=st.builds(Fields, id=st.sampled_from(["id", "a.b"])),
             select=st.lists(TEXT, max_size=2).map(tuple),
+            idle_us=st.none() | st.integers(0, 2**40),
             options=OPTIONS,
         ),
         min_size=1,
@@ -409,7 +418,14 @@ CONFIGS = st.builds(
     subscriptions=st.builds(
         SubscriptionsSource, path=TEXT.map("/subscriptions/{}".format), watch=st.booleans(), options=OPTIONS
     ),
-    order=st.builds(Order, lateness_us=st.integers(0, 2**40), final=st.just(False)),
+    order=st.builds(
+        Order,
+        lateness_us=st.integers(0, 2**40),
+        final=st.just(False),
+        remember_us=st.integers(2**40, 2**50),
+        ahead_us=st.integers(0, 2**50),
+        late=LIMITS,
+    ),
     deliveries=st.builds(
         Deliveries, format=st.just("table"), table=TEXT, buckets=st.integers(1, 99), options=OPTIONS
     ),
@@ -439,6 +455,8 @@ def changed(**tables: Any) -> str:
         {"events": {"path": "events/", "fields": {"id": "number"}}},
         {"subscriptions": {"path": "other.jsonl"}},
         {"order": {"lateness": "1s"}},
+        {"order": {"remember": "1s"}},
+        {"order": {"ahead": "1s"}},
         {"deliveries": {"buckets": 2}},
         {"deliveries": {"payload": False}},
         {"audit": {"trace": True}},
@@ -454,6 +472,7 @@ def test_what_changes_the_result_changes_the_fingerprint(tables: dict[str, Any])
     [
         {"name": "other"},
         {"rejected": "fail"},
+        {"order": {"late": {"max": "5%"}}},
         {"report": False},
         {"output": "elsewhere"},
         {"order": {"lateness": "0ms"}},
@@ -471,6 +490,9 @@ def test_outputs_of_earlier_versions_have_the_same_fingerprint() -> None:
     assert changed() == "c4028a7300c06635baee732f9536da22"
     whole = {**tomllib.loads(WHOLE), "patterns": {"path": "p.csv"}, "publish": {"url": "h:7400"}}
     del whole["schema"]
+    for added in ("remember", "ahead", "late"):
+        del whole["order"][added]
+    del whole["events"][0]["idle"]
     assert Config.of(whole, base="/base").fingerprint == "13876536fe4fdc6782ac7228818d0e57"
 
 
@@ -529,3 +551,49 @@ def test_reading_a_file_needs_no_spark() -> None:
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
     )
     assert run.stdout == "[]\n"
+
+
+# -- what a file leaves open -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "format"),
+    [
+        ("part-0", b"PAR1....", "parquet"),
+        ("part-0.txt", b'{"id": 1}\n', "json"),
+        ("part-0.csv.gz", b"\x1f\x8b", "csv"),
+        ("note", b"just text", "json"),
+        ("_SUCCESS", b"PAR1", "json"),
+    ],
+)
+def test_a_directory_without_a_format_is_looked_into(
+    tmp_path: Path, name: str, content: bytes, format: str
+) -> None:
+    (tmp_path / "events" / "day=1").mkdir(parents=True)
+    (tmp_path / "events" / "day=1" / name).write_bytes(content)
+    for path in ("events/", "events/*/*"):
+        [events] = Config.of({**LEAST, "events": {"path": path}}, base=tmp_path).events
+        assert events.format == format
+
+
+def test_a_directory_of_several_formats_needs_one_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    for name in ("a.csv", "b.parquet"):
+        (tmp_path / "events" / name).write_bytes(b"x")
+    with pytest.raises(PipelineError, match=r"format: files of different formats: csv \(a.csv\), parquet"):
+        Config.of(LEAST, base=tmp_path)
+    named = {**LEAST, "events": {"path": "events/", "format": "csv"}}
+    assert Config.of(named, base=tmp_path).events[0].format == "csv"
+
+
+@pytest.mark.parametrize("share", ["5", "101%", 5, "-1%", {"min": "5%"}, {"max": 5}, {"max": "5"}])
+def test_a_share_is_a_percentage(share: Any) -> None:
+    assert problem(rejected=share).startswith('rejected: "keep", "fail" or a share as in { max = "5%" } was')
+
+
+def test_identities_are_remembered_for_at_least_the_lateness() -> None:
+    order = {"lateness": "2h"}
+    assert Config.of({**LEAST, "order": order}).order.remember_us == 7_200_000_000
+    assert problem(order={**order, "remember": "1h"}).startswith(
+        "[order] remember: identities are remembered"
+    )

@@ -57,6 +57,8 @@ CATALOG = """
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 FILES = 2
 DEADLINE_S = 600
+DELIVERED = 4
+"""To so many subscribers goes what comes again with another time: once each."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,8 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
             for number in range(100 * file, 100 * file + 100)
         ]
         rng.shuffle(events)
-        if file:  # one that comes too late, and one that comes twice
+        events.append({"id": "again", "producer": "p", "time": 1_000 * 100 * file, "x": 5})
+        if file:  # one that comes too late, and one that comes twice; `again` comes with another time
             events += [{"id": "late", "producer": "p", "time": 1_000, "x": 5}, events[0]]
         path = directory / "events" / f"{file}.jsonl"
         path.write_text("".join(f"{json.dumps(event)}\n" for event in events) + "broken\n")
@@ -89,7 +92,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     for file, asked in (("0.jsonl", subscriptions), ("1.jsonl", changes)):
         (directory / "subscriptions" / file).write_text("".join(f"{json.dumps(row)}\n" for row in asked))
     summary = Pipeline.read(written_down(directory, "whole"), spark).run()
-    assert (summary.rejected, summary.late, summary.duplicates) == (FILES, 1, 1)
+    assert (summary.rejected, summary.late, summary.duplicates) == (FILES, 1, 2)
     return directory
 
 
@@ -162,6 +165,7 @@ def test_after_a_kill_at_any_moment_the_output_is_that_of_an_undisturbed_run(
     first.communicate(timeout=DEADLINE_S)  # by now its Spark has noticed
     for channel in CHANNELS:
         assert list(rows(output, channel)) == list(rows(whole, channel))
+    assert sum("'id': 'again'" in row for row in rows(output, "deliveries")) == DELIVERED
 
 
 @pytest.mark.soak

@@ -116,7 +116,7 @@ def test_every_sink_gets_each_delivery_once_and_in_order(
     for name, sink in sinks.items():
         summary = Pipeline(config(place, deliveries=sink, output=str(place / name)), spark).run()
         assert (summary.read, summary.rejected, summary.duplicates, summary.deliveries) == (5, 1, 1, 4)
-    [file] = (place / "json" / "deliveries").rglob("*.txt")
+    [file] = (place / "json" / "deliveries").rglob("*.jsonl")
     by_subscriber = sorted(LINES, key=lambda line: (line[0], line[1].rank))
     assert file.read_bytes() == b"".join(Delivery(*line).line() for line in by_subscriber)
     assert delivered(spark.table("delivered_by_a_test")) == in_order(LINES)
@@ -417,7 +417,7 @@ def test_what_one_producer_has_numbered_is_matched_by_several_tasks(
         Step(config(place, output=str(output), deliveries={"format": "json", "buckets": 2})).take(
             ingested(spark, config(place)), 0, final=True
         )
-        written.append({path.parent.name: path.read_bytes() for path in output.rglob("*.txt")})
+        written.append({path.parent.name: path.read_bytes() for path in output.rglob("*.jsonl")})
     assert tasks == [1, 2]
     assert written[0] == written[1]
     expected = sum((row["x"] >= 1) + (row["x"] == 1) for row in rows)

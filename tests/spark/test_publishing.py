@@ -98,7 +98,7 @@ def test_what_is_found_in_a_brokers_log_is_published_there_once_and_in_order(
         deliveries = [each for each in found if each.get("type") == "delivery"]
         written = [
             json.loads(line)
-            for file in sorted((tmp_path / "out" / "deliveries").rglob("*.txt"))
+            for file in sorted((tmp_path / "out" / "deliveries").rglob("*.jsonl"))
             for line in file.read_text(encoding="utf-8").splitlines()
         ]
         assert by_subscriber(

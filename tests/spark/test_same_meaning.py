@@ -42,12 +42,21 @@ FILTERS = (
 
 
 def random_events(rng: Random) -> list[dict[str, Any]]:
-    """Events in the order of their times: with and without ids, equal ones, duplicates, numbers and causes."""
+    """Events in the order of their times: with and without ids, equal ones, copies, numbers and causes."""
     events: list[dict[str, Any]] = []
     numbers = dict.fromkeys(("p0", "p1", "p2"), 0)
     for at in range(EVENTS):
         if events and rng.random() < 0.05:
             events.append(dict(rng.choice(events[-5:])))
+            continue
+        named = [event for event in events if "id" in event]
+        if (
+            named and rng.random() < 0.1
+        ):  # the same identity again, with other content: now, or at the same time
+            event = {**rng.choice(named), "y": rng.randint(0, 9)}
+            events.append(event)
+            if rng.random() < 0.7:
+                event["time"] = 1_000 + 3 * at
             continue
         producer = rng.choice(tuple(numbers))
         event: dict[str, Any] = {"producer": producer, "time": 1_000 + 3 * at + rng.randint(0, 3)}

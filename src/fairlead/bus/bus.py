@@ -37,7 +37,7 @@ from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import content_hash
-from fairlead.model.order import BEGINNING, END, LatestContents, LatestIdentities, OrderKey
+from fairlead.model.order import BEGINNING, END, REMEMBERED, LatestContents, LatestIdentities, OrderKey
 from fairlead.rules import Refusal, Route, Rule, Seam
 
 if TYPE_CHECKING:
@@ -59,8 +59,6 @@ Order: TypeAlias = Literal["live", "ordered"]
 Failures: TypeAlias = list[tuple[Subscription, Exception]]
 Failed: TypeAlias = tuple[Failures, Notification]
 
-REMEMBERED: Final = 1_000_000
-"""How many identities a bus remembers unless told otherwise: a duplicate is known among that many."""
 OBJECT: Final = "object"
 COUNTED_AS: Final = {
     Arrival.HELD: "published",
@@ -81,7 +79,8 @@ class Bus:
     `schema` checks what is published and is what filters are read with. `engine` names the matching engine.
     `clock` stamps notifications that come without a time; without a clock they have none. `on_error` is
     called with a delivery and what its callback raised; without it, the error is logged. A duplicate is
-    recognised among the last `remembered` identities (producer, id): that bounds the memory they take.
+    recognised among the last `remembered` identities (producer, id): that bounds the memory they take. An ordered
+    bus remembers them for `remember_us` microseconds behind the watermark, by default an hour or the lateness.
     `rules` refuse publications and narrow whom they go to (`fairlead.rules`), besides advertisements.
     `scopes` say which component may see what (`fairlead.scopes`): producers and subscribers are components.
 
@@ -100,6 +99,7 @@ class Bus:
         remembered: int = REMEMBERED,
         order: Order = "live",
         lateness_us: int = 0,
+        remember_us: int | None = None,
         on_late: Callable[[Late], object] | None = None,
         trace: str | os.PathLike[str] | Callable[[Event], object] | None = None,
         rules: Iterable[Rule] = (),
@@ -117,8 +117,8 @@ class Bus:
         self._contents = LatestContents()
         self._is_ordered = _is_ordered(order)
         self._lateness_us = lateness_us
-        # On a live bus only patterns look at it: everything else does not wait.
-        self._queue = OrderedQueue(lateness_us)
+        self._remember_us, self._remembered = remember_us, remembered
+        self._queue = self._new_queue()
         self._on_late = on_late
         self._validity: dict[str, Validity] = {}
         self._standing: QuerySet | None = None  # while there are patterns
@@ -464,7 +464,13 @@ class Bus:
         if not len(self._standing):
             self._standing = None
             if not self._is_ordered:  # nobody looks at what is held
-                self._queue = OrderedQueue(self._lateness_us)
+                self._queue = self._new_queue()
+
+    def _new_queue(self) -> OrderedQueue:
+        """What puts notifications in order; on a live bus for patterns only, and copies do not get there."""
+        if self._is_ordered:
+            return OrderedQueue(self._lateness_us, remember_us=self._remember_us, remembered=self._remembered)
+        return OrderedQueue(self._lateness_us, remember_us=0)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:

@@ -115,19 +115,18 @@ def run(arguments: argparse.Namespace) -> int:
 def _standing(
     arguments: argparse.Namespace, schema: Schema | None, fields: Fields
 ) -> dict[Identity, tuple[int, set[int]]]:
-    """Of identities with copies of different content: the line whose content is the smallest, and the others.
+    """Of identities with copies of different content: the line of the copy that stands, and of those in conflict.
 
     A file is read again where an identity stands in it twice. The first pass looks at nothing but the names.
     """
     from fairlead.ingest import records
     from fairlead.ingest.jsonlines import content_of
     from fairlead.model import Notification
-    from fairlead.model.encoding import canonical_content
-    from fairlead.model.order import identity_of
+    from fairlead.model.order import copy_rank, identity_of
 
     with opened(arguments.events) as stream:
         repeated = _repeated(stream)
-    copies: dict[Identity, list[tuple[tuple[bytes, bytes], int]]] = {}
+    copies: dict[Identity, list[tuple[tuple[int, bytes, bytes], int]]] = {}
     if repeated:
         with opened(arguments.events) as stream:
             for number, line in enumerate(stream, start=1):
@@ -137,12 +136,12 @@ def _standing(
                     content_of(line, number), schema=schema, lift=arguments.lift, fields=fields
                 )
                 if isinstance(event, Notification) and event.id is not None:
-                    copies.setdefault(identity_of(event), []).append((canonical_content(event), number))
+                    copies.setdefault(identity_of(event), []).append((copy_rank(event), number))
     standing: dict[Identity, tuple[int, set[int]]] = {}
     for identity, each in copies.items():
-        smallest, line_of = min(each)
-        if any(content != smallest for content, _ in each):
-            others = {number for content, number in each if content[0] != smallest[0]}
+        least, line_of = min(each)
+        if any(rank != least for rank, _ in each):
+            others = {number for rank, number in each if rank[1] != least[1]}
             standing[identity] = line_of, others
     return standing
 

@@ -14,10 +14,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fairlead.cli.terminal import emit_json, note, paint, say
 from fairlead.errors import FairleadError
@@ -129,11 +129,7 @@ def _exit_code(summary: Summary, stopped: bool) -> int:
             f"stopped after {_counted(summary.batches, 'batch', 'batches')}; the same command goes on from here"
         )
         return 130
-    if summary.violated:
-        return 1
-    # The run was complete before: the exit code is the same as then.
-    repeated = summary.rejected_before if summary.ended and not summary.batches else 0
-    return 3 if summary.rejected or repeated else 0
+    return summary.exit_code
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -289,10 +285,14 @@ def show_summary(summary: Summary, config: Config) -> None:
         left_out = f"; {summary.own:,} of its own left out of the input" if summary.own else ""
         rows.append(("published", f"{summary.published:,} at {config.publish.url}{left_out}"))
     if summary.rejected:
-        rows.append(("rejected", f"{summary.rejected:,}: {_top(summary.reasons)}"))
-    for name, count in (("duplicates", summary.duplicates), ("late", summary.late)):
-        if count:
-            rows.append((name, f"{count:,}"))
+        rows.append(("rejected", f"{summary.rejected:,}: {_top(summary.reasons, summary.rejected)}"))
+    if summary.duplicates:
+        rows.append(("duplicates", f"{summary.duplicates:,}"))
+    if summary.conflicts:
+        copies = _counted(summary.conflicts, "copy", "copies")
+        rows.append(("conflicts", f"{copies} with other content than the one that was delivered"))
+    if summary.late:
+        rows.append(("late", _late(summary, config)))
     if summary.held:
         rows.append(("held", f"{summary.held:,}, until something newer comes"))
     if summary.verdicts:
@@ -301,6 +301,14 @@ def show_summary(summary: Summary, config: Config) -> None:
             for name, verdict in summary.verdicts.items()
         )
         rows.append(("audit", ", ".join(judged)))
+    if summary.suspected_unit is not None:
+        rows.append(
+            (
+                "times",
+                f"they look like {summary.suspected_unit}, and were read as microseconds, in 1970: "
+                f'fields = {{ times = "{summary.suspected_unit}" }}',
+            )
+        )
     rows.append(("output", summary.output))
     if summary.report is not None:
         rows.append(("report", summary.report))
@@ -308,11 +316,22 @@ def show_summary(summary: Summary, config: Config) -> None:
         say(f"  {name:<10}  {text}")
 
 
-def _top(reasons: Any) -> str:
-    """The commonest reasons."""
+def _late(summary: Summary, config: Config) -> str:
+    """How many rows were late, and what would have waited for them."""
+    from fairlead.spark.config import format_duration
+
+    share = f"{summary.late:,} of {_counted(summary.read, 'row', 'rows')}"
+    if not summary.late_by_us:
+        return f"{share}: a later sequence number of the same producer had been released"
+    wanted = format_duration(config.order.lateness_us + summary.late_by_us + 1)
+    return f'{share}: newer rows came first; [order] lateness = "{wanted}" would have waited'
+
+
+def _top(reasons: Mapping[str, int], rejected: int) -> str:
+    """The commonest reasons of so many rows; with the others they add up."""
     ranked = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
     shown = [f"{reason} ({count:,})" for reason, count in ranked[:REASONS_SHOWN]]
-    more = sum(count for _, count in ranked[REASONS_SHOWN:])
+    more = rejected - sum(count for _, count in ranked[:REASONS_SHOWN])
     return "; ".join(shown + ([f"other reasons ({more:,})"] if more else []))
 
 

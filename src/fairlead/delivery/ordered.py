@@ -2,8 +2,11 @@
 
 Law: two queues that get the same notifications, in any order of arrival and released at any moments, release
 the same sequence, provided that the disorder stays within the allowed lateness (see `fairlead.model.order`).
-Of copies of one notification with different content, the smallest is released, whichever came first.
 Later notifications go to the late channel.
+
+An identity is released once, for as long as it is remembered. Of its copies that are held at the same time the
+earliest is released, and of those with one time the one with the smallest canonical content. Without disorder
+beyond the lateness, the earliest copy is held before the watermark passes it, so arrival does not decide.
 """
 
 from __future__ import annotations
@@ -16,8 +19,18 @@ from enum import Enum
 from fairlead.delivery.watermark import Watermark
 from fairlead.errors import ValueRefused
 from fairlead.model import Notification
-from fairlead.model.encoding import canonical_content
-from fairlead.model.order import END, Identities, Ordering, OrderKey, event_time, identity_of
+from fairlead.model.order import (
+    END,
+    REMEMBER_US,
+    REMEMBERED,
+    Identities,
+    Identity,
+    Ordering,
+    OrderKey,
+    copy_rank,
+    event_time,
+    identity_of,
+)
 
 __all__ = ["Arrival", "Late", "OrderedQueue"]
 
@@ -47,13 +60,24 @@ class OrderedQueue:
     notification makes another late.
     """
 
-    __slots__ = ("_counts", "_identities", "_late", "_ordering", "_watermark")
+    __slots__ = ("_counts", "_identities", "_late", "_late_now", "_ordering", "_watermark")
 
-    def __init__(self, lateness_us: int = 0, sources: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        lateness_us: int = 0,
+        sources: Iterable[str] = (),
+        *,
+        remember_us: int | None = None,
+        remembered: int = REMEMBERED,
+    ) -> None:
+        """Identities are remembered for `remember_us` of order time, by default an hour, at least the lateness."""
         self._watermark = Watermark(lateness_us, sources)
         self._ordering = Ordering()
-        self._identities = Identities()
+        self._identities = Identities(
+            max(lateness_us, REMEMBER_US) if remember_us is None else remember_us, remembered
+        )
         self._late: list[Late] = []
+        self._late_now: dict[Identity, Notification] = {}  # since the last release
         self._counts: Counter[Arrival] = Counter()
 
     @property
@@ -77,38 +101,42 @@ class OrderedQueue:
     def take(self, notification: Notification, source: str = "") -> tuple[Arrival, Notification]:
         """Add a notification; returns its outcome, and the notification with its id."""
         self._watermark.observe(event_time(notification), source)
-        identified = self._identities.take(notification)
+        identified = self._identities.identified(notification)
+        identity = identity_of(identified)
         arrival = Arrival.HELD
-        if identified is None or identity_of(identified) in self._ordering:
-            arrival = self._repeated(notification if identified is None else identified)
+        if identity in self._ordering or identity in self._identities:
+            arrival = self._repeated(identified)
         elif not self._ordering.add(identified):
             self._late.append(Late(identified, self.watermark))
+            self._late_now[identity] = identified
+            self._identities.settle(identified, self.watermark)
             arrival = Arrival.LATE
         self._counts[arrival] += 1
-        return arrival, identified or notification
+        return arrival, identified
 
     def _repeated(self, copy: Notification) -> Arrival:
-        """Of copies that are buffered at the same time the one with the smallest canonical content is released.
-
-        So arrival does not decide, and the copies need not come in any order.
-        """
-        held = self._ordering.copy_of(identity_of(copy))
-        if held is None:
+        """Of copies that are held at the same time the first by time and canonical content is released."""
+        identity = identity_of(copy)
+        held = self._ordering.copy_of(identity)
+        known = self._late_now.get(identity) if held is None else held
+        if known is None:
             return Arrival.DUPLICATE
         try:
-            contents = canonical_content(held), canonical_content(copy)
+            standing, new = copy_rank(known), copy_rank(copy)
         except ValueRefused:  # a Python object has no content to compare by
             return Arrival.DUPLICATE
-        if contents[1] < contents[0]:
+        if held is not None and new < standing:
             self._ordering.exchange(copy)
-        return Arrival.DUPLICATE if contents[0][0] == contents[1][0] else Arrival.CONFLICT
+        return Arrival.DUPLICATE if new[1] == standing[1] else Arrival.CONFLICT
 
     def release(self) -> list[tuple[OrderKey, Notification]]:
         """What the watermark has passed, in the total order."""
-        if self._watermark.value == END:
-            return self._ordering.close()
-        released = self._ordering.advance(self._watermark.value)
+        ended = self._watermark.value == END
+        released = self._ordering.close() if ended else self._ordering.advance(self._watermark.value)
+        for key, notification in released:
+            self._identities.settle(notification, key.time)
         self._identities.forget(self.watermark)
+        self._late_now.clear()
         return released
 
     def punctuate(self, time: int) -> None:

@@ -29,13 +29,15 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from fairlead.errors import ValueRefused
-from fairlead.model.encoding import content_hash
+from fairlead.model.encoding import canonical_content, content_hash
 from fairlead.model.notification import Notification
 from fairlead.model.values import ABSENT, Array, Multi, Record, Tuple
 
 __all__ = [
     "BEGINNING",
     "END",
+    "REMEMBERED",
+    "REMEMBER_US",
     "Identities",
     "Identity",
     "LatestContents",
@@ -43,6 +45,7 @@ __all__ = [
     "OrderKey",
     "Ordering",
     "causes_of",
+    "copy_rank",
     "event_time",
     "identity_of",
     "order_keys",
@@ -53,6 +56,10 @@ BEGINNING: Final = -(2**63)
 """Before every time: where a bound starts."""
 END: Final = 2**63 - 1
 """Behind every time: where a bound stands when nothing more can come."""
+REMEMBER_US: Final = 3_600_000_000
+"""For how long identities are remembered, in microseconds of order time, where nothing else is said."""
+REMEMBERED: Final = 1_000_000
+"""How many identities are remembered where nothing else is said."""
 
 
 class Identity(NamedTuple):
@@ -115,6 +122,16 @@ class OrderKey:
 def event_time(notification: Notification) -> int:
     """When it happened, in microseconds; 0 where that is not said."""
     return 0 if notification.time is None else notification.time.microseconds
+
+
+def copy_rank(notification: Notification) -> tuple[int, bytes, bytes]:
+    """By what copies of one notification are compared: the least stands. Where the second part differs, copies are
+    in conflict.
+
+    The earliest comes first. So a batch, which sees all copies at once, and a stream, which has released the
+    earliest before it sees a much later one, choose the same. (The content alone would not do that.)
+    """
+    return event_time(notification), *canonical_content(notification)
 
 
 def causes_of(notification: Notification) -> tuple[Identity, ...]:
@@ -250,7 +267,7 @@ class Ordering:
         self._loose: dict[Identity, Notification] = {}
         self._due: list[tuple[int, Identity]] = []
         self._numbered: dict[str, list[tuple[int, str]]] = {}
-        self._fixed: dict[Identity, OrderKey] = {}
+        self._fixed: dict[Identity, tuple[OrderKey, Notification]] = {}
         self._ready: list[tuple[tuple[Any, ...], OrderKey, Notification]] = []
         self._last: dict[str, OrderKey] = {}
 
@@ -312,11 +329,15 @@ class Ordering:
         return True
 
     def copy_of(self, identity: Identity) -> Notification | None:
-        """The notification of this identity, while its place in the order is not fixed."""
+        """The notification of this identity, while it is held."""
+        if identity in self._fixed:
+            return self._fixed[identity][1]
         return self._loose.get(identity)
 
     def exchange(self, notification: Notification) -> bool:
-        """Hold another copy of a notification whose place is not fixed; False where this copy is late."""
+        """Hold another copy of a notification; False where the order time is fixed, or this copy is late."""
+        if identity_of(notification) in self._fixed:
+            return False
         held = self._loosen(identity_of(notification))
         if event_time(notification) >= self._bound and self.add(notification):
             return True
@@ -361,7 +382,7 @@ class Ordering:
 
     def _fix(self, key: OrderKey) -> None:
         notification = self._loosen(key.identity)
-        self._fixed[key.identity] = key
+        self._fixed[key.identity] = key, notification
         heappush(self._ready, (key.rank, key, notification))
         if key.sequence is not None and _number(self._last.get(key.producer, key)) <= _number(key):
             self._last[key.producer] = key
@@ -388,7 +409,7 @@ class Ordering:
             times.append(self._last[notification.producer].time)
         for cause in causes_of(notification):
             if cause in self._fixed:
-                times.append(_behind(self._fixed[cause], notification))
+                times.append(_behind(self._fixed[cause][0], notification))
         return max(times)
 
     def _followed(self, identities: Iterable[Identity]) -> dict[Identity, None]:
@@ -415,45 +436,76 @@ class Ordering:
 
 
 class Identities:
-    """Gives ids to records that have none, and knows a duplicate.
+    """Gives ids to records that have none, and remembers the identities that are settled: released, or late.
 
     A record without an id gets the hash of its content and its number among its equals: equal
-    records are interchangeable, so any order of arrival makes the same set of notifications. The same
-    (producer, id) seen again is a duplicate.
+    records are interchangeable, so any order of arrival makes the same set of notifications. Their numbers, and
+    the ids that were made of them, are forgotten once the watermark has passed the record's time: an equal that
+    comes later is late by its own time. Other identities are remembered for `remember_us` microseconds behind
+    the order time at which they were settled, the latest `remembered` of them.
     """
 
-    __slots__ = ("_counts", "_expiry", "_seen")
+    __slots__ = (
+        "_counts",
+        "_counts_by_time",
+        "_made",
+        "_remember_us",
+        "_remembered",
+        "_settled",
+        "_settled_by_time",
+    )
 
-    def __init__(self) -> None:
-        self._seen: set[Identity] = set()
+    def __init__(self, remember_us: int = REMEMBER_US, remembered: int = REMEMBERED) -> None:
+        if remember_us < 0 or remembered < 1:
+            raise ValueError(f"not a memory of identities: {remembered} for {remember_us} microseconds")
+        self._remember_us, self._remembered = remember_us, remembered
+        self._settled: dict[Identity, int] = {}
+        self._settled_by_time: list[tuple[int, Identity]] = []
         self._counts: dict[str, int] = {}
-        self._expiry: list[tuple[int, Identity, str | None]] = []
+        self._counts_by_time: list[tuple[int, str]] = []
+        self._made: set[Identity] = set()
 
-    def take(self, notification: Notification) -> Notification | None:
-        """The notification with an id, which is now remembered; None where it is a duplicate."""
-        digest = None
-        if notification.id is None:
-            digest = content_hash(notification)
-            number = self._counts[digest] = self._counts.get(digest, 0) + 1
-            notification = replace(notification, id=f"{digest}-{number}")
-        identity = identity_of(notification)
-        if identity in self._seen:
-            return None
-        self._seen.add(identity)
-        heappush(self._expiry, (event_time(notification), identity, digest))
+    def identified(self, notification: Notification) -> Notification:
+        """The notification with an id."""
+        if notification.id is not None:
+            return notification
+        digest = content_hash(notification)
+        number = self._counts[digest] = self._counts.get(digest, 0) + 1
+        heappush(self._counts_by_time, (event_time(notification), digest))
+        notification = replace(notification, id=f"{digest}-{number}")
+        self._made.add(identity_of(notification))
         return notification
 
-    def forget(self, before: int) -> None:
-        """Forget what happened before a time: its duplicates would be late, and are not looked for."""
-        while self._expiry and self._expiry[0][0] < before:
-            _, identity, digest = heappop(self._expiry)
-            self._seen.discard(identity)
-            if digest is not None:
-                self._counts.pop(digest, None)
+    def settle(self, notification: Notification, time: int) -> None:
+        """Remember the identity of a notification that was settled at an order time."""
+        identity, expiry = identity_of(notification), time + self._remember_us
+        if identity in self._made:
+            self._made.discard(identity)
+            expiry = max(time, event_time(notification))
+        if expiry > self._settled.get(identity, BEGINNING):
+            self._settled[identity] = expiry
+            heappush(self._settled_by_time, (expiry, identity))
+        while len(self._settled) > self._remembered:
+            self._forget_eldest()
+
+    def forget(self, watermark: int) -> None:
+        """Forget what the watermark has passed, and the time to remember it has, too."""
+        while self._counts_by_time and self._counts_by_time[0][0] < watermark:
+            self._counts.pop(heappop(self._counts_by_time)[1], None)
+        while self._settled_by_time and self._settled_by_time[0][0] < watermark:
+            self._forget_eldest()
+
+    def _forget_eldest(self) -> None:
+        expiry, identity = heappop(self._settled_by_time)
+        if self._settled.get(identity) == expiry:
+            del self._settled[identity]
+
+    def __contains__(self, identity: Identity) -> bool:
+        return identity in self._settled
 
     def __len__(self) -> int:
         """How many identities are remembered."""
-        return len(self._seen)
+        return len(self._settled)
 
 
 class LatestIdentities:

@@ -31,15 +31,16 @@ from pyspark.sql import functions as F
 from fairlead.errors import PipelineError
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark.asking import Demand
-from fairlead.spark.config import Config
+from fairlead.spark.config import Config, format_duration
 from fairlead.spark.delivery import FILES
 from fairlead.spark.detection import Detected
 from fairlead.spark.doors import BLANK
 from fairlead.spark.frames import ATTRIBUTES
-from fairlead.spark.ingestion import rejected
+from fairlead.spark.ingestion import AHEAD, not_ahead, notifications, rejected
 from fairlead.spark.matching import evened
-from fairlead.spark.ordering import Facts, Ordered, OrderState, watermark_of
-from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output
+from fairlead.spark.orderer import DOUBTFUL
+from fairlead.spark.ordering import Facts, Ordered, OrderState, order, watermark_of
+from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output, Segment
 from fairlead.spark.storage import as_path
 from fairlead.spark.subscriptions import Place, Subscriptions
 
@@ -131,6 +132,8 @@ class Seen:
     facts: Facts
     own: int = 0
     """How many a pipeline has published itself: blank, though they have a producer."""
+    ahead: int = 0
+    """How many of the rejected ones lie too far ahead of the clock."""
 
     @classmethod
     def of(cls, rows: DataFrame) -> Seen:
@@ -140,6 +143,7 @@ class Seen:
             F.count(F.when(accepted, 1)).alias("read"),
             F.count(F.when(~accepted & (F.col("reason") != ""), 1)).alias("rejected"),
             F.count(F.when((F.col("reason") == "") & F.col("producer").isNotNull(), 1)).alias("own"),
+            F.count(F.when(F.col("reason").startswith(AHEAD), 1)).alias("ahead"),
             F.max(F.when(accepted, F.coalesce("event_time", F.lit(0)))).alias("newest"),
             *Facts.columns(),
         )
@@ -148,8 +152,9 @@ class Seen:
         for row in found:
             facts |= Facts(row.has_digests, row.has_sequences, row.has_causes)
         newest = {row.source: row.newest for row in found if row.newest is not None}
-        read, rejected, own = (sum(row[name] for row in found) for name in ("read", "rejected", "own"))
-        return cls(read, rejected, newest, facts, own)
+        counted = ("read", "rejected", "own", "ahead")
+        read, rejected, own, ahead = (sum(row[name] for row in found) for name in counted)
+        return cls(read, rejected, newest, facts, own, ahead)
 
     @classmethod
     def of_table(cls, rows: pa.Table) -> Seen:
@@ -184,6 +189,8 @@ class Outcomes:
     released_by_task: Sequence[int]
     columns: str
     """A digest of the typed columns that notifications have, if any."""
+    late_by_us: int = 0
+    """How far behind the watermark the latest one came."""
 
     @classmethod
     def of(cls, ordered: Ordered) -> Outcomes:
@@ -193,11 +200,14 @@ class Outcomes:
             spelled = ordered.rows.schema[ATTRIBUTES].dataType.json()
             columns = blake2b(spelled.encode(), digest_size=8).hexdigest()
         task = F.spark_partition_id().alias("task")
-        counted = ordered.rows.groupBy("outcome", task).count().collect()
+        oldest = F.min(F.coalesce("event_time", F.lit(0))).alias("oldest")
+        counted = ordered.rows.groupBy("outcome", task).agg(F.count("*").alias("count"), oldest).collect()
         rows: Counter[str] = Counter()
         for row in counted:
             rows[row["outcome"]] += row["count"]
-        return cls(rows, [row["count"] for row in counted if row["outcome"] == "released"], columns)
+        late = [ordered.before.bound - row["oldest"] for row in counted if row["outcome"] == "late"]
+        released = [row["count"] for row in counted if row["outcome"] == "released"]
+        return cls(rows, released, columns, max([0, *late]))
 
     def spread(self, released: DataFrame) -> DataFrame:
         """What is released, over several tasks: the order has left the numbers of a producer in one.
@@ -229,6 +239,8 @@ class Written:
     published: int = 0
     held: Facts | None = None
     """What there is among what is held back, where anything is."""
+    remembered: Sequence[Segment] = ()
+    """Where the identities are that are remembered from now on."""
 
 
 # -- the batch -----------------------------------------------------------------------------------------------
@@ -251,6 +263,7 @@ class Batch:
         self.last: Final = self.output.last()
         """The commit before this one; None where this is the first."""
         self.attempt: Final = Attempt(self.output, number)
+        self.now_us: Final = self.output.clock(number) or time.time_ns() // 1_000
         self._progress = progress or Progress()
         self._clock = _Clock(number, self._progress)
         self._kept: list[Any] = []
@@ -283,26 +296,43 @@ class Batch:
     # -- what it begins with -------------------------------------------------------------------------------
 
     def look(self, rows: DataFrame) -> Seen:
-        """Read the rows; PipelineError where one was rejected and the pipeline says to fail then."""
+        """Read the rows; PipelineError where more were rejected than the pipeline allows."""
         return self.heed(Seen.of(rows), rows)
 
     def heed(self, seen: Seen, rows: DataFrame) -> Seen:
-        """What was seen of rows; PipelineError where one was rejected and the pipeline says to fail then."""
+        """What was seen of rows; PipelineError where more were rejected than the pipeline allows."""
         self._clock.count(seen.read + seen.rejected)
-        if seen.rejected and self.config.rejected == "fail":
+        if self.config.rejected.is_exceeded(seen.rejected, seen.read + seen.rejected):
             first = rejected(rows).orderBy("file", "line").first()
             assert first is not None
             rows_of = "1 row" if seen.rejected == 1 else f"{seen.rejected:,} rows"
             raise PipelineError(
                 f"{Place(as_path(first.file or first.source), first.line)}: rejected: {first.reason}",
-                hint=f'{rows_of} of this batch cannot be read; rejected = "keep" sets such rows aside',
+                hint=f"{rows_of} of the {seen.read + seen.rejected:,} of this batch cannot be read; "
+                'rejected = "keep" sets such rows aside',
             )
+        if seen.ahead:  # should the batch be repeated, the same rows are
+            self.output.keep_clock(self.number, self.now_us)
         return seen
+
+    def not_ahead(self, rows: DataFrame) -> DataFrame:
+        """The rows, with those rejected that lie too far ahead of the clock and would move the watermark there."""
+        return not_ahead(rows, self.now_us, self.config.order.ahead_us)
+
+    def check_late(self, outcomes: Outcomes, seen: Seen) -> None:
+        """PipelineError where more rows are late than the pipeline allows; nothing of the batch is delivered."""
+        late, behind_us = outcomes["late"], outcomes.late_by_us
+        if self.config.order.late.is_exceeded(late, seen.read):
+            wanted = format_duration(behind_us + self.config.order.lateness_us)
+            raise PipelineError(
+                f"{late:,} of the {seen.read:,} rows of this batch are late",
+                hint=f'lateness = "{wanted}" would have waited for them; [order] late = "keep" sets them aside',
+            )
 
     def bounds(self, seen: Seen) -> Bounds:
         """How far the watermark moves; the final batch passes everything."""
         known = {**dict.fromkeys((each.name for each in self.config.events), BEGINNING), **self.before.newest}
-        newest, bound = watermark_of(known, seen.newest, self.config.order.lateness_us)
+        newest, bound = watermark_of(known, seen.newest, self.config.order.lateness_us, self.config.idle_us)
         return Bounds(newest, END if self.final else max(bound, self.before.watermark))
 
     def state(self) -> OrderState | None:
@@ -310,7 +340,32 @@ class Batch:
         if self.last is None:
             return None
         held, last = (self._table(name) for name in ("held", "last"))
-        return OrderState(held, last, self.last.watermark, Facts(**self.last.held))
+        remembered = self.remembered(self.last.remembered)
+        return OrderState(held, last, self.last.watermark, Facts(**self.last.held), remembered)
+
+    def remembered(self, segments: Sequence[Segment]) -> DataFrame | None:
+        """The identities in tables that earlier batches have left."""
+        if not segments:
+            return None
+        return self.spark.read.parquet(*map(self.output.remembered, segments))
+
+    def ordered(self, rows: DataFrame, seen: Seen, bounds: Bounds) -> tuple[Ordered, Outcomes]:
+        """What became of the notifications; a second look where copies are in conflict."""
+        ordered = self.kept(
+            order(
+                notifications(rows),
+                self.state(),
+                bounds.watermark,
+                seen.facts,
+                few=self.orders_at_once(seen),
+                remember_us=self.config.order.remember_us,
+            )
+        )
+        outcomes = Outcomes.of(ordered)
+        if outcomes[DOUBTFUL]:
+            ordered = self.kept(ordered.settled())
+            outcomes = Outcomes.of(ordered)
+        return ordered, outcomes
 
     def in_progress(self) -> DataFrame | None:
         """What the batch before has left of matches in progress."""
@@ -392,6 +447,8 @@ class Batch:
                 rejected=seen.rejected,
                 refused=len(demand.rejections),
                 duplicates=outcomes["duplicate"],
+                conflicts=outcomes["conflict"],
+                late_by_us=outcomes.late_by_us,
                 late=outcomes["late"],
                 released=outcomes["released"],
                 held=outcomes["held"],
@@ -408,6 +465,7 @@ class Batch:
             patterns=patterns,
             **self.output.taking(self.before, demand.files),
             held=asdict(written.held or Facts(False, False, False)),
+            remembered=written.remembered,
             channels=tuple(channels),
             columns=outcomes.columns,
             reasons=written.reasons,
@@ -416,6 +474,8 @@ class Batch:
             finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self.attempt.commit(manifest)
+        if self.before.remembered:
+            self.output.sweep_remembered(self.before, manifest)
         if self.config.watched:
             self.sweep(demand, patterns)
         return manifest

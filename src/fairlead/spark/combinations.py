@@ -126,6 +126,12 @@ RULES: Final = (
         'a batch ends with its input, so it is final; to go on later, take mode = "stream"',
     ),
     _Rule(
+        ("order",),
+        "[order] remember",
+        lambda c: c.order.remember_us < c.order.lateness_us,
+        "identities are remembered for at least the lateness",
+    ),
+    _Rule(
         ("", "order", "stream"),
         "[order] final",
         lambda c: c.mode == "stream" and c.order.final and c.stream.trigger_us is not None,

@@ -10,20 +10,25 @@ A file that is written from a configuration (`to_json`) reads as that configurat
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from difflib import get_close_matches
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from fairlead.configuration import (
     NEVER,
     PATH,
+    SET,
     Key,
     Kind,
     Off,
@@ -45,8 +50,10 @@ from fairlead.configuration import (
 from fairlead.correlation.patterns.durations import duration_of
 from fairlead.errors import PipelineError, ValueRefused
 from fairlead.filters.schema import Schema
+from fairlead.ingest.formats import HEAD_BYTES, format_of_all
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.times import Times
+from fairlead.model.order import REMEMBER_US
 from fairlead.network.addresses import Address, Tls
 from fairlead.spark.combinations import PUBLISHED, URI, combination_problems
 
@@ -56,6 +63,7 @@ __all__ = [
     "Config",
     "Deliveries",
     "Events",
+    "Limit",
     "Order",
     "Publish",
     "SparkSettings",
@@ -94,11 +102,27 @@ UNITS_US: Final = {
 DURATION_US_MAX: Final = 2**62
 """An order time plus a lateness still fits in 64 bits."""
 BUCKETS_MAX: Final = 65_536
+DAY_US: Final = 86_400_000_000
+LOOKED_INTO: Final = 100
+"""So many files of a directory are looked into, to see what format they have."""
+SEVERAL: Final = "several"
+"""Stands for the format of a directory whose files have different ones, until that is reported."""
 
 SECRET: Final = re.compile(r"(?i)secret|passw|passphrase|token|(access|account)[.]?key|credential|jaas")
 """Options that are nobody's business: Spark's own pattern, and where Kafka keeps passwords."""
 
 # -- the values, which are the tables of the file --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The share of the rows of a batch that may be rejected, or late; None where any number may."""
+
+    max: Decimal | None = None
+
+    def is_exceeded(self, some: int, of_all: int) -> bool:
+        """Whether so many of all rows are too many."""
+        return self.max is not None and some > self.max * of_all / 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +139,7 @@ class Events:
             "`json` (lines), `csv`, `parquet`, `orc`, `xml`, `text`, `kafka`, `log` (a broker's), or any source "
             "that Spark knows",
             _format(*EVENT_FILES, "kafka", "log"),
-            shown="by the path's ending, else `json`",
+            shown="by the path's ending, else by what the files begin with, else `json`",
         ),
     ] = "json"
     name: Annotated[
@@ -134,6 +158,16 @@ class Events:
             shown="all columns",
         ),
     ] = ()
+    idle_us: Annotated[
+        int | None,
+        Key(
+            "how far behind the newest row of all inputs this one may hold the watermark",
+            DURATION,
+            at="idle",
+            shown="it may for ever",
+            counts=SET,
+        ),
+    ] = None
     options: Annotated[
         Mapping[str, str], Key("options of Spark's reader, such as `sep` for CSV", SETTINGS, public=_public)
     ] = field(default_factory=dict, hash=False)
@@ -185,6 +219,34 @@ class Order:
             counts=NEVER,
         ),
     ] = True
+    remember_us: Annotated[
+        int,
+        Key(
+            "how long the same producer and id are known as a duplicate, in time of events behind the watermark",
+            DURATION,
+            at="remember",
+            shown="`1h`, at least the lateness",
+            counts=SET,
+        ),
+    ] = REMEMBER_US
+    ahead_us: Annotated[
+        int,
+        Key(
+            "how far ahead of the clock a row may be dated; one further ahead is rejected, and moves no watermark",
+            DURATION,
+            at="ahead",
+            counts=SET,
+        ),
+    ] = DAY_US
+    late: Annotated[
+        Limit,
+        Key(
+            "late rows: `keep` them in `OUTPUT/late`, `fail` the run, or fail beyond a share of a batch, "
+            '`{ max = "5%" }`',
+            LIMIT,
+            counts=NEVER,
+        ),
+    ] = Limit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,12 +380,14 @@ class Config:
     stream: Annotated[Stream, Key("how a stream is cut into batches", counts=NEVER)] = Stream()
     spark: Annotated[SparkSettings, Key("where it runs", counts=NEVER)] = SparkSettings()
     rejected: Annotated[
-        Literal["keep", "fail"],
+        Limit,
         Key(
-            "rows that cannot be read: `keep` them in `OUTPUT/rejected` with the reason, or `fail` the run",
+            "rows that cannot be read: `keep` them in `OUTPUT/rejected` with the reason, `fail` the run, or fail "
+            'beyond a share of a batch, `{ max = "5%" }`',
+            LIMIT,
             counts=NEVER,
         ),
-    ] = "keep"
+    ] = Limit()
     patterns: SubscriptionsSource | None = None
     scopes: ScopesSource | None = None
     report: Annotated[bool, Key("write `OUTPUT/report.html` at the end of a run", counts=NEVER)] = True
@@ -373,6 +437,11 @@ class Config:
     def watched(self) -> tuple[SubscriptionsSource, ...]:
         """Where a stream looks for changes while it runs."""
         return tuple(each for each in (self.subscriptions, self.patterns) if each is not None and each.watch)
+
+    @property
+    def idle_us(self) -> dict[str, int]:
+        """How far the inputs that may be idle hold back the watermark."""
+        return {each.name: each.idle_us for each in self.events if each.idle_us is not None}
 
     @property
     def fingerprint(self) -> str:
@@ -486,6 +555,24 @@ def format_duration(us: int) -> str:
     return f"{us // UNITS_US[unit]}{unit}"
 
 
+def _limit(given: Any) -> Limit:
+    if given in ("keep", "fail"):
+        return Limit(None if given == "keep" else Decimal(0))
+    share = given.get("max") if isinstance(given, Mapping) and len(given) == 1 else None
+    found = SHARE.fullmatch(share) if isinstance(share, str) else None
+    if found is None or Decimal(found[1]) > 100:
+        raise expected('"keep", "fail" or a share as in { max = "5%" }', given)
+    return Limit(Decimal(found[1]))
+
+
+def _limit_written(limit: Limit) -> str | dict[str, str]:
+    if not limit.max:
+        return "keep" if limit.max is None else "fail"
+    return {"max": f"{limit.max}%"}
+
+
+SHARE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
+LIMIT: Final = Kind(_limit, _limit_written)
 DURATION: Final = Kind(parsed(_microseconds, 'a duration with its unit, such as "10s",'), format_duration)
 
 
@@ -502,20 +589,24 @@ def _complete(config: Config, tables: Mapping[str, Any], source: str) -> Config:
         source = getattr(config, table)
         if source is None or is_given(table, "format"):
             return source
-        return replace(source, format=_format_by_ending(source.path, SUBSCRIPTION_FILES))
+        return replace(source, format=_format_by_ending(source.path, SUBSCRIPTION_FILES) or "json")
 
     events = zip(config.events or (), tables.get("events", ()), strict=True)
     order, audit = config.order, config.audit
+    if not is_given("order", "final"):
+        order = replace(order, final=config.mode == "batch")
+    if not is_given("order", "remember"):
+        order = replace(order, remember_us=max(order.lateness_us, REMEMBER_US))
     return replace(
         config,
         name=config.name or Path(source).stem,
         events=tuple(
-            each if "format" in given else replace(each, format=_format_by_ending(each.path, EVENT_FILES))
+            each if "format" in given else replace(each, format=_format_of(each.path))
             for each, given in events
         ),
         subscriptions=with_format("subscriptions"),
         patterns=with_format("patterns"),
-        order=order if is_given("order", "final") else replace(order, final=config.mode == "batch"),
+        order=order,
         audit=audit if is_given("audit", "trace") else replace(audit, trace=bool(audit.specifications)),
     )
 
@@ -533,6 +624,8 @@ def _problems_of_inputs(
             yield f"{label} name: missing: each of several inputs has a name"
         if "events" in unsound:
             continue
+        if each.format == SEVERAL:
+            yield f"{label} format: {_format_problem(each.path)}"
         if each.path is None and each.format in EVENT_FILES:
             yield f"{label} path: missing: events in {each.format} are read from files"
         if each.lines and each.format != "xml":
@@ -562,12 +655,40 @@ def _absolute(path: str, base: Path = Path()) -> str:
     return str(Path(os.path.abspath(base), os.path.expanduser(path)))
 
 
-def _format_by_ending(path: str | None, formats: tuple[str, ...]) -> str:
+def _format_by_ending(path: str | None, formats: tuple[str, ...]) -> str | None:
     stem = (path or "").lower()
     for packed in PACKED:
         stem = stem.removesuffix(packed)
-    format = ENDINGS.get(os.path.splitext(stem)[1], "json")
-    return format if format in formats else "json"
+    format = ENDINGS.get(os.path.splitext(stem)[1])
+    return format if format in formats else None
+
+
+def _format_of(path: str | None) -> str:
+    """The format of events where the file names none: by the path's ending, else by what is there."""
+    by_ending = _format_by_ending(path, EVENT_FILES)
+    if path is None or by_ending is not None or URI.match(path):
+        return by_ending or "json"
+    try:
+        return format_of_all(_heads(path)) or "json"
+    except ValueRefused:
+        return SEVERAL
+
+
+def _format_problem(path: str | None) -> str:
+    """Why a directory has no format of its own."""
+    try:
+        format_of_all(_heads(path or ""))
+    except ValueRefused as error:
+        return str(error).replace("\n  hint: ", "; ")
+    return "files of different formats"
+
+
+def _heads(path: str) -> Iterator[tuple[str, bytes]]:
+    """The first files of a local directory, or of a pattern, with what they begin with."""
+    found = glob.iglob(os.path.join(path, "**", "*") if os.path.isdir(path) else path, recursive=True)
+    for file in islice(filter(os.path.isfile, found), LOOKED_INTO):
+        with suppress(OSError), open(file, "rb") as stream:
+            yield file, stream.read(HEAD_BYTES)
 
 
 def _without_none(value: Any) -> Any:

@@ -16,17 +16,21 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from fairlead.errors import PipelineError, ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
+from fairlead.ingest.times import UNITS
 from fairlead.model import Kind, check_name
 from fairlead.model.values import DEPTH_MAX
+from fairlead.spark.config import format_duration
 from fairlead.spark.doors import BLANK, ORIGIN, OUTCOME_TYPES, TEXT_FORMATS, ColumnDoor, TextDoor
-from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, RECORD, payload_of
+from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHED, RECORD, payload_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["KAFKA", "ORIGIN", "ingest", "notifications", "rejected"]
+__all__ = ["AHEAD", "KAFKA", "ORIGIN", "ingest", "not_ahead", "notifications", "rejected"]
 
+AHEAD: Final = "the time lies ahead of the clock by more than "
+"""How the reason of what lies too far ahead begins."""
 KAFKA: Final = "kafka:"
 """The file of a record from Kafka is this and the topic, its block is the partition, its ordinal the offset."""
 
@@ -80,6 +84,25 @@ def notifications(rows: DataFrame) -> DataFrame:
     return rows.where(rows["reason"].isNull()).select(*ENVELOPE, payload_of(rows))
 
 
+def not_ahead(rows: DataFrame, now_us: int, ahead_us: int) -> DataFrame:
+    """The rows, with those rejected that lie further ahead of the clock than is allowed."""
+    from pyspark.sql import functions as F
+
+    payload = payload_of(rows)
+    limit = F.lit(min(now_us + ahead_us, 2**63 - 1)).cast("bigint")
+    is_ahead = F.col("reason").isNull() & (F.col("event_time") > limit)
+    content = F.to_json(payload) if payload == ATTRIBUTES else F.coalesce(PUBLISHED, payload)
+    said = F.concat(
+        F.lit(f"{AHEAD}{format_duration(ahead_us)}: "), F.timestamp_micros("event_time").cast("string")
+    )
+    return rows.withColumns(
+        {
+            "raw": F.when(is_ahead, F.encode(content, "UTF-8")).otherwise(F.col("raw")),
+            "reason": F.when(is_ahead, said).otherwise(F.col("reason")),
+        }
+    )
+
+
 def rejected(rows: DataFrame) -> DataFrame:
     """What could not be read, whole, with the reason and where it stood: source, file, line, reason, raw.
 
@@ -123,6 +146,7 @@ _POSSIBLE: Final = frozenset(
     }
 )
 """Spark's types whose values are values of notifications, besides structs and arrays of such."""
+_WHOLE: Final = ("byte", "short", "integer", "long")
 _WAYS_OUT: Final = {
     "date": "a notification has instants and strings: cast({0} as timestamp) or cast({0} as string)",
     "timestamp_ntz": "without a zone it is no instant: cast({0} as timestamp) takes that of the session",
@@ -182,11 +206,15 @@ class _Table:
         origin = [F.col(ORIGIN)] if ORIGIN in raw.columns else []
         columns = {name: (name,) for name in names} | copies
         # In one struct: mapInArrow of PySpark takes a dot in a column's name for a way into the column.
-        packed = [F.col(".".join(map(_quoted, steps))).alias(name) for name, steps in columns.items()]
-        frame = raw.select(F.struct(*packed).alias(ATTRIBUTES), *origin)
-        struct = T.StructType(
-            [T.StructField(name, paths[".".join(steps)][1]) for name, steps in columns.items()]
+        packed = {name: F.col(".".join(map(_quoted, steps))) for name, steps in columns.items()}
+        types = {name: paths[".".join(steps)][1] for name, steps in columns.items()}
+        if fields.times.form and "time" in packed and types["time"].typeName() != "timestamp":
+            packed["time"] = _instants(packed["time"], types["time"], fields)
+            types["time"] = T.TimestampType()
+        frame = raw.select(
+            F.struct(*(column.alias(name) for name, column in packed.items())).alias(ATTRIBUTES), *origin
         )
+        struct = T.StructType([T.StructField(name, kind) for name, kind in types.items()])
         return cls(frame, struct, doubtful or _must_go_by_row(struct))
 
     def is_altered_by(self, schema: Schema) -> bool:
@@ -197,6 +225,24 @@ class _Table:
             if declared is not None and path != "time" and altered.get(declared.kind) == kind.typeName():
                 return True
         return False
+
+
+def _instants(column: Column, kind: DataType, fields: Fields) -> Column:
+    """A column of numbers as instants; what is no instant is one that the door refuses."""
+    from pyspark.sql import functions as F
+
+    unit = UNITS.get(fields.times.form)
+    if unit is None or kind.typeName() not in _WHOLE:
+        raise PipelineError(
+            f"the column {fields.time!r} is of type {kind.simpleString()}, and times are in the form "
+            f"{fields.times.form!r}",
+            hint="whole numbers have a unit (s, ms, us, ns); of others `select` makes timestamps, as in "
+            f"to_timestamp({fields.time}, 'dd.MM.yyyy HH:mm') {fields.time}",
+        )
+    exact = column.cast("decimal(20,0)") * F.lit(unit)
+    inside = (exact == F.floor(exact)) & F.abs(exact).cast("decimal(38,0)").between(0, 2**62)
+    microseconds = F.when(inside, exact).when(column.isNotNull(), F.lit(2**62)).cast("bigint")
+    return F.timestamp_micros(microseconds)
 
 
 def _mapping(fields: Fields) -> dict[str, str]:

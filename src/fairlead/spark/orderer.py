@@ -20,20 +20,26 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from fairlead.model import Instant, Notification, Record
+from fairlead.model.encoding import canonical_content, parse_json
 from fairlead.model.order import BEGINNING, END, Identity, Ordering, OrderKey, identity_of
-from fairlead.spark.frames import KEY
+from fairlead.spark.frames import ATTRIBUTES, KEY, PUBLISHED, RECORD, notifications_in
 
 __all__ = [
+    "CONFLICT",
     "CONTENT",
+    "DOUBTFUL",
     "DUPLICATE",
     "HELD",
     "KNOWN",
     "LATE",
     "LIGHT",
+    "MEANING",
     "PLACED",
+    "RANK",
     "RELEASED",
     "OrderAtOnce",
     "OrderTogether",
+    "RankCopies",
     "became",
     "identities",
 ]
@@ -42,8 +48,15 @@ RELEASED: Final = "released"
 HELD: Final = "held"
 LATE: Final = "late"
 DUPLICATE: Final = "duplicate"
+CONFLICT: Final = "conflict"
+"""The outcome of a copy with other content than the one that stands."""
+DOUBTFUL: Final = "doubtful"
+"""The outcome of a copy with another text than the one that stands, while contents have not been compared."""
 KNOWN: Final = "known"
 """The outcome of what came late in an earlier batch and is remembered: its copies are duplicates."""
+MEANING: Final = "_meaning"
+RANK: Final = (MEANING, "_written")
+"""The columns with what copies of one time are compared by, as `model.order.copy_rank` has it."""
 CONTENT: Final = "_content"
 """What typed contents are compared by, where one task sees all rows."""
 
@@ -308,7 +321,8 @@ class OrderAtOnce:
             return
         rows = self._identified(pa.Table.from_batches(given))
         own = np.asarray(rows.column("arrived").is_valid())
-        copy, known = self._copies(rows, own), own & _mask(rows.column("late"))
+        copy, conflict = self._copies(rows, own)
+        known = own & _mask(rows.column("late"))
         concerned = np.flatnonzero(~(copy | known))
         found = became(rows.select(LIGHT).take(pa.array(concerned)), self.bound_before, self.bound)
         place = np.zeros(len(own), np.int64)
@@ -317,7 +331,11 @@ class OrderAtOnce:
         at = pa.array(place, mask=nothing)
         outcome = pc.coalesce(
             found.outcome.take(at),
-            pc.if_else(pa.array(copy), DUPLICATE, pc.if_else(pa.array(known), KNOWN, None)),
+            pc.if_else(
+                pa.array(conflict),
+                CONFLICT,
+                pc.if_else(pa.array(copy), DUPLICATE, pc.if_else(pa.array(known), KNOWN, None)),
+            ),
         )
         made = rows.set_column(rows.schema.get_field_index("time"), "time", found.time.take(at))
         inner = [name for name in ("arrived", "late", CONTENT) if name in rows.column_names]
@@ -354,35 +372,76 @@ class OrderAtOnce:
         found = rows.select(["producer", "digest"]).filter(pa.array(held))
         return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
-    def _copies(self, rows: pa.Table, own: Mask) -> Mask:
-        """Of those with one identity the first to come stands; what comes together comes by its content."""
-        copy = np.zeros(len(own), np.bool_)
+    def _copies(self, rows: pa.Table, own: Mask) -> tuple[Mask, Mask]:
+        """Which rows are copies of another one that stands, and which of these are in conflict with it."""
+        copy, conflict = np.zeros(len(own), np.bool_), np.zeros(len(own), np.bool_)
         names = identities(rows.column("producer"), rows.column("id")).dictionary_encode()
         codes = names.indices.fill_null(0).to_numpy()
         several = np.bincount(codes[own], minlength=len(names.dictionary)) > 1
         doubtful = np.flatnonzero(own & several[codes])
         if not len(doubtful):
-            return copy
-        light = rows.select(["arrived", "sequence", self.content, "event_time", "source"])
-        told = light.take(pa.array(doubtful)).to_pylist()
+            return copy, conflict
+        concerned = rows.take(pa.array(doubtful))
+        told = concerned.select(
+            [*KEY, "event_time", "arrived", "late", "source", self.content, PUBLISHED]
+        ).to_pylist()
+        last = {
+            row["producer"]: (row["sequence"], row["id"])
+            for row in rows.filter(pa.array(~own)).select(KEY).to_pylist()
+        }
         same: dict[int, list[int]] = {}
         for at, code in enumerate(codes[doubtful].tolist()):
             same.setdefault(code, []).append(at)
         for places in same.values():
-            others = sorted(places, key=lambda at: _coming(told[at], self.content))[1:]
-            copy[doubtful[others]] = True
-        return copy
+            copies = [told[at] for at in places]
+            there = {(row[self.content], row[PUBLISHED]) for row in copies if row[self.content] is not None}
+            ranks = _ranks_in(concerned.take(pa.array(places))) if len(there) > 1 else [NO_RANK] * len(places)
+            keys = [(*self._turn(row, last), rank) for row, rank in zip(copies, ranks, strict=True)]
+            first, *others = sorted(range(len(places)), key=lambda at: (keys[at], copies[at]["source"] or ""))
+            copy[doubtful[[places[at] for at in others]]] = True
+            if copies[first][self.content] is not None:
+                differ = [places[at] for at in others if ranks[at][0] != ranks[first][0]]
+                conflict[doubtful[differ]] = True
+        return copy, conflict
+
+    def _turn(self, row: Mapping[str, Any], last: Mapping[str, tuple[int, str]]) -> tuple[int, int]:
+        """First comes what is remembered or has its place, last what is late; others come by their time."""
+        time = row["event_time"] or 0
+        if not row["arrived"]:
+            return (0 if row["late"] or row["time"] is not None else 1), time
+        is_late = time < self.bound_before
+        if row["sequence"] is not None and row["producer"] in last:
+            is_late |= (row["sequence"], row["id"]) < last[row["producer"]]
+        return (2 if is_late else 1), time
 
 
-def _coming(row: Mapping[str, Any], content: str) -> tuple[Any, ...]:
-    """The order in which rows of one identity come; nulls come first, as in Spark."""
-    number, time = row["sequence"], row["event_time"]
-    return (
-        row["arrived"],
-        number is not None,
-        number or 0,
-        row[content],
-        time is not None,
-        time or 0,
-        row["source"],
-    )
+# -- copies ------------------------------------------------------------------------------------------------
+
+
+NO_RANK: Final = (b"", b"")
+
+
+def _ranks_in(rows: pa.Table) -> list[tuple[bytes, bytes]]:
+    """What copies with one time are compared by; nothing of those that are remembered without their content."""
+    found: list[tuple[bytes, bytes]] = []
+    for batch in rows.to_batches():
+        there = batch.column(RECORD if RECORD in batch.schema.names else ATTRIBUTES).is_valid()
+        chosen = batch.filter(there)
+        published = chosen.column(PUBLISHED).to_pylist()
+        made = iter(
+            each if text is None else each.published_as(parse_json(text))
+            for each, text in zip(notifications_in(chosen), published, strict=True)
+        )
+        found += [canonical_content(next(made)) if each else NO_RANK for each in there.to_pylist()]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RankCopies:
+    """Record batches of rows in, the same with what copies are compared by out: it runs in the workers."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ranks = _ranks_in(pa.Table.from_batches([batch]))
+            columns = [pa.array([rank[at] for rank in ranks], pa.binary()) for at in range(len(RANK))]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], [*batch.schema.names, *RANK])

@@ -1,10 +1,13 @@
 """Identity and order over DataFrames: each notification once, held until the watermark, then at its place.
 
 Law: run batch by batch, with its state handed on, `order` releases, holds and refuses what
-`delivery.OrderedQueue` does, when that takes the arrivals of each batch by (producer, sequence, id) and is asked
-for a release after each.
+`delivery.OrderedQueue` does, when that takes the arrivals of each batch by (producer, sequence, id), of copies
+those last that are late, and is asked for a release after each.
 
-    identity    a shuffle by (producer, id): equal records without an id are numbered there, duplicates found
+    identity    a shuffle by (producer, id): equal records without an id are numbered there, duplicates found.
+                Identities that were released or late are remembered as hashes; those that come again are looked up
+    copies      of copies the earliest stands, and of those with one time the one with the smallest canonical
+                content. Columns compare texts; only where texts differ does Python compare contents (`settled`)
     order time  no numbers, no causes    the event's time: nothing is moved
                 sequence numbers         a running maximum along each producer's numbers: a window
                 causes                   as `model.order.Ordering` has it, in one task, over rows without content
@@ -25,19 +28,24 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from fairlead.delivery import Watermark
-from fairlead.model.order import BEGINNING, END
-from fairlead.spark.frames import ENVELOPE, payload_of, to_records
+from fairlead.model.order import BEGINNING, END, REMEMBER_US
+from fairlead.spark.frames import ENVELOPE, PUBLISHED, payload_of, to_records
 from fairlead.spark.orderer import (
+    CONFLICT,
     CONTENT,
+    DOUBTFUL,
     DUPLICATE,
     HELD,
     KNOWN,
     LATE,
     LIGHT,
+    MEANING,
     PLACED,
+    RANK,
     RELEASED,
     OrderAtOnce,
     OrderTogether,
+    RankCopies,
 )
 
 if TYPE_CHECKING:
@@ -93,13 +101,15 @@ class OrderState:
 
     `held` has the columns of notifications, `time` where the order time is fixed, and `late`, which is true for
     what came too late by its number and is remembered until the watermark passes its own time. `last` has the
-    columns `LAST`. `bound` is where the watermark stood. `facts` are those of `held`.
+    columns `LAST`. `bound` is where the watermark stood. `facts` are those of `held`. `remembered` has the hashes
+    of identities (`identity`) that are settled, with the order time of that (`time`); each at least once.
     """
 
     held: DataFrame | None = None
     last: DataFrame | None = None
     bound: int = BEGINNING
     facts: Facts = Facts()
+    remembered: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,27 @@ class Ordered:
     before: OrderState
     bound: int
     facts: Facts
+    arrivals: DataFrame
+    remember_us: int
+    is_settled: bool
+    """Whether copies in conflict are compared by their contents."""
+
+    def settled(self) -> Ordered:
+        """The same, with copies in conflict compared by their contents, as the bus does, and not by their texts.
+
+        Where no outcome is `doubtful` there is no difference.
+        """
+        if self.is_settled:
+            return self
+        doubtful = self.rows.where(F.col("outcome") == DOUBTFUL).select("producer", "id").distinct()
+        return order(
+            self.arrivals,
+            self.before,
+            self.bound,
+            self.facts,
+            remember_us=self.remember_us,
+            doubtful=doubtful,
+        )
 
     def persist(self) -> Ordered:
         """The same, computed once."""
@@ -141,6 +172,11 @@ class Ordered:
         return self._became(DUPLICATE).drop("time")
 
     @property
+    def conflicts(self) -> DataFrame:
+        """What had come already, with other content; `doubtful` where copies are not `settled`."""
+        return self.rows.where(F.col("outcome").isin(CONFLICT, DOUBTFUL)).drop("outcome", "time")
+
+    @property
     def last(self) -> DataFrame:
         """Per producer the key of the largest number that is fixed."""
         before = self.before.last
@@ -156,11 +192,33 @@ class Ordered:
     def state(self) -> OrderState:
         """What the next batch begins with."""
         outcome = F.col("outcome")
-        remembered = outcome.isin(LATE, KNOWN) & (_happened() >= _long(self.bound))
+        remembered = (
+            outcome.isin(LATE, KNOWN) & F.col("digest").isNotNull() & (_happened() >= _long(self.bound))
+        )
         kept = self.rows.where((outcome == HELD) | remembered)
         return OrderState(
-            kept.withColumn("late", outcome != HELD).drop("outcome"), self.last, self.bound, self.facts
+            kept.withColumn("late", outcome != HELD).drop("outcome"),
+            self.last,
+            self.bound,
+            self.facts,
+            self.remembered_with(self.before.remembered),
         )
+
+    @property
+    def remembered(self) -> DataFrame:
+        """The identities that this batch has settled, with the order time of that.
+
+        Those that were made of a digest are not among them: an equal record that comes later is late by its time.
+        """
+        settled = F.col("outcome").isin(RELEASED, LATE) & F.col("digest").isNull()
+        at = F.when(F.col("outcome") == LATE, _long(self.before.bound)).otherwise(F.col("time"))
+        return self.rows.where(settled).select(_hash().alias("identity"), at.alias("time"))
+
+    def remembered_with(self, earlier: DataFrame | None) -> DataFrame:
+        """The identities of this batch and earlier ones, without those that are to be forgotten."""
+        if earlier is None:
+            return self.remembered
+        return self.remembered.unionByName(_still(earlier, self.bound, self.remember_us))
 
     def _became(self, outcome: str) -> DataFrame:
         return self.rows.where(F.col("outcome") == outcome).drop("outcome")
@@ -173,11 +231,15 @@ def order(
     facts: Facts | None = None,
     *,
     few: bool = False,
+    remember_us: int = REMEMBER_US,
+    doubtful: DataFrame | None = None,
 ) -> Ordered:
     """Establish the total order up to a bound, which is `END` when nothing more will come.
 
     `arrivals` are the notifications that came since the state was left, and `facts` are theirs: without them,
-    a query over the arrivals finds them. Where they and what is held are `few`, one task does it all.
+    a query over the arrivals finds them. Where they and what is held are `few`, one task does it all. An identity
+    that the state remembers is a duplicate for `remember_us` of order time. Copies are compared by their texts;
+    those of `doubtful` identities (producer, id), and where one task does it all, by their contents.
     """
     before = state or OrderState(facts=NOTHING)
     found = (Facts.of(arrivals) if facts is None else facts) | before.facts
@@ -186,6 +248,13 @@ def order(
         arrivals, held = to_records(arrivals), to_records(held)
     batch = _Batch(payload_of(arrivals), before.bound, max(bound, before.bound), found)
     rows = batch.gathered(arrivals, held)
+    if before.remembered is not None:
+        known = _known(arrivals, _still(before.remembered, before.bound, remember_us))
+        rows = rows.unionByName(known, allowMissingColumns=True)
+    if doubtful is not None:
+        rows = batch.ranked(rows, doubtful)
+    if last is not None and found.has_sequences and not few:
+        rows = batch.with_last_numbers(rows, last)
     if few:
         placed = batch.placed_at_once(rows, last)
     elif found.has_causes:
@@ -197,7 +266,28 @@ def order(
         )
     else:
         placed = batch.placed(batch.identified(rows), last)
-    return Ordered(placed, before, batch.bound, found)
+    is_settled = few or doubtful is not None
+    return Ordered(placed, before, batch.bound, found, arrivals, remember_us, is_settled)
+
+
+def _hash() -> Column:
+    """An identity in 128 bits."""
+    return F.unhex(F.md5(F.concat_ws("/", F.length("producer").cast("string"), "producer", "id")))
+
+
+def _still(remembered: DataFrame, bound: int, remember_us: int) -> DataFrame:
+    """The identities that are remembered when the watermark stands at a bound."""
+    if bound == BEGINNING:
+        return remembered
+    return remembered.where(F.col("time") >= _long(max(bound - remember_us, BEGINNING)))
+
+
+def _known(arrivals: DataFrame, remembered: DataFrame) -> DataFrame:
+    """Of the identities that have arrived those that are remembered: a row for each, as of one that was late."""
+    named = arrivals.where(F.col("id").isNotNull()).select("producer", "id", _hash().alias("identity"))
+    found = named.join(remembered.select("identity"), "identity").select("producer", "id").distinct()
+    happened, no, yes = _long(BEGINNING), F.lit(False), F.lit(True)
+    return found.withColumns({"event_time": happened, "late": yes, "arrived": no})
 
 
 def _linked_producers(rows: DataFrame) -> DataFrame:
@@ -236,10 +326,24 @@ class _Batch:
         held = held.withColumn("arrived", F.lit(False)).select(*columns)
         return new.unionByName(held, allowMissingColumns=True)
 
-    def identified(self, rows: DataFrame) -> DataFrame:
-        """Every row with an id; of those with one identity the first to come stands, the others are copies.
+    def ranked(self, rows: DataFrame, doubtful: DataFrame) -> DataFrame:
+        """The rows of doubtful identities with what their copies are compared by."""
+        few = F.broadcast(doubtful)
+        others = rows.join(few, ["producer", "id"], "left_anti")
+        given = rows.join(few, ["producer", "id"], "left_semi").select(*rows.columns)
+        columns = [T.StructField(name, T.BinaryType()) for name in RANK]
+        found = given.mapInArrow(RankCopies(), T.StructType([*given.schema, *columns]))
+        return others.unionByName(found, allowMissingColumns=True)
 
-        Rows that come together come by their sequence numbers, then by their content.
+    def with_last_numbers(self, rows: DataFrame, last: DataFrame) -> DataFrame:
+        """The rows with the last number of their producer that is fixed: what comes behind it is overtaken."""
+        number = F.struct("sequence", "id").alias("_last_number")
+        return rows.join(F.broadcast(last.select("producer", number)), "producer", "left")
+
+    def identified(self, rows: DataFrame) -> DataFrame:
+        """Every row with an id; of those with one identity the first stands, the others are copies.
+
+        First comes what is remembered or has its place, last what is late. Others come by their time and content.
         """
         same = ["producer", "id"]
         if self.facts.has_digests:
@@ -250,9 +354,32 @@ class _Batch:
             same = ["producer", "_group", "id"]
             made = self._made_id(_comparable(rows, self.payload))
             rows = rows.withColumn("id", F.coalesce("id", made))
-        arrival = ("arrived", "sequence", _comparable(rows, self.payload), "event_time", "source")
-        place = F.row_number().over(Window.partitionBy(*same).orderBy(*arrival))
-        return rows.withColumn("copy", place > 1).drop("_group")
+        settled = ~F.col("arrived") & (F.col("late") | F.col("time").isNotNull())
+        is_late = _happened() < _long(self.bound_before)
+        if "_last_number" in rows.columns:
+            overtaken = F.col("sequence").isNotNull() & (F.struct("sequence", "id") < F.col("_last_number"))
+            is_late = is_late | F.coalesce(overtaken, F.lit(False))
+        turn = F.when(settled, 0).when(F.col("arrived") & is_late, 2).otherwise(1)
+        content = _comparable(rows, self.payload)
+        by_rank = [name for name in RANK if name in rows.columns]
+        told = F.xxhash64(content)  # it is enough to see that texts differ
+        if by_rank:
+            told = F.when(F.col(MEANING).isNotNull(), F.xxhash64(MEANING)).otherwise(told)
+        copies = Window.partitionBy(*same).orderBy(turn, _happened(), *by_rank, content, "source")
+        rows = rows.withColumns(
+            {
+                "copy": F.row_number().over(copies) > 1,
+                "_told": F.when(~F.col("late"), told),  # what is remembered has no content
+                "_at": _happened(),
+            }
+        )
+        differs = F.col("_told") != F.first("_told").over(copies)
+        doubt = (
+            F.lit(CONFLICT)
+            if by_rank
+            else F.when(F.col("_at") != F.first("_at").over(copies), CONFLICT).otherwise(DOUBTFUL)
+        )
+        return rows.withColumn("_repeated", F.when(differs, doubt).otherwise(DUPLICATE)).drop("_group")
 
     def _made_id(self, content: Column) -> Column:
         """The digest with the number among equals. Those count that the watermark has not passed."""
@@ -340,7 +467,7 @@ class _Batch:
 
     def _closed(self, rows: DataFrame) -> DataFrame:
         outcome = (
-            F.when(F.col("copy"), DUPLICATE)
+            F.when(F.col("copy"), F.col("_repeated"))
             .when(F.col("late"), KNOWN)
             .when(F.col("_refused"), LATE)
             .when(F.col("time").isNotNull() & self._passed(F.col("time")), RELEASED)
@@ -364,11 +491,14 @@ def _long(value: int) -> Column:
 def _comparable(rows: DataFrame, payload: str) -> Column:
     """The content as something to sort by, so that of two contents always the same one comes first.
 
-    Text by code point. Typed columns have no order that Spark and Python share, and need none that means anything:
-    a hash has one. It is that of their names with their values: a hash of columns passes over nulls, so it cannot
-    tell which of them has the value.
+    Text by code point, with the text that was published behind it. Typed columns have no order that Spark and
+    Python share, and need none that means anything: a hash has one. It is that of their names with their values: a
+    hash of columns passes over nulls, so it cannot tell which of them has the value.
     """
-    return F.col(payload) if _is_text(rows, payload) else F.xxhash64(F.to_json(payload, EXACT))
+    if not _is_text(rows, payload):
+        return F.xxhash64(F.to_json(payload, EXACT))
+    published = F.concat(F.col(payload), F.col(PUBLISHED))
+    return F.when(F.col(PUBLISHED).isNull(), F.col(payload)).otherwise(published)
 
 
 def _is_text(rows: DataFrame, payload: str) -> bool:
@@ -387,14 +517,19 @@ class Progress(NamedTuple):
     """The watermark."""
 
 
-def watermark_of(previous: Mapping[str, int], observed: Mapping[str, int], lateness_us: int) -> Progress:
+def watermark_of(
+    previous: Mapping[str, int],
+    observed: Mapping[str, int],
+    lateness_us: int,
+    idle_us: Mapping[str, int] | None = None,
+) -> Progress:
     """The progress after a batch in which the sources showed these newest event times.
 
     A source that is first seen in the batch holds the watermark back as if it had been known before, whatever
     the order in which a batch's rows are looked at.
     """
     newest = dict.fromkeys([*previous, *observed], BEGINNING)
-    watermark = Watermark(lateness_us, newest)
+    watermark = Watermark(lateness_us, newest, idle_us)
     for times in (previous, observed):
         for source, time in times.items():
             newest[source] = max(newest[source], time)

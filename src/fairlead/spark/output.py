@@ -6,6 +6,7 @@
     OUT/_fairlead/plans/00000000.json       which changes of subscriptions a batch takes, until it is committed
     OUT/_fairlead/patterns/DIGEST.json      patterns, under the name of their content
     OUT/_fairlead/state/00000000/…          what is held back after a batch, and what of patterns is in progress
+    OUT/_fairlead/remembered/00000000/…     hashes of identities that batches have released
     OUT/_fairlead/aside/…                   what is being written
     OUT/deliveries/batch=00000000/…         late, rejected and trace likewise
 
@@ -35,7 +36,7 @@ from fairlead.spark.storage import Directory
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CHANNELS", "VERSION", "Attempt", "Counts", "Manifest", "Output"]
+__all__ = ["CHANNELS", "VERSION", "Attempt", "Counts", "Manifest", "Output", "Segment"]
 
 VERSION: Final = 2
 CHANNELS: Final = ("deliveries", "late", "rejected", "trace")
@@ -43,6 +44,7 @@ KEPT_STATES: Final = 2
 """The state that the next batch starts from, and the one before: a reader may be looking at it."""
 _OURS: Final = "_fairlead"
 _MANIFESTS: Final = f"{_OURS}/manifests"
+_REMEMBERED: Final = f"{_OURS}/remembered"
 _PLANS: Final = "plans"
 _PATTERNS: Final = "patterns"
 _RUN: Final = "run"
@@ -79,11 +81,29 @@ class Counts:
     """How many notifications went into the network."""
     own: int = 0
     """How many came from there that the pipeline does not take, since pipelines have published them."""
+    conflicts: int = 0
+    """How many were copies of another one, with other content."""
+    late_by_us: int = 0
+    """How far behind the watermark the latest one came."""
 
     def then(self, later: Counts) -> Counts:
         """The counts of both, one after the other."""
         sums = {each.name: getattr(self, each.name) + getattr(later, each.name) for each in fields(self)}
-        return Counts(**{**sums, "held": later.held, "in_progress": later.in_progress})
+        late_by_us = max(self.late_by_us, later.late_by_us)
+        return Counts(
+            **{**sums, "held": later.held, "in_progress": later.in_progress, "late_by_us": late_by_us}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A table of identities that are remembered: those of its batch, and of earlier ones that it took over."""
+
+    batch: int
+    rows: int
+    """About how many there are."""
+    bound: int
+    """All were settled below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +126,14 @@ class Manifest:
     """Where the list goes on; None where it is whole. So it need not be repeated with every batch."""
     held: Mapping[str, bool] = field(default_factory=dict)
     """What there is among the rows that are held back (`ordering.Facts`)."""
+    remembered: Sequence[Segment] = ()
+    """Where the identities are that are remembered, the eldest first."""
     channels: Sequence[str] = ()
     """Which channels have files in this batch."""
     columns: str = ""
     """A digest of the typed columns that notifications have, if any: files may come to have more of them."""
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Why rows were rejected, the most frequent reasons."""
+    """Why rows were rejected, the most frequent kinds of reasons."""
     seconds: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
     finished_at: str = ""
@@ -124,7 +146,8 @@ class Manifest:
         """The manifest that a file holds; PipelineError where it is damaged or of another version."""
         given = _loaded(content, where)
         try:
-            return cls(**{**given, "counts": Counts(**given["counts"])})
+            remembered = tuple(Segment(**each) for each in given.get("remembered", ()))
+            return cls(**{**given, "counts": Counts(**given["counts"]), "remembered": remembered})
         except (KeyError, TypeError) as error:
             raise PipelineError(f"{where} is damaged: {error}") from error
 
@@ -255,6 +278,15 @@ class Output:
         note = self.note(f"{_PLANS}/{batch:08}")
         return None if note is None else list(note["files"])
 
+    def clock(self, batch: int) -> int | None:
+        """What the clock said at an earlier attempt at a batch that rejected rows by it; None where none did."""
+        note = self.note(f"{_PLANS}/{batch:08}-clock")
+        return None if note is None else int(note["now_us"])
+
+    def keep_clock(self, batch: int, now_us: int) -> None:
+        """Write down by what clock a batch rejects rows: should it be repeated, it rejects the same."""
+        self.keep_note(f"{_PLANS}/{batch:08}-clock", {"now_us": now_us})
+
     def keep_plan(self, batch: int, files: Sequence[str]) -> None:
         """Write down which files of changes a batch takes: should it be repeated, it takes the same."""
         self.keep_note(f"{_PLANS}/{batch:08}", {"files": list(files)})
@@ -337,6 +369,16 @@ class Output:
         """The files of a table of the state, with their sizes in bytes; none where there is no such table."""
         return list(self.root.files(f"{_OURS}/state/{batch:08}/{name}"))
 
+    def remembered(self, segment: Segment) -> str:
+        """Where a table of identities is."""
+        return self.root.path(f"{_REMEMBERED}/{segment.batch:08}")
+
+    def sweep_remembered(self, *manifests: Manifest) -> None:
+        """Remove the identities that none of these manifests remembers."""
+        kept = {f"{segment.batch:08}" for manifest in manifests for segment in manifest.remembered}
+        for name in set(self.root.names(_REMEMBERED)) - kept:
+            self.root.delete(f"{_REMEMBERED}/{name}")
+
     # -- reading -------------------------------------------------------------------------------------------
 
     def paths(self, channel: str, manifests: Sequence[Manifest] | None = None) -> list[str]:
@@ -393,6 +435,11 @@ class Attempt:
         """A file of a channel or, below `state/`, of a table of the state, to be filled by the caller."""
         return self._root.create(f"{self._aside}/{name}")
 
+    @property
+    def remembered(self) -> str:
+        """Where to write the identities that are remembered."""
+        return self._root.path(f"{self._aside}/remembered")
+
     def rows(self, name: str) -> int:
         """How many rows were written, told by the files themselves."""
         from pyarrow import parquet  # type: ignore[import-untyped]
@@ -405,6 +452,12 @@ class Attempt:
 
         for file in self._written(name):
             yield from parquet.read_table(file, columns=[column]).column(0).to_pylist()
+
+    def name_lines(self, name: str) -> None:
+        """Give the files of a channel that are JSON lines the ending of such; Spark knows of text only."""
+        for file, _ in self._root.files(f"{self._aside}/{name}"):
+            if file.endswith(".txt"):
+                self._root.rename(file, f"{file.removesuffix('.txt')}.jsonl")
 
     def _written(self, name: str) -> Iterator[Any]:
         """The files of a channel, open to read."""
@@ -426,6 +479,10 @@ class Attempt:
         self._root.delete(state)
         if self._root.exists(f"{self._aside}/state"):
             self._root.move(f"{self._aside}/state", state)
+        remembered = f"{_REMEMBERED}/{self.batch:08}"
+        self._root.delete(remembered)
+        if self._root.exists(f"{self._aside}/remembered"):
+            self._root.move(f"{self._aside}/remembered", remembered)
         self._root.write(f"{_MANIFESTS}/{self.batch:08}.json", manifest.dump(), durable=True)
         self._output.keep_note(_LAST, {"batch": self.batch}, durable=False)
         for plan in self._root.names(f"{_OURS}/{_PLANS}"):

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.spark import small, sources, writing
 from fairlead.spark.asking import demand, schema_of
-from fairlead.spark.batch import Batch, Outcomes, Progress, Written
+from fairlead.spark.batch import Batch, Progress, Written
 from fairlead.spark.config import Config, Events
 from fairlead.spark.delivery import deliver
 from fairlead.spark.detection import detected
 from fairlead.spark.frames import to_records
-from fairlead.spark.ingestion import notifications
 from fairlead.spark.matching import deliveries_of, matched
-from fairlead.spark.ordering import order
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.publishing import without_own
 from fairlead.spark.scoping import narrowed, scopes_of
@@ -77,6 +75,7 @@ class Step:
             asked = demand(self.config, batch.spark, number, batch.last, self.ahead)
 
             batch.at("ingest")
+            rows = batch.not_ahead(rows)
             if (few := small.collected(batch, asked, rows)) is not None:
                 return small.take(batch, asked, rows, few)
             rows = batch.kept(rows)
@@ -84,11 +83,8 @@ class Step:
             bounds = batch.bounds(seen)
 
             batch.at("order")
-            at_once = batch.orders_at_once(seen)
-            ordered = batch.kept(
-                order(notifications(rows), batch.state(), bounds.watermark, seen.facts, few=at_once)
-            )
-            outcomes = Outcomes.of(ordered)
+            ordered, outcomes = batch.ordered(rows, seen, bounds)
+            batch.check_late(outcomes, seen)
             released = outcomes.spread(ordered.released)
 
             batch.at("detect" if asked.patterns else "match")
@@ -125,19 +121,21 @@ class Step:
             late = ordered.late if outcomes["late"] else None
             public = writing.public_composites(found, asked.subscriptions) if composites.found else None
             events = outcomes["released"] + composites.found + count
-            unread, delayed, told, held = writing.at_once(
+            unread, delayed, told, held, remembered = writing.at_once(
                 lambda: writing.write_rejected(batch, rows, seen, asked),
                 lambda: writing.write_late(batch, ordered.late, outcomes["late"]),
                 lambda: writing.write_trace(
                     batch, asked, received, composites=public, late=late, events=events
                 ),
                 lambda: writing.write_state(batch, ordered.state, found, outcomes, composites),
+                lambda: writing.write_remembered(batch, ordered, outcomes),
             )
             written = Written(
                 {"deliveries": count, "late": delayed, "rejected": unread.number, "trace": told},
                 unread.reasons,
                 published,
                 held,
+                remembered,
             )
 
             batch.at("commit")

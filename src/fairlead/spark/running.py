@@ -28,6 +28,8 @@ from pyspark.sql import functions as F
 
 from fairlead.audit.specifications import audit as plain_audit
 from fairlead.errors import PipelineError
+from fairlead.ingest.times import suspected_unit
+from fairlead.model import Instant
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark import clear, sources, trace
 from fairlead.spark.asking import check_ids, read_patterns, read_subscriptions, schema_of, table_of
@@ -307,6 +309,9 @@ class Pipeline:
             ended=bool(manifests) and self._is_finished(manifests[-1]),
             published=counts.published,
             own=counts.own,
+            conflicts=counts.conflicts,
+            late_by_us=counts.late_by_us,
+            suspected_unit=_suspected_unit(manifests[-1]) if manifests else None,
         )
 
     def _judged(self, manifests: Sequence[Manifest], *, finished: bool) -> Sequence[Judged]:
@@ -371,7 +376,7 @@ class Pipeline:
         """Where the watermark stands by the events: the end of the input passes everything, and ends nothing."""
         if not last.final:
             return last.watermark
-        return watermark_of(last.newest, {}, self.config.order.lateness_us).bound
+        return watermark_of(last.newest, {}, self.config.order.lateness_us, self.config.idle_us).bound
 
     def _gathered(self, manifests: Sequence[Manifest], *, finished: bool) -> ReportData:
         """What the report shows beside the audit's verdicts."""
@@ -429,6 +434,11 @@ def _began(first: Manifest) -> str:
     return f"{began:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _suspected_unit(last: Manifest) -> str | None:
+    """The unit that the times of events were probably written in, where that was not microseconds."""
+    return suspected_unit(Instant(time) for time in last.newest.values() if time > 0)
+
+
 def _verdicts(findings: Sequence[Judged]) -> Mapping[str, str]:
     """The verdict on each specification: that of its worst rule."""
     worst = ("holds", "open", "violated")
@@ -452,6 +462,7 @@ def _batch(manifest: Manifest) -> Batch:
         watermark=None if manifest.watermark in (BEGINNING, END) else manifest.watermark,
         seconds=manifest.seconds,
         composites=counts.composites,
+        conflicts=counts.conflicts,
     )
 
 

@@ -27,6 +27,9 @@ SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Batches of 10,000 to 60,000 rows serve the matching kernel best; a query may set its own before it runs.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # Spark 4.1 and later take a union for partitioned as its parts are, which under adaptive execution goes wrong:
+    # "Can't zip RDDs with unequal numbers of partitions", or rows of one group in two partitions.
+    "spark.sql.unionOutputPartitioning": "false",
 }
 
 # What a Spark in this very process may have besides. Nobody looks at its web page, and its ports stay here.
@@ -205,7 +208,7 @@ def _not_started(master: str, error: Exception, noise: IO[bytes]) -> SparkUnavai
     reason = causes[0].rpartition("Exception: ")[2].strip() if causes else _first_line(error)
     return SparkUnavailable(
         f"Spark does not start on {master}: {reason}",
-        hint="--verbose (quiet=False in Python) shows all it says",
+        hint="--verbose, or [spark] quiet = false, shows all it says",
     )
 
 

@@ -185,6 +185,12 @@ class Directory:
         self._system.move(self._at(name), self._at(to))
         _force_all(changed)
 
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name in its directory; its checksum, which Spark has put beside it, goes."""
+        self._system.move(self._at(name), self._at(to))
+        directory, _, base = name.rpartition("/")
+        self.delete_file(f"{directory}/.{base}.crc")
+
     def delete(self, name: str) -> None:
         """Remove a directory with all that is in it; nothing happens where there is none."""
         if self.exists(name):

@@ -25,6 +25,7 @@ class Batch:
     """An order time in microseconds; None where nothing has had a time yet."""
     seconds: float
     composites: int = 0
+    conflicts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,12 @@ class Summary:
     """How many notifications went into the network."""
     own: int = 0
     """How many came from there that were left out, since pipelines have published them."""
+    conflicts: int = 0
+    """How many were copies of another notification with other content: one of them was delivered."""
+    late_by_us: int = 0
+    """How far behind the watermark the latest late row came, in microseconds of event time."""
+    suspected_unit: str | None = None
+    """The unit in which times were probably written, where they were read as microseconds and lie in 1970."""
 
     @property
     def rows_per_s(self) -> float:
@@ -72,6 +79,15 @@ class Summary:
         """The specifications that were broken."""
         return tuple(name for name, verdict in self.verdicts.items() if verdict == "violated")
 
+    @property
+    def exit_code(self) -> int:
+        """That of `fairlead run`: 1 where a specification is violated, 3 where rows were rejected, else 0."""
+        if self.violated:
+            return 1
+        # The run was complete before: the exit code is the same as then.
+        repeated = self.rejected_before if self.ended and not self.batches else 0
+        return 3 if self.rejected or repeated else 0
+
     def to_json(self) -> dict[str, Any]:
         """The summary as one JSON object."""
         return {
@@ -80,7 +96,10 @@ class Summary:
             "rejected": self.rejected,
             "reasons": dict(self.reasons),
             "duplicates": self.duplicates,
+            "conflicts": self.conflicts,
             "late": self.late,
+            "late_by_us": self.late_by_us,
+            "suspected_unit": self.suspected_unit,
             "held": self.held,
             "deliveries": self.deliveries,
             "subscriptions": self.subscriptions,

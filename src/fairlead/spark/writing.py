@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from fairlead.audit.trace import Language
 from fairlead.errors import PipelineError
 from fairlead.ingest import Rejection
+from fairlead.ingest.rejection import kind_of_reason
 from fairlead.spark import trace
 from fairlead.spark.asking import Demand
 from fairlead.spark.batch import PROGRESS, Batch, Composites, Outcomes, Seen
@@ -28,8 +28,8 @@ from fairlead.spark.frames import KEY, PLACE, RECORD, table_of_rows
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matcher import RECEIVERS
 from fairlead.spark.matching import with_receivers
-from fairlead.spark.ordering import Facts, OrderState
-from fairlead.spark.output import Output
+from fairlead.spark.ordering import Facts, Ordered, OrderState
+from fairlead.spark.output import Output, Segment
 from fairlead.spark.publishing import publish
 from fairlead.spark.scoping import scopes_of
 from fairlead.spark.subscriptions import Subscriptions
@@ -49,6 +49,7 @@ __all__ = [
     "write_deliveries",
     "write_late",
     "write_rejected",
+    "write_remembered",
     "write_state",
     "write_trace",
 ]
@@ -57,6 +58,8 @@ TABLE: Final = "table"
 REASONS_KEPT: Final = 20
 FEW: Final = 100_000
 """So many rows go into one file: sorting them over several takes a sample first."""
+MERGED_RATIO: Final = 2
+SEGMENTS_MAX: Final = 16
 REJECTED: Final = pa.schema(
     [
         ("source", pa.string()),
@@ -100,6 +103,7 @@ def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
         )
     elif count:
         write_files(written, sink.format, batch.attempt.channel("deliveries"))
+        batch.attempt.name_lines("deliveries")
     return count
 
 
@@ -178,18 +182,23 @@ def rejected_changes(changes: Iterable[tuple[str, Rejection]]) -> pa.Table:
 
 
 def _reasons(batch: Batch, count: int) -> Mapping[str, int]:
-    """The commonest reasons for which rows were rejected."""
+    """The commonest kinds of reasons for which rows were rejected: what differs in its values only is one."""
     if count < FEW:
         return reasons_in(batch.attempt.column("rejected", "reason"))
     written = batch.spark.read.parquet(batch.attempt.channel("rejected"))
-    counted = written.groupBy("reason").count().orderBy(F.desc("count"), "reason").limit(REASONS_KEPT)
-    return {row["reason"]: row["count"] for row in counted.collect()}
+    return _by_kind({row[0]: row[1] for row in written.groupBy("reason").count().toLocalIterator()})
 
 
 def reasons_in(reasons: Iterable[str]) -> Mapping[str, int]:
-    """The commonest of some reasons, and how often each was given."""
-    told = Counter(reasons)
-    return dict(sorted(told.items(), key=lambda each: (-each[1], each[0]))[:REASONS_KEPT])
+    """The commonest kinds of some reasons, and how often each was given."""
+    return _by_kind(Counter(reasons))
+
+
+def _by_kind(reasons: Mapping[str, int]) -> Mapping[str, int]:
+    kinds: Counter[str] = Counter()
+    for reason, number in reasons.items():
+        kinds[kind_of_reason(reason)] += number
+    return dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))[:REASONS_KEPT])
 
 
 def write_late(batch: Batch, late: DataFrame, count: int) -> int:
@@ -270,3 +279,25 @@ def write_state(
     if composites.in_progress:
         found.state.write.parquet(batch.attempt.state(PROGRESS))
     return facts
+
+
+def write_remembered(batch: Batch, ordered: Ordered, outcomes: Outcomes) -> tuple[Segment, ...]:
+    """Remember the identities that a batch has settled; the tables from now on.
+
+    A table takes over those before it that are not much larger, so there are few of them, and an identity is
+    written again a few times only. What is to be forgotten is left out then, or goes with its whole table.
+    """
+    if batch.final:
+        return ()
+    remember_us = batch.config.order.remember_us
+    kept = [each for each in batch.before.remembered if each.bound >= ordered.bound - remember_us]
+    rows = outcomes["released"] + outcomes["late"]
+    if not rows or not remember_us:
+        return tuple(kept)
+    merged: list[Segment] = []
+    while kept and (kept[-1].rows <= MERGED_RATIO * rows or len(kept) >= SEGMENTS_MAX):
+        merged.append(kept.pop())
+        rows += merged[-1].rows
+    identities = ordered.remembered_with(batch.remembered(merged))
+    (identities.coalesce(1) if rows < FEW else identities).write.parquet(batch.attempt.remembered)
+    return (*kept, Segment(batch.number, rows, ordered.bound))
