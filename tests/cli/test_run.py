@@ -42,7 +42,8 @@ SUMMARY = Summary(
     deliveries=1_512,
     subscriptions=20,
     verdicts={},
-    seconds=12.5,
+    seconds=15.0,
+    batch_seconds=12.5,
     output="/base/out",
     report=None,
     resumed=False,
@@ -125,7 +126,7 @@ def test_a_run_ends_with_a_summary(path: str, using: Using, capsys: Captured) ->
     out, err = capsys.readouterr()
     assert err == ""
     assert out == (
-        "alerts: 200 rows in 1 batch, 12.5 s, 16 rows/s\n"
+        "alerts: 200 rows in 1 batch, 12.5 s, 16 rows/s; 15.0 s in all\n"
         "  deliveries  1,512 for 20 subscriptions\n"
         "  output      /base/out\n"
     )
@@ -149,7 +150,7 @@ def test_the_summary_tells_what_was_rejected_and_judged(path: str, using: Using,
     using(FakePipeline(summary))
     assert main(["run", path]) == 3
     assert capsys.readouterr().out == (
-        "alerts: 200 rows in 3 batches, resumed, 12.5 s, 16 rows/s\n"
+        "alerts: 200 rows in 3 batches, resumed, 12.5 s, 16 rows/s; 15.0 s in all\n"
         "  deliveries  1,512 for 20 subscriptions\n"
         "  rejected    1,007: no time (1,000); not JSON (3); a list (2); other reasons (2)\n"
         "  duplicates  2\n"
@@ -207,7 +208,8 @@ def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Capt
         "published": 0,
         "own": 0,
         "verdicts": {"fifo": "holds"},
-        "seconds": 12.5,
+        "seconds": 15.0,
+        "batch_seconds": 12.5,
         "rows_per_s": 16.0,
         "output": "/base/out",
         "report": None,

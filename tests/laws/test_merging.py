@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import laws
-from fairlead.filters import NOTHING, Filter, covers, identical, merge, parse
+from fairlead.filters import NOTHING, Filter, Selection, covers, identical, merge, parse
+from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
-from fairlead.testing import conjunctions, filters, notifications, schemas
+from fairlead.testing import conjunctions, filters, notifications, paths, schemas
 
 anything = filters(templates=True, paths=True, polynomials=True, methods=True, extensions=True)
 observed = st.lists(notifications(templates=True, paths=True, methods=True), min_size=1, max_size=8)
@@ -24,6 +25,17 @@ def test_a_merger_covers_each_and_a_perfect_one_lets_in_nothing_more(
     some: list[Filter], seen: list[Notification]
 ) -> None:
     laws.merging(some, seen)
+
+
+@given(paths(), st.lists(conjunctions(("x", "y")), min_size=2, max_size=3), observed)
+def test_path_filters_that_differ_in_one_condition_merge_perfectly(
+    one: Constraint, conditions: list[Filter], seen: list[Notification]
+) -> None:
+    assert isinstance(one.term, Selection)
+    some: list[Filter] = [Constraint(Selection(one.term.path, each), Op.GE, 1) for each in conditions]
+    merger = laws.merging(some, seen)
+    assert merger is not None
+    assert merger.perfect
 
 
 @given(

@@ -340,7 +340,8 @@ def test_each_frame_has_its_part_and_the_state_goes_on(spark: SparkSession) -> N
     second = written(spark, order(frame(spark, *arrived), first.state, bound=65))
     assert keys(second.released) == [(60, "6"), (60, "7")]
     assert keys(second.held) == [(100, "8"), (100, "9")]
-    assert [(row.id, row.watermark) for row in second.late.collect()] == [("a", 50)]
+    assert [row.id for row in second.duplicates.collect()] == ["a"]
+    assert second.late.count() == 0
     assert [tuple(row) for row in second.last.collect()] == [("", 9, "9", 100)]
 
     # By its number late, by its time not: it is remembered, and its copy is a duplicate.
@@ -358,7 +359,7 @@ def test_of_one_identity_the_same_content_stands_whatever_comes_first(spark: Spa
     made = f"{content_hash(note(y=1))}-1"
     equals = [note(y=1), note(y=1), note(id=made, z=1)]
     for every in (copies + equals, equals[::-1] + copies[::-1]):
-        found = {row.id: row.record for row in order(frame(spark, *every)).released.collect()}
+        found = {row.id: row.record for row in order(frame(spark, *every)).settled().released.collect()}
         assert found["1"] == encode(copies[1])
         assert set(found) == {"1", made, made.replace("-1", "-2")}
 
@@ -371,7 +372,8 @@ def test_the_same_copy_stands_whether_few_or_many_are_put_in_order(spark: SparkS
     # A double cannot tell 1 from 1.0, but it is not the text "1", and 9.5 comes before 10 only as a number.
     for rows, content in ((records, "record"), (typed, "attributes")):
         few, many = (
-            {row.id: row[content] for row in order(rows, few=few).released.collect()} for few in (True, False)
+            {row.id: row[content] for row in order(rows, few=few).settled().released.collect()}
+            for few in (True, False)
         )
         assert few == many
         assert len(few) == 8
@@ -382,7 +384,7 @@ def test_the_same_typed_copy_stands_however_the_copies_lie(spark: SparkSession, 
     def standing(*copies: Notification) -> Row:
         content = F.from_json("record", "struct<x: int, y: int, at: timestamp>").alias("attributes")
         rows = frame(spark, *copies).coalesce(1).select(*ENVELOPE_TYPES, content)
-        [stands] = order(rows, few=few).released.select("attributes.*").collect()
+        [stands] = order(rows, few=few).settled().released.select("attributes.*").collect()
         return stands
 
     # One value in one column or in the other, and two instants in one millisecond.

@@ -61,10 +61,10 @@ def test_an_identity_is_delivered_once_whatever_its_time_and_conflicts_are_count
     assert summary.verdicts == {"simple": "holds"}
     # Tables of like size are one, and the manifest names those that are there.
     manifests = pipeline.output.manifests()
-    assert [len(each.remembered) for each in manifests] == [1, 1, 1, 0]
-    assert [segment.rows for each in manifests for segment in each.remembered] == [1, 2, 4]
+    rows = [[segment.rows for segment in each.remembered] for each in manifests]
+    assert rows == [[1], [2], [4], [4, 1], []]
     left = {path.name for path in (tmp_path / "out-1h" / "_fairlead" / "remembered").iterdir()}
-    assert left == {"00000002"}
+    assert left == {"00000002", "00000003"}
 
 
 def test_what_is_forgotten_is_delivered_again_and_the_audit_judges_it(

@@ -269,8 +269,8 @@ def show_summary(summary: Summary, config: Config) -> None:
         again = ", resumed" if summary.resumed else ""
         say(
             f"{paint(config.name, 'bold')}: {_counted(summary.read, 'row', 'rows')} in "
-            f"{_counted(summary.batches, 'batch', 'batches')}{again}, {summary.seconds:.1f} s, "
-            f"{summary.rows_per_s:,.0f} rows/s"
+            f"{_counted(summary.batches, 'batch', 'batches')}{again}, {summary.batch_seconds:.1f} s, "
+            f"{summary.rows_per_s:,.0f} rows/s; {summary.seconds:.1f} s in all"
         )
     rows: list[tuple[str, str]] = [
         (

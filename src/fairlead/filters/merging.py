@@ -4,7 +4,8 @@
     a perfect merger lets in nothing more: it is identical to their disjunction
 
 Filters that differ in one attribute only merge perfectly, by joining that attribute's extents: sets unite,
-connected intervals grow together, a constraint and its complement become `exists`. Others merge imperfectly:
+connected intervals grow together, a constraint and its complement become `exists`. Path filters that differ in the
+condition of one path only merge perfectly, too: the condition becomes a disjunction. Others merge imperfectly:
 each attribute gets the join of what the filters ask of it, and attributes that only some constrain are
 dropped. How much such a merger lets in too much is estimated, and bounded by the caller.
 
@@ -27,6 +28,7 @@ from fairlead.filters.extents.extent import union
 from fairlead.filters.filter import NOTHING, Filter, Or, Tested
 from fairlead.filters.imperfection import estimated
 from fairlead.filters.normal import Conjunction, Literal
+from fairlead.filters.paths import Selection, is_path_filter
 from fairlead.filters.schema import Schema
 from fairlead.filters.simplify import conjunction_filter
 from fairlead.filters.terms import Term
@@ -160,9 +162,27 @@ def _merged_leaf(one: Filter, other: Filter) -> Filter | None:
     match one, other:
         case Constraint(op=Op.EXTENDED), Constraint(op=Op.EXTENDED) if one.term == other.term:
             return constraint_merge(one, other)
+        case Constraint(op=Op.GE, operand=1), Constraint(op=Op.GE, operand=1):
+            return _merged_paths(one, other)
         case Tested(), Tested():
             return merge_objects((one, other))
     return None
+
+
+def _merged_paths(one: Constraint, other: Constraint) -> Constraint | None:
+    """Of two filters on the same path, one with either condition: an element meets it iff it meets one of them.
+
+    That holds of path filters, which ask for one element; of counts it does not hold.
+    """
+    mine, theirs = one.term, other.term
+    if not (is_path_filter(one) and is_path_filter(other)):
+        return None
+    assert isinstance(mine, Selection)
+    assert isinstance(theirs, Selection)
+    if mine.path != theirs.path:
+        return None
+    # The conditions stay as they are: the relations know of a disjunction that it is two path filters.
+    return Constraint(Selection(mine.path, Or.of((mine.condition, theirs.condition))), Op.GE, 1)
 
 
 def _hull(conjunctions: list[Conjunction]) -> Conjunction:

@@ -15,7 +15,7 @@ complete: what is left on each term is exactly what some matching notification g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from fairlead.filters.extents.extent import PRESENT, Extent, extent_of, meet, un
 from fairlead.filters.extents.numbers import NumberExtent
 from fairlead.filters.extents.strings import StringExtent
 from fairlead.filters.filter import And, Filter, Not, Or, Tested
-from fairlead.filters.paths import Selection
+from fairlead.filters.paths import Selection, is_path_filter
 from fairlead.filters.registry import operator_named
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position, Term
@@ -400,6 +400,13 @@ class Normaliser:
         if isinstance(constraint.term, Selection):
             if constraint.term.path.is_empty():  # such as //a/notification: the root is nowhere else
                 return [Conjunction({})] if constraint.holds(0) is positive else []
+            if is_path_filter(constraint) and isinstance(constraint.term.condition, Or):
+                # Some element meets one of several conditions iff one of them is met by some element.
+                parts = (
+                    replace(constraint, term=replace(constraint.term, condition=part))
+                    for part in constraint.term.condition.parts
+                )
+                return self._alternatives(Or.of(parts), positive)
             return [Conjunction({}, (_count_literal(constraint, positive),))]
         extent = extent_of(constraint, discrete=self.universe.discrete(constraint.term))
         if not positive:

@@ -33,6 +33,7 @@ __all__ = [
     "Path",
     "Selection",
     "conjunction_covers",
+    "is_path_filter",
     "names_disjoint",
     "path_filters_disjoint",
     "selection_covers",
@@ -236,6 +237,14 @@ class Selection:
         if self.condition == EVERYTHING:
             return 0 if self.misses else sum(1 for _ in selected)
         return sum(self.condition.matches(seen_by_filters(element)) != self.misses for element in selected)
+
+
+def is_path_filter(constraint: Constraint) -> bool:
+    """Whether a constraint asks for one element that the path selects and the condition accepts."""
+    term = constraint.term
+    return (
+        isinstance(term, Selection) and not term.misses and (constraint.op, constraint.operand) == (Op.GE, 1)
+    )
 
 
 def seen_by_filters(element: Element) -> Notification:

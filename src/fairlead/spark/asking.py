@@ -210,7 +210,7 @@ def table_of(subscriptions: Subscriptions) -> pa.Table:
 def read_subscriptions(
     config: Config,
     directory: str,
-    spark: SparkSession,
+    spark: SparkSession | None,
     schema: Schema | None,
     files: Sequence[str] | None = None,
 ) -> Changed:
@@ -230,7 +230,7 @@ def read_subscriptions(
 
 
 def read_patterns(
-    config: Config, spark: SparkSession, schema: Schema | None, files: Sequence[str] | None = None
+    config: Config, spark: SparkSession | None, schema: Schema | None, files: Sequence[str] | None = None
 ) -> ChangedPatterns:
     """All patterns that there are at the beginning; where they are watched, in these files."""
     source = config.patterns
@@ -286,7 +286,7 @@ def _is_there(file: str) -> bool:
 
 
 def _entries(
-    source: SubscriptionsSource, files: Iterable[str], spark: SparkSession, noun: Noun = SUBSCRIPTION
+    source: SubscriptionsSource, files: Iterable[str], spark: SparkSession | None, noun: Noun = SUBSCRIPTION
 ) -> Iterable[Any]:
     inputs = (SubscriptionsInput(file, source.format, source.options) for file in files)
     return chain.from_iterable(entries(each, spark, noun=noun) for each in inputs)

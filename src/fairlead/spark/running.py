@@ -35,18 +35,18 @@ from fairlead.spark import clear, sources, trace
 from fairlead.spark.asking import check_ids, read_patterns, read_subscriptions, schema_of, table_of
 from fairlead.spark.auditing import audit
 from fairlead.spark.batch import Progress
-from fairlead.spark.config import Config, format_duration
+from fairlead.spark.config import Config, SubscriptionsSource, format_duration
 from fairlead.spark.delivery import FILES, attributes_in, callback_named, check_format, check_table
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, few_rows
 from fairlead.spark.matcher import MEMORY
-from fairlead.spark.ordering import watermark_of
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.patterns import Patterns
 from fairlead.spark.pipeline import Step, ingested, input_of
 from fairlead.spark.publishing import check_broker
 from fairlead.spark.report import Facts, Judged, ReportData, gather, render
 from fairlead.spark.sessions import is_remote, session
+from fairlead.spark.storage import is_at_hand
 from fairlead.spark.subscriptions import Changed, Subscriptions
 from fairlead.spark.summary import Batch, Summary
 from fairlead.spark.writing import check_owner
@@ -189,22 +189,31 @@ class Pipeline:
             input = input_of(events, self.config)
             if self.config.mode == "stream":
                 sources.check_watchable(input)
-            rows = sources.ingest_input(sources.read(self.spark, input), input, schema)
-            form = "typed columns" if ATTRIBUTES in rows.columns else "records"
+            if sources.is_text_at_hand(input):
+                form = "records"
+            else:
+                rows = sources.ingest_input(sources.read(self.spark, input), input, schema)
+                form = "typed columns" if ATTRIBUTES in rows.columns else "records"
             yield f"{input.name}: {input.format}, {form}, from {events.path or 'its own source'}"
 
     def _count_asked(self) -> tuple[int, list[str]]:
         """How many subscriptions there are, and what to say of patterns."""
         config, schema = self.config, schema_of(self.config)
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
-            subscriptions = read_subscriptions(config, directory, self.spark, schema).subscriptions
-            patterns = read_patterns(config, self.spark, schema).patterns
-            check_ids(subscriptions, patterns)
+            subscriptions = read_subscriptions(config, directory, self._reader(config.subscriptions), schema)
+            patterns = read_patterns(config, self._reader(config.patterns), schema).patterns
+            check_ids(subscriptions.subscriptions, patterns)
+            subscribed = subscriptions.subscriptions.count
         if config.patterns is None:
-            return subscriptions.count, []
+            return subscribed, []
         watched = ", watched for changes" if config.patterns.watch else ""
         count = patterns.count_from(BEGINNING)
-        return subscriptions.count, [f"detect      {count:,} patterns from {config.patterns.path}{watched}"]
+        return subscribed, [f"detect      {count:,} patterns from {config.patterns.path}{watched}"]
+
+    def _reader(self, source: SubscriptionsSource | None) -> SparkSession | None:
+        """The session, unless subscriptions or patterns can be read without one: starting it takes a while."""
+        plain = source is None or (source.format in ("json", "csv") and not source.options)
+        return None if plain and (source is None or is_at_hand(source.path)) else self.spark
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -293,13 +302,12 @@ class Pipeline:
             duplicates=counts.duplicates,
             late=counts.late,
             deliveries=counts.deliveries,
-            subscriptions=self._subscriptions(manifests[-1]).count_from(self._passed(manifests[-1]))
-            if manifests
-            else 0,
+            subscriptions=self._subscriptions(manifests[-1]).count if manifests else 0,
             composites=counts.composites,
-            patterns=patterns.count_from(self._passed(manifests[-1])) if manifests else 0,
+            patterns=patterns.count_from(BEGINNING) if manifests else 0,
             verdicts=_verdicts(findings),
             seconds=time.monotonic() - started,
+            batch_seconds=sum(each.seconds for each in told.manifests),
             output=self.output.root.uri,
             report=self.output.root.path(REPORT) if manifests and self.config.report else None,
             resumed=resumed,
@@ -371,12 +379,6 @@ class Pipeline:
             schema=schema_of(self.config),
             extensions=self.config.extensions,
         )
-
-    def _passed(self, last: Manifest) -> int:
-        """Where the watermark stands by the events: the end of the input passes everything, and ends nothing."""
-        if not last.final:
-            return last.watermark
-        return watermark_of(last.newest, {}, self.config.order.lateness_us, self.config.idle_us).bound
 
     def _gathered(self, manifests: Sequence[Manifest], *, finished: bool) -> ReportData:
         """What the report shows beside the audit's verdicts."""

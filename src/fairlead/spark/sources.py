@@ -24,13 +24,22 @@ from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.spark.failures import connector, reason
 from fairlead.spark.ingestion import KAFKA, ORIGIN, ingest
-from fairlead.spark.storage import reached
+from fairlead.spark.storage import is_at_hand, reached
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Input", "check_watchable", "ingest_input", "kafka_records", "read", "read_stream", "refusal"]
+__all__ = [
+    "Input",
+    "check_watchable",
+    "ingest_input",
+    "is_text_at_hand",
+    "kafka_records",
+    "read",
+    "read_stream",
+    "refusal",
+]
 
 LINES: Final = frozenset({"json", "text"})
 FILES: Final = LINES | {"csv", "orc", "parquet", "xml"}
@@ -157,6 +166,11 @@ def read_stream(spark: SparkSession, input: Input) -> DataFrame:
         return _raw(reader, input, schema)
 
     return _guarded(input, stream)
+
+
+def is_text_at_hand(input: Input) -> bool:
+    """Whether an input is text in files of this machine: how it is read is known without Spark."""
+    return input.format in FILES - TYPED_FILES and is_at_hand(input.path)
 
 
 def check_watchable(input: Input) -> None:

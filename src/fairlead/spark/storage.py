@@ -14,6 +14,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from glob import iglob
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +52,11 @@ def size_of(uri: str) -> int:
         return int(info.size)
     below = system.get_file_info(fs.FileSelector(path, recursive=True))
     return sum(each.size for each in below if each.type == fs.FileType.File)
+
+
+def is_at_hand(path: str) -> bool:
+    """Whether a path, or a pattern, is one of this machine with something there."""
+    return "://" not in path and next(iglob(path), None) is not None
 
 
 def as_path(uri: str) -> str:

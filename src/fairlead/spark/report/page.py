@@ -108,7 +108,7 @@ def _header(report: ReportData) -> Markup:
             "dl",
             *_facts(
                 ("Started", facts.started),
-                ("Duration", duration(facts.seconds)),
+                ("Duration", f"{duration(facts.seconds)} in batches"),
                 ("Mode", facts.mode),
                 ("Outcome", facts.outcome),
                 ("Machine", facts.machine),
@@ -217,6 +217,8 @@ def _section(title: str, note: Child, *content: Child) -> Markup:
 
 def _pipeline(report: ReportData) -> Markup:
     read, rejected, deliveries = (report.total(name) for name in ("read", "rejected", "deliveries"))
+    conflicts = report.total("conflicts")
+    conflicting = (Branch(conflicts, "in conflict", "warn"),) if conflicts else ()
     verdict = report.verdict
 
     def took(stage: str) -> str:
@@ -239,6 +241,7 @@ def _pipeline(report: ReportData) -> Markup:
             "notifications",
             (
                 Branch(report.total("duplicates"), "duplicates", "mild"),
+                *conflicting,
                 Branch(report.total("late"), "late", "warn"),
                 Branch(report.held, "still held", "mild"),
             ),
@@ -256,7 +259,7 @@ def _pipeline(report: ReportData) -> Markup:
             many(report.reached, "subscriber") if report.read_back else "to another sink",
             took("deliver"),
             figure(deliveries),
-            "matches",
+            "deliveries",
         ),
         Node(
             "audit",
