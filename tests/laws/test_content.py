@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +19,11 @@ from hypothesis import strategies as st
 from fairlead import Bus, Notification, Record, Schema, parse
 from fairlead.console.cloudevents import text_of
 from fairlead.ingest import Fields, Rejection, csv, records
+from fairlead.ingest.times import Times
 from fairlead.model import Array
 from fairlead.model.encoding import format_json, notification_from_json, notification_to_json, parse_json
 from fairlead.model.packed import pack, unpack
+from fairlead.spark.doors import TextDoor
 from fairlead.testing.strategies import json_texts
 
 
@@ -211,3 +214,22 @@ EVENTS = tuple(
 @pytest.mark.parametrize("text", EVENTS)
 def test_an_event_goes_out_as_it_came(text: str) -> None:
     assert read(text_of(unpack(pack(entered(text))))) == read(text)
+
+
+DOORS = (
+    TextDoor("json"),
+    TextDoor("json", lift=True),
+    TextDoor("json", fields=Fields(id="nr", times=Times("ms"))),
+    TextDoor("json", schema=Schema(attributes={"price": "number"})),
+)
+
+
+@given(texts, st.sampled_from(DOORS))
+def test_what_enters_spark_is_what_was_published(text: str, door: TextDoor) -> None:
+    given = pa.RecordBatch.from_pydict({"value": [text.encode()]})
+    [row] = [row for batch in door([given]) for row in batch.to_pylist()]
+    if row["reason"] is None:
+        # Where both are there, it is the published text that subscribers get.
+        assert read(row["published"] or row["record"]) == read(text)
+    elif door == DOORS[0]:
+        assert isinstance(records.read(text), Rejection)

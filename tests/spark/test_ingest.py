@@ -20,7 +20,8 @@ from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Fields, Rejection, csv, jsonlines, text, xml
 from fairlead.ingest import rows as plain_rows
-from fairlead.model import Notification
+from fairlead.ingest.times import Times
+from fairlead.model import Instant, Notification
 from fairlead.model.encoding import content_hash, parse_json
 from fairlead.model.order import causes_of
 from fairlead.spark.doors import ORIGIN, ColumnDoor, TextDoor
@@ -366,6 +367,10 @@ def test_what_python_cannot_hold_is_rejected_row_by_row() -> None:
 # -- on Spark ------------------------------------------------------------------------------------------------
 
 
+def notifications_of(rows: DataFrame) -> list[Notification]:
+    return [each for batch in rows.orderBy("id").toArrow().to_batches() for each in notifications_in(batch)]
+
+
 def held_in(rows: DataFrame) -> list[Found]:
     """What the rows of a small frame say, in their order."""
     table = rows.toArrow().combine_chunks()
@@ -417,6 +422,24 @@ def test_mapped_fields_stand_under_the_names_of_the_envelope_too(spark: SparkSes
     record = {"no": 7, "by": {"who": "p"}, "at": {"time": "2024-05-01T10:00:00Z"}}
     assert found == Notification.of({**record, "id": 7, "producer": "p", "time": record["at"]["time"]})  # type: ignore[index]
     assert found.time is not None
+
+
+def test_numbers_in_a_column_are_instants_of_the_unit_that_is_named(spark: SparkSession) -> None:
+    written = {"s": 1_772_442_001, "ms": 1_772_442_001_000, "ns": 1_772_442_001_000_000_000}
+    for unit, number in written.items():
+        frame = spark.sql(
+            f"select id, {number} + ahead as at from values ('1', 0L), ('2', null) as t(id, ahead)"
+        )
+        [one, other] = notifications_of(ingest(frame, fields=Fields(time="at", times=Times(unit))))
+        assert one.time == one.get("time") == Instant(1_772_442_001_000_000)
+        assert (one.get("at"), other.time) == (number, None)
+    frame = spark.sql("select '1' as id, 1772442001000000001 as time")
+    [refused] = rejected(ingest(frame, fields=Fields(times=Times("ns")))).collect()
+    assert refused.reason == "an instant outside of the years 1 to 9999 under 'time'"
+    with pytest.raises(
+        PipelineError, match="the column 'time' is of type string, and times are in the form 'ms'"
+    ):
+        ingest(spark.sql("select '1' as id, '5' as time"), fields=Fields(times=Times("ms")))
 
 
 def test_a_schema_admits_columns_and_where_it_reads_them_anew_they_travel_as_text(

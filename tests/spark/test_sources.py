@@ -168,6 +168,7 @@ XML_FILES = {
     "a.xml": b'<?xml version="1.0"?>\n<notification id="1" producer="p" x="2.5"><a b="1"/></notification>\n',
     "b.xml": "<order no='é'/>".encode("utf-16"),
     "c.xml": b"<a>",
+    "d.xml": b"",
 }
 
 

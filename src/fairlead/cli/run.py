@@ -323,7 +323,7 @@ def _late(summary: Summary, config: Config) -> str:
     share = f"{summary.late:,} of {_counted(summary.read, 'row', 'rows')}"
     if not summary.late_by_us:
         return f"{share}: a later sequence number of the same producer had been released"
-    wanted = format_duration(config.order.lateness_us + summary.late_by_us + 1)
+    wanted = format_duration(config.order.lateness_us + summary.late_by_us)
     return f'{share}: newer rows came first; [order] lateness = "{wanted}" would have waited'
 
 

@@ -15,14 +15,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from glob import iglob
 from typing import TYPE_CHECKING, Any, Final
 
-from pyarrow import fs  # type: ignore[import-untyped]
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyarrow import fs
 
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.spark.failures import connector, reason
+from fairlead.spark.frames import few_rows
 from fairlead.spark.ingestion import KAFKA, ORIGIN, ingest
 from fairlead.spark.storage import is_at_hand, reached
 
@@ -49,6 +52,8 @@ AGE_MAX: Final = "36500d"
 LOG: Final = "log"
 """A broker's log, read by the source of this name (see `logs`)."""
 LOG_SOURCE: Final = "fairlead_log"
+_PLACE: Final = pa.struct([("file", pa.string()), ("block", pa.int64()), ("ordinal", pa.int64())])
+_DOCUMENT: Final = pa.schema([("value", pa.binary()), (ORIGIN, _PLACE)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,32 @@ OWNED: Final = {
 def read(spark: SparkSession, input: Input) -> DataFrame:
     """The raw records of an input, each with its origin, or PipelineError where there is nothing to read."""
     _register(spark, input)
-    return _guarded(input, lambda: _raw(spark.read, input, _schema(spark, input)))
+    raw = _guarded(input, lambda: _raw(spark.read, input, _schema(spark, input)))
+    # Spark plans nothing for an empty file; where every file is a document, that is one without content.
+    empty = _empty_files(input.path) if input.format == "xml" and not input.lines else []
+    if not empty:
+        return raw
+    rows = [(b"", {"file": file, "block": None, "ordinal": None}) for file in empty]
+    return raw.unionByName(few_rows(spark, rows, _DOCUMENT))
+
+
+def _empty_files(path: str) -> list[str]:
+    """The files below a path that have no bytes, as far as one can see them from here."""
+    try:
+        system, root = reached(path)
+        infos = [system.get_file_info(root)]
+        if infos[0].type == fs.FileType.Directory:
+            infos = system.get_file_info(fs.FileSelector(root, recursive=True))
+        elif infos[0].type == fs.FileType.NotFound and "://" not in path:
+            infos = system.get_file_info(list(iglob(path)))
+    except (OSError, ValueError, PipelineError):
+        return []
+    scheme = path.partition("://")[0] if "://" in path else "file"
+    return sorted(
+        f"{scheme}://{info.path}"
+        for info in infos
+        if info.type == fs.FileType.File and not info.size and not info.base_name.startswith(("_", "."))
+    )
 
 
 def read_stream(spark: SparkSession, input: Input) -> DataFrame:
