@@ -180,8 +180,8 @@ def told(output: Path) -> dict[str, Any]:
         found[manifest.name] = {name: value for name, value in given.items() if name not in TIMES}
         for channel in CHANNELS:
             place = output / channel / f"batch={given['batch']:08}"
-            if place.exists() and any(place.rglob("*.txt")):
-                files = sorted(place.rglob("*.txt"))
+            if place.exists() and any(place.rglob("*.jsonl")):
+                files = sorted(place.rglob("*.jsonl"))
                 found[f"{channel} {given['batch']}"] = [
                     (file.parent.name, line) for file in files for line in file.read_text().splitlines()
                 ]

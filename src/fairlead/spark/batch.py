@@ -51,6 +51,7 @@ __all__ = ["PROGRESS", "Batch", "Bounds", "Composites", "Outcomes", "Progress", 
 
 NOTHING_YET: Final = Manifest(-1)
 """What stands for the commit before the first batch."""
+REMEMBERED: Final = pa.schema([("identity", pa.binary()), ("time", pa.int64())])
 PROGRESS: Final = "progress"
 """The table of the state with what of patterns is in progress."""
 FEW_ROWS: Final = 20_000
@@ -170,6 +171,7 @@ class Seen:
             dict(zip(newest["source"].to_pylist(), newest["time_max"].to_pylist(), strict=True)),
             Facts(*there),
             pc.sum(pc.and_(blank, rows.column("producer").is_valid()), min_count=0).as_py(),
+            pc.sum(pc.starts_with(reason, AHEAD), min_count=0).as_py(),
         )
 
 
@@ -390,6 +392,19 @@ class Batch:
             for file, _ in self.output.state_files(self.before.batch, name)
         ]
         return pa.concat_tables([schema.empty_table(), *tables])
+
+    def remembered_here(self, segments: Sequence[Segment], bound: int) -> pa.Table:
+        """The identities in tables that earlier batches have left which are remembered at a bound, here."""
+        from pyarrow import parquet
+
+        tables = [
+            parquet.read_table(self.output.root.open(file)).cast(REMEMBERED)
+            for segment in segments
+            for file in self.output.remembered_files(segment)
+        ]
+        found = pa.concat_tables([REMEMBERED.empty_table(), *tables])
+        since = max(bound - self.config.order.remember_us, BEGINNING)
+        return found.filter(pc.greater_equal(found.column("time"), since))
 
     def has_few(self, seen: Seen) -> bool:
         """Whether one task finds what patterns mean sooner than many would."""

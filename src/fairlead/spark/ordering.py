@@ -51,7 +51,7 @@ from fairlead.spark.orderer import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["LAST", "Facts", "OrderState", "Ordered", "Progress", "order", "watermark_of"]
+__all__ = ["LAST", "Facts", "OrderState", "Ordered", "Progress", "hashed", "order", "watermark_of"]
 
 LAST: Final = ("producer", "sequence", "id", "time")
 """The columns of a table with the key of the largest number that is fixed, per producer."""
@@ -212,7 +212,7 @@ class Ordered:
         """
         settled = F.col("outcome").isin(RELEASED, LATE) & F.col("digest").isNull()
         at = F.when(F.col("outcome") == LATE, _long(self.before.bound)).otherwise(F.col("time"))
-        return self.rows.where(settled).select(_hash().alias("identity"), at.alias("time"))
+        return self.rows.where(settled).select(hashed().alias("identity"), at.alias("time"))
 
     def remembered_with(self, earlier: DataFrame | None) -> DataFrame:
         """The identities of this batch and earlier ones, without those that are to be forgotten."""
@@ -270,8 +270,8 @@ def order(
     return Ordered(placed, before, batch.bound, found, arrivals, remember_us, is_settled)
 
 
-def _hash() -> Column:
-    """An identity in 128 bits."""
+def hashed() -> Column:
+    """The identity of a row in 128 bits."""
     return F.unhex(F.md5(F.concat_ws("/", F.length("producer").cast("string"), "producer", "id")))
 
 
@@ -284,7 +284,7 @@ def _still(remembered: DataFrame, bound: int, remember_us: int) -> DataFrame:
 
 def _known(arrivals: DataFrame, remembered: DataFrame) -> DataFrame:
     """Of the identities that have arrived those that are remembered: a row for each, as of one that was late."""
-    named = arrivals.where(F.col("id").isNotNull()).select("producer", "id", _hash().alias("identity"))
+    named = arrivals.where(F.col("id").isNotNull()).select("producer", "id", hashed().alias("identity"))
     found = named.join(remembered.select("identity"), "identity").select("producer", "id").distinct()
     happened, no, yes = _long(BEGINNING), F.lit(False), F.lit(True)
     return found.withColumns({"event_time": happened, "late": yes, "arrived": no})

@@ -373,6 +373,10 @@ class Output:
         """Where a table of identities is."""
         return self.root.path(f"{_REMEMBERED}/{segment.batch:08}")
 
+    def remembered_files(self, segment: Segment) -> list[str]:
+        """The files of that table."""
+        return [file for file, _ in self.root.files(f"{_REMEMBERED}/{segment.batch:08}")]
+
     def sweep_remembered(self, *manifests: Manifest) -> None:
         """Remove the identities that none of these manifests remembers."""
         kept = {f"{segment.batch:08}" for manifest in manifests for segment in manifest.remembered}

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
+from hashlib import md5
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
@@ -31,10 +32,12 @@ from fairlead.audit.trace import LANGUAGE_VERSION, VERSION, Language, event_to_j
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import PipelineError
 from fairlead.model.encoding import format_json
+from fairlead.model.order import BEGINNING
 from fairlead.spark.asking import Demand
 from fairlead.spark.batch import (
     FEW_ROWS,
     PROGRESS,
+    REMEMBERED,
     Batch,
     Bounds,
     Composites,
@@ -53,9 +56,9 @@ from fairlead.spark.ingestion import KAFKA
 from fairlead.spark.matcher import MEMORY, RECEIVERS, Matcher
 from fairlead.spark.orderer import HELD, KNOWN, LATE, RELEASED, OrderAtOnce
 from fairlead.spark.ordering import LAST, Facts
-from fairlead.spark.output import Manifest
+from fairlead.spark.output import Manifest, Segment
 from fairlead.spark.storage import size_of
-from fairlead.spark.writing import REJECTED, Rejected, reasons_in, rejected_changes
+from fairlead.spark.writing import REJECTED, Rejected, reasons_in, rejected_changes, segments_after
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,6 +67,8 @@ __all__ = ["collected", "take"]
 
 ROWS_MAX: Final = 250_000
 """So many rows, with those that are held, are dealt with here sooner than by jobs."""
+IDENTITIES_MAX: Final = 2_000_000
+"""So many identities that are remembered are looked at here."""
 BYTES_MAX: Final = 256 << 20
 """So many bytes of text are brought here at most: where the texts of many rows are long, they go to jobs."""
 FIRST_MAX: Final = 1_000
@@ -102,6 +107,8 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame) -> pa.Table | None:
         most = min(most, FEW_ROWS - before.held - before.in_progress)
     if most <= 0 or batch.state_size("held") > BYTES_MAX // 8:
         return None
+    if sum(each.rows for each in batch.before.remembered) > IDENTITIES_MAX:
+        return None
     texts = (RECORD, PUBLISHED, "raw")
     size = reduce(add, (F.coalesce(F.octet_length(name), F.lit(0)) for name in texts))
     is_long = size > BYTES_MAX // most
@@ -136,9 +143,11 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
 
     batch.at("order")
     placed = _ordered(batch, given, bounds)
-    outcomes = Outcomes(Counter(placed.column("outcome").to_pylist()), (), "")
-
-    released = _became(placed, RELEASED)
+    released, late = _became(placed, RELEASED), _late(placed, batch.before.watermark)
+    outcomes = Outcomes(
+        Counter(placed.column("outcome").to_pylist()), (), "", _late_by_us(late, batch.before.watermark)
+    )
+    batch.check_late(outcomes, seen)
 
     batch.at("detect" if demand.patterns else "match")
     found = _Detected.of(batch, demand, released, bounds.watermark)
@@ -150,12 +159,12 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
 
     batch.at("trace")
     unread = writing.rejected(given, seen, demand)
-    late = _late(placed, batch.before.watermark)
     writing.late(late)
     told = writing.trace(demand, matched, late) if traced else 0
     held = None if batch.final else writing.state(placed, outcomes, seen.facts, bounds.watermark)
     if found.state.num_rows and not batch.final:
         writing.table(f"state/{PROGRESS}", found.state)
+    remembered = writing.remembered(released, late, outcomes, bounds.watermark)
 
     batch.at("commit")
     counts = {"deliveries": count, "late": late.num_rows, "rejected": unread.number, "trace": told}
@@ -165,7 +174,7 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
         bounds=bounds,
         outcomes=outcomes,
         composites=Composites(found.composites.num_rows, found.state.num_rows),
-        written=Written(counts, unread.reasons, 0, held),
+        written=Written(counts, unread.reasons, 0, held, remembered),
     )
 
 
@@ -179,6 +188,7 @@ def _ordered(batch: Batch, rows: pa.Table, bounds: Bounds) -> pa.Table:
     tables = [
         _filled(arrivals, _GIVEN, new),
         _filled(batch.state_table("held", _HELD), _GIVEN, {"arrived": False}),
+        _filled(_known(batch, arrivals), _GIVEN, {"event_time": BEGINNING, "late": True, "arrived": False}),
         _filled(batch.state_table("last", _LAST), _GIVEN),
     ]
     given = pa.concat_tables(tables).combine_chunks()
@@ -188,6 +198,32 @@ def _ordered(batch: Batch, rows: pa.Table, bounds: Bounds) -> pa.Table:
         schema = pa.schema([*_HELD.remove(_HELD.get_field_index("late")), ("outcome", pa.string())])
         return schema.empty_table()
     return pa.Table.from_batches(made)
+
+
+def _known(batch: Batch, arrivals: pa.Table) -> pa.Table:
+    """Of the identities that have arrived those that are remembered, each once."""
+    named = arrivals.filter(arrivals.column("id").is_valid()).select(["producer", "id"])
+    if not batch.before.remembered or not named.num_rows:
+        return named.slice(0, 0)
+    remembered = batch.remembered_here(batch.before.remembered, batch.before.watermark)
+    there = pc.is_in(_hashes(named), remembered.column("identity").combine_chunks())
+    return named.filter(there).group_by(["producer", "id"]).aggregate([])
+
+
+def _hashes(named: pa.Table) -> pa.Array:
+    """Identities in 128 bits, as the stages on Spark have them (`ordering.hashed`)."""
+    names = zip(named.column("producer").to_pylist(), named.column("id").to_pylist(), strict=True)
+    made = [
+        md5(f"{len(producer)}/{producer}/{id}".encode(), usedforsecurity=False).digest()
+        for producer, id in names
+    ]
+    return pa.array(made, pa.binary())
+
+
+def _late_by_us(late: pa.Table, watermark: int) -> int:
+    """How far behind the watermark the latest one came."""
+    oldest = pc.min(late.column("event_time").fill_null(0)).as_py()
+    return 0 if oldest is None else max(0, watermark - oldest)
 
 
 def _filled(table: pa.Table, schema: pa.Schema, given: Mapping[str, Any] | None = None) -> pa.Table:
@@ -445,7 +481,7 @@ class _Writing:
             at = rows.schema.get_field_index(RECORD)
             rows = rows.set_column(at, RECORD, rows.column(RECORD).cast(pa.string()))
         texts = (batch.column("value").to_pylist() for batch in Lines(())(rows.to_batches()))
-        with self._batch.attempt.create(f"{name}.txt") as file:
+        with self._batch.attempt.create(f"{name}.jsonl") as file:
             file.writelines(f"{text}\n".encode() for some in texts for text in some)
 
     def table(self, name: str, rows: pa.Table) -> None:
@@ -508,6 +544,7 @@ class _Writing:
         is_past = pc.is_in(outcome, pa.array([LATE, KNOWN]))
         happened = placed.column("event_time").fill_null(0)
         remembered = pc.and_(is_past, pc.greater_equal(happened, bound))
+        remembered = pc.and_(remembered, placed.column("digest").is_valid())
         some = bool(outcomes[HELD] or outcomes[LATE] or outcomes[KNOWN])
         if some:
             held = placed.append_column("late", pc.invert(is_held)).filter(pc.or_(is_held, remembered))
@@ -516,6 +553,20 @@ class _Writing:
         if last.num_rows:
             self.table("state/last", last)
         return facts if some else None
+
+    def remembered(
+        self, released: pa.Table, late: pa.Table, outcomes: Outcomes, bound: int
+    ) -> tuple[Segment, ...]:
+        """Remember the identities that the batch has settled; the tables from now on."""
+        kept, merged, new = segments_after(self._batch, outcomes, bound)
+        if new is None:
+            return kept
+        tables = [self._batch.remembered_here(merged, bound)]
+        for settled, time in ((released, "time"), (late, "watermark")):
+            own = settled.filter(settled.column("digest").is_null())
+            tables.append(pa.table([_hashes(own), own.column(time)], schema=REMEMBERED))
+        self.table("remembered", pa.concat_tables(tables))
+        return (*kept, new)
 
     def _last(self, placed: pa.Table, facts: Facts) -> pa.Table:
         """Per producer the key of the largest number that is fixed."""

@@ -7,7 +7,7 @@ replaces the partition of the batch, so that it may be repeated; a callback and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -46,6 +46,7 @@ __all__ = [
     "publish_all",
     "reasons_in",
     "rejected_changes",
+    "segments_after",
     "write_deliveries",
     "write_late",
     "write_rejected",
@@ -287,17 +288,27 @@ def write_remembered(batch: Batch, ordered: Ordered, outcomes: Outcomes) -> tupl
     A table takes over those before it that are not much larger, so there are few of them, and an identity is
     written again a few times only. What is to be forgotten is left out then, or goes with its whole table.
     """
+    kept, merged, new = segments_after(batch, outcomes, ordered.bound)
+    if new is None:
+        return kept
+    identities = ordered.remembered_with(batch.remembered(merged))
+    (identities.coalesce(1) if new.rows < FEW else identities).write.parquet(batch.attempt.remembered)
+    return (*kept, new)
+
+
+def segments_after(
+    batch: Batch, outcomes: Outcomes, bound: int
+) -> tuple[tuple[Segment, ...], Sequence[Segment], Segment | None]:
+    """The tables that stay, those that the new one takes over, and the new one, if there is one."""
     if batch.final:
-        return ()
+        return (), (), None
     remember_us = batch.config.order.remember_us
-    kept = [each for each in batch.before.remembered if each.bound >= ordered.bound - remember_us]
+    kept = [each for each in batch.before.remembered if each.bound >= bound - remember_us]
     rows = outcomes["released"] + outcomes["late"]
     if not rows or not remember_us:
-        return tuple(kept)
+        return tuple(kept), (), None
     merged: list[Segment] = []
     while kept and (kept[-1].rows <= MERGED_RATIO * rows or len(kept) >= SEGMENTS_MAX):
         merged.append(kept.pop())
         rows += merged[-1].rows
-    identities = ordered.remembered_with(batch.remembered(merged))
-    (identities.coalesce(1) if rows < FEW else identities).write.parquet(batch.attempt.remembered)
-    return (*kept, Segment(batch.number, rows, ordered.bound))
+    return tuple(kept), merged, Segment(batch.number, rows, bound)
