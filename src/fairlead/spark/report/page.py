@@ -389,11 +389,15 @@ def _composite(found: Found, text: str) -> Markup:
         tag("p", tag("code", text), class_="note") if text else None,
         tag(
             "figure",
-            timeline(
-                moments,
-                seconds,
-                (instant(found.start), instant(found.end)),
-                f"The constituents of a composite event of {found.pattern}, over {duration(seconds)}",
+            tag(
+                "div",
+                timeline(
+                    moments,
+                    seconds,
+                    (instant(found.start), instant(found.end)),
+                    f"The constituents of a composite event of {found.pattern}, over {duration(seconds)}",
+                ),
+                class_="scroll",
             ),
             tag("p", f"{whole - len(told):,} in the middle are left out.", class_="note")
             if len(told) < whole
