@@ -271,7 +271,10 @@ def test_all_problems_are_told_at_once() -> None:
         ),
         ({"colour": "red"}, "colour: no such key"),
         ({"latenes": "1s"}, "latenes: no such key; 'lateness' belongs in [order]"),
-        ({"paht": "x"}, "paht: no such key; 'path' belongs in [events], [subscriptions] or [patterns]"),
+        (
+            {"paht": "x"},
+            "paht: no such key; 'path' belongs in [events], [subscriptions], [patterns] or [scopes]",
+        ),
         ({"deliverys": {}}, "[deliverys]: no such table; did you mean 'deliveries'?"),
         (
             {"order": {"lateness": 10}},
