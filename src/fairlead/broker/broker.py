@@ -108,8 +108,9 @@ class Settings:
     durable: bool = False
     """Whether a publication goes to the log before it goes anywhere else."""
     lasting: bool = False
-    """Whether a neighbour's subscription stays when what was advertised for it is taken back: where publications
-    may wait for the neighbour, those who published them may have gone before it gets them."""
+    """Whether a neighbour's subscription stays for a while when what was advertised for it is withdrawn: where
+    publications may wait for the neighbour, those who published them may have gone before it gets them. The driver
+    of the broker removes it when nothing waits (`unserved`)."""
 
 
 class _EffectLog:
@@ -161,6 +162,8 @@ class Broker:
         """What was published here, as far as that is remembered."""
         self._delivered, self._logged = Delivered[Identity](), Delivered[Identity]()
         """What was delivered here, and what of it was in the log."""
+        self.may_have_unserved = False
+        """Whether advertisements were withdrawn since that was looked at, where subscriptions last."""
         self._advertised = Advertisements(self._advertised_by, _not_advertised)
         """The rule that holds where there are advertisements."""
         own = () if settings.advertisements is None else (self._advertised,)
@@ -499,10 +502,20 @@ class Broker:
         """Trees of their own (book 4.6.6) keep what cannot be served until it is unsubscribed: others may hang on
         it, and who has dropped a filter would take it up again from below, in a circle. And what is flooded goes
         everywhere, whoever advertises it."""
-        if self.history is not None or self.settings.lasting or self.settings.strategy.initial():
+        if self.settings.lasting:
+            self.may_have_unserved = (
+                True  # whoever drives this broker removes them when nothing waits for them
+            )
             return
-        for interest, neighbour in list(unservable(entries, self.advertisements)):
+        for interest, neighbour in list(self.unserved(entries)):
             self.subscriptions.remove(interest, neighbour)
+
+    def unserved(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Those entries of the subscription table that no advertisement serves, and that need not stay."""
+        if self.history is not None or self.settings.strategy.initial():
+            return []
+        known = [(interest, name) for interest, name in entries if name in self.links]
+        return list(unservable(known, self.advertisements))
 
     def _administer(self, source: str, added: Sequence[Interest], removed: Sequence[Interest]) -> None:
         if not added and not removed:

@@ -13,6 +13,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     barriers       all brokers have synced what came before
     persistence    the state and the cursors that outlive the process
     interests      filters: of clients, of neighbours, and what neighbours have to know
+    unserved       subscriptions that no advertisement serves any more are removed
     neighbourhood  the links: how they are made and end (`handshakes`, `newcomers`, `cycles`, `calling`)
     clientele      the clients and their requests (`bounds`)
     leaving        the subscriptions of clients that are gone are removed in turns (`turns`)
@@ -66,6 +67,7 @@ from fairlead.network.router import Router
 from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
 from fairlead.network.turns import Turn
+from fairlead.network.unserved import Unserved
 
 __all__ = ["Node"]
 
@@ -152,6 +154,9 @@ class Node:
             leaving=self.leaving,
         )
         self.operations = Operations(ledger, self.dispatch, clients=self.clients, durables=self.durables)
+        self._unserved = Unserved(
+            broker, self.links, dispatch=self.dispatch, persistence=self.persistence, router=self.router
+        )
         self._inspection = Inspection(
             broker,
             ledger,
@@ -451,6 +456,7 @@ class Node:
         self.neighbourhood.tick(now)
         self.clientele.tick()
         self.durability.tick(now)
+        self._unserved.tick(now)
 
     def status(self) -> Status:
         """The status of the broker, in figures."""
