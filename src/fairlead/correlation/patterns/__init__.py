@@ -10,7 +10,9 @@
     definition   what a match is, as below, in a few dozen lines
     reference    the same for whole streams, with conditions and what is taken: the oracle of the automata; slow
     evaluation   the filters of atoms, evaluated by a matching engine
+    residuals    what is left of a pattern after what was taken
     automaton    patterns compiled to detection automata
+    reactions    what an occurrence does to the patterns that share an automaton
     forms        what patterns have in common that differ in what their atoms take
     graph        matches in progress, shared instead of copied
     judging      conditions about aggregates, for many matches at once

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from datetime import time as TimeOfDay
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Final
 
 from fairlead.correlation.patterns.conditions import Fold, fold_of, plan_conditions, tester
 from fairlead.correlation.patterns.judging import Judging, Question, Source, Tally
@@ -44,16 +44,45 @@ from fairlead.correlation.patterns.model import (
     can_be_skipped,
 )
 from fairlead.correlation.patterns.model import atoms as atoms_of
+from fairlead.correlation.patterns.reactions import Move
+from fairlead.correlation.patterns.residuals import (
+    Arm,
+    Behind,
+    Chain,
+    Choice,
+    Close,
+    Enter,
+    Framed,
+    Leaf,
+    Loop,
+    Mark,
+    Noted,
+    Parallel,
+    Residual,
+    Scope,
+    Side,
+    Then,
+    Timed,
+    Timer,
+    Took,
+    Transition,
+    Tree,
+    Wait,
+    Window,
+    armed_timers,
+    atoms_ahead,
+    bits_of,
+    scopes_of,
+    side_by_side,
+    waits_of,
+    windows_of,
+)
 from fairlead.errors import FilterError
 from fairlead.model import Instant
 
 __all__ = [
     "ACCEPTED",
-    "EVERYONE",
     "Automaton",
-    "Course",
-    "Move",
-    "Reaction",
     "State",
     "Step",
     "deadline_of",
@@ -61,149 +90,8 @@ __all__ = [
 
 ACCEPTED: Final = -1
 """The number of the state in which nothing is left."""
-EVERYONE: Final = -1
-"""All members, however many there are: every bit is set."""
 STATES_MAX: Final = 100_000
 """How many states an automaton may come to have: parallel parts multiply theirs."""
-
-
-# -- the body, numbered --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    atom: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    first: _Tree
-    second: _Tree
-    strong: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    part: _Tree
-    least: int
-    most: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    parts: tuple[_Tree, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Parallel:
-    parts: tuple[_Tree, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Timer:
-    """The second part of a timing: starts the timer when it is reached."""
-
-    part: _Tree
-    register: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """The second part of a strong chain, of which not only the first element could begin too early."""
-
-    part: _Tree
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    part: _Tree
-    duration: int
-    register: int | None
-    """Where its start is kept; None where it began with the match itself."""
-
-
-_Tree: TypeAlias = _Leaf | _Chain | _Loop | _Choice | _Parallel | _Timer | _Scope | _Window
-
-
-# -- residuals -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    """Waits for an atom; `strong`: what does not strongly follow the last element is not looked at."""
-
-    atom: int
-    strong: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Then:
-    head: _Residual
-    rest: _Tree
-    strong: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """Branches that have not ended, side by side."""
-
-    branches: tuple[_Residual, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Timed:
-    head: _Residual
-    register: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Behind:
-    """All that is taken has to strongly follow the element behind which the scope was entered."""
-
-    head: _Residual
-    scope: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Framed:
-    head: _Residual
-    window: _Window
-
-
-_Residual: TypeAlias = _Wait | _Then | _Side | _Timed | _Behind | _Framed
-
-
-@dataclass(frozen=True, slots=True)
-class _Took:
-    atom: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Arm:
-    register: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """The last element before a strong step of a parallel branch."""
-
-    atom: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Enter:
-    scope: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Close:
-    window: _Window
-
-
-_Op: TypeAlias = _Took | _Arm | _Mark | _Enter | _Close
-_Way: TypeAlias = tuple[_Residual | None, tuple[_Op, ...]]
-"""What is left (nothing: it has ended), and what has to be noted on the way."""
 
 
 # -- what runs use -------------------------------------------------------------------------------------------
@@ -228,119 +116,12 @@ class Step:
     """Where a parallel branch keeps the element that a strong step has to follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Where a match goes, what it takes there, and how its registers change."""
-
-    state: int
-    took: tuple[int, ...]
-    armed: tuple[int, ...] = ()
-    marked: tuple[int, ...] = ()
-    closed: tuple[tuple[int, int], ...] = ()
-    """Windows that end here: (register, duration)."""
-    opened: tuple[int, ...] = ()
-    """Registers of windows that what is taken lies in."""
-    bound: int | None = None
-    """The shortest window at the head that ends here: its duration."""
-    cleared: tuple[int, ...] = ()
-    """Registers that mean nothing any more."""
-    entered: tuple[int, ...] = ()
-    """The scopes that it enters: what is taken there strongly follows what is taken here."""
-    target: tuple[int, tuple[int, ...], int | None, *tuple[int, ...]] = field(init=False)
-    """State, what is taken, bound and scopes: moves that agree lead matches without registers to one node."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "target", (self.state, self.took, self.bound, *self.entered))
-
-
-Course: TypeAlias = tuple[int, int, int]
-"""Members for which an occurrence does the same: the atoms that would take it, and those whose domain it is in."""
-Together: TypeAlias = tuple[int, tuple[tuple[int, tuple[Move, ...]], ...], int | None]
-"""Whom it concerns, where the matches of a state go, for whom, and the shortest window at the head around it."""
-
-
-class Reaction(dict[int, Together | None]):
-    """What an occurrence does to the members, worked out once for all occurrences that match the same filters.
-
-    A member is a pattern of those that share the automaton, as a bit. By the number of a state: where matches in
-    progress go that tell nothing but their state; None where it does not concern them. `EVERYONE` stands
-    for all members there are, so that matches of all need not be sifted.
-    """
-
-    __slots__ = ("_automaton", "_courses", "_domain", "_everyone", "_taken", "concerned", "starts")
-
-    def __init__(
-        self, automaton: Automaton, everyone: int, taken: tuple[int, ...], domain: tuple[int, ...]
-    ) -> None:
-        """By the number of an atom: for whom it would take the occurrence, for whom it has it in its domain."""
-        self._automaton, self._everyone, self._taken, self._domain = automaton, everyone, taken, domain
-        self._courses: dict[int, tuple[Course, ...]] = {}
-        self.concerned = 0
-        """The members some atom of which may take it, or has it in its domain."""
-        for members in (*taken, *domain):
-            self.concerned |= members
-        starts: list[tuple[int, Move]] = []
-        for number in automaton.initial:
-            for members, takes, fails in self.courses(number):
-                if takes:
-                    starts += ((members, move) for move in automaton.moves(number, takes, fails & ~takes))
-        self.starts = tuple(starts)
-        """The moves with which matches start, and for whom."""
-
-    def __missing__(self, number: int) -> Together | None:
-        courses = self.courses(number)
-        concerned = 0
-        ways = []
-        for members, takes, fails in courses:
-            concerned |= members
-            moves = self._automaton.moves(number, takes, fails & ~takes)
-            ways.append((self._all(members), moves))
-        window = self._automaton.state(number).window
-        self[number] = (self._all(concerned), tuple(ways), window) if courses else None
-        return self[number]
-
-    def _all(self, members: int) -> int:
-        return EVERYONE if members == self._everyone else members
-
-    def courses(self, number: int) -> tuple[Course, ...]:
-        """The members that it concerns in a state, those together for which it does the same."""
-        known = self._courses.get(number)
-        if known is None:
-            parts = [(self.concerned, 0, 0)]
-            for atom in self._automaton.state(number).atoms:
-                bit, taken, domain = 1 << atom, self._taken[atom], self._domain[atom]
-                parts = [
-                    (some, takes | (bit if is_taken else 0), fails | (bit if is_domain else 0))
-                    for members, takes, fails in parts
-                    for is_taken, split in ((True, members & taken), (False, members & ~taken))
-                    for is_domain, some in ((True, split & domain), (False, split & ~domain))
-                    if some
-                ]
-            known = tuple(each for each in parts if each[1] | each[2])
-            self._courses[number] = known
-        return known
-
-    def only(self, members: int) -> Reaction:
-        """The same, as far as some members are concerned."""
-        return Reaction(
-            self._automaton,
-            self._everyone,
-            tuple(each & members for each in self._taken),
-            tuple(each & members for each in self._domain),
-        )
-
-    def without(self, members: int) -> Reaction:
-        """The same, but that it is not taken for some members; it is in their domains all the same."""
-        taken = tuple(each & ~members for each in self._taken)
-        return Reaction(self._automaton, self._everyone, taken, self._domain)
-
-
 @dataclass(slots=True)
 class State:
     """What a match waits for. `mask` has the bit of each atom."""
 
     number: int
-    residual: _Residual
+    residual: Residual
     atoms: tuple[int, ...]
     mask: int
     strong: int
@@ -378,7 +159,7 @@ class Automaton:
         """The registers of what conditions speak of."""
         self.registers = 0
         """How many registers a match has."""
-        self._scopes = 0
+        self._scopes_made = 0
         self._tallies: dict[Reference, int] = {}
         body = self._numbered(pattern.body, head=True, timers={}, windows=frozenset(), parallel=False)
         plan = plan_conditions(pattern)
@@ -411,7 +192,7 @@ class Automaton:
         )
         """Whether matches in one state may differ, by their registers or by what conditions say."""
         self._states: list[State] = []
-        self._known: dict[_Residual, int] = {}
+        self._known: dict[Residual, int] = {}
         self.initial: tuple[int, ...] = tuple(
             self._interned(residual)
             for residual, _ in self._begin(body, strong=False)
@@ -461,10 +242,10 @@ class Automaton:
         timers: Mapping[str, int],
         windows: frozenset[int],
         parallel: bool,
-    ) -> _Tree:
+    ) -> Tree:
         """`head`: nothing can have been taken before; windows: those with registers that it lies in."""
 
-        def inner(part: Part, head: bool = False, parallel: bool = parallel) -> _Tree:
+        def inner(part: Part, head: bool = False, parallel: bool = parallel) -> Tree:
             return self._numbered(part, head=head, timers=timers, windows=windows, parallel=parallel)
 
         match part:
@@ -477,38 +258,38 @@ class Automaton:
                 self._windows[number] = windows
                 if parallel:
                     self._in_parallel.add(number)
-                return _Leaf(number)
+                return Leaf(number)
             case Concat(first, second):
-                return _Chain(inner(first, head), inner(second), False)
+                return Chain(inner(first, head), inner(second), False)
             case Sequence(first, second):
-                return _Chain(inner(first, head), self._scoped(second, inner(second)), True)
+                return Chain(inner(first, head), self._scoped(second, inner(second)), True)
             case Iterate(repeated, least, most):
-                return _Loop(inner(repeated), least, most)
+                return Loop(inner(repeated), least, most)
             case Either(parts):
-                return _Choice(tuple(inner(each, head) for each in parts))
+                return Choice(tuple(inner(each, head) for each in parts))
             case Both(parts):
-                return _Parallel(tuple(inner(each, parallel=True) for each in parts))
+                return Parallel(tuple(inner(each, parallel=True) for each in parts))
             case Timing(first, second, timer, spec):
                 register = self._register()
                 self.timer_names[register], self.timer_specs[register] = timer, spec
                 then = self._numbered(
                     second, head=False, timers={**timers, timer: register}, windows=windows, parallel=parallel
                 )
-                return _Chain(inner(first, head), _Timer(then, register), False)
+                return Chain(inner(first, head), Timer(then, register), False)
             case Within(framed, duration):
                 if head:
-                    return _Window(inner(framed, head=True), duration, None)
+                    return Window(inner(framed, head=True), duration, None)
                 register = self._register()
                 tree = self._numbered(
                     framed, head=False, timers=timers, windows=windows | {register}, parallel=parallel
                 )
-                return _Window(tree, duration, register)
+                return Window(tree, duration, register)
 
-    def _scoped(self, part: Part, tree: _Tree) -> _Tree:
+    def _scoped(self, part: Part, tree: Tree) -> Tree:
         if not _is_weak_inside(part):
             return tree
-        self._scopes += 1
-        return _Scope(tree, self._scopes)
+        self._scopes_made += 1
+        return Scope(tree, self._scopes_made)
 
     def _register(self) -> int:
         self.registers += 1
@@ -571,72 +352,72 @@ class Automaton:
 
     # -- residuals
 
-    def _begin(self, tree: _Tree, *, strong: bool) -> Iterator[_Way]:
+    def _begin(self, tree: Tree, *, strong: bool) -> Iterator[Transition]:
         """The ways to begin: every choice made up to the first atom of each branch. None: it takes nothing."""
         match tree:
-            case _Leaf(atom):
-                yield _Wait(atom, strong), (_Mark(atom),) if strong and atom in self._in_parallel else ()
-            case _Chain(first, second, strongly):
+            case Leaf(atom):
+                yield Wait(atom, strong), (Mark(atom),) if strong and atom in self._in_parallel else ()
+            case Chain(first, second, strongly):
                 for head, ops in self._begin(first, strong=strong):
                     if head is not None:
-                        yield _Then(head, second, strongly), ops
+                        yield Then(head, second, strongly), ops
                         continue
                     # Where the first part took nothing, there is nothing that the second has to be behind.
-                    directly = second.part if isinstance(second, _Scope) else second
+                    directly = second.part if isinstance(second, Scope) else second
                     for rest, more in self._begin(directly, strong=strong):
                         yield rest, ops + more
-            case _Loop(part, least, most):
+            case Loop(part, least, most):
                 if least == 0:
                     yield None, ()
                 if most != 0:
-                    again = _Loop(part, max(least - 1, 0), None if most is None else most - 1)
+                    again = Loop(part, max(least - 1, 0), None if most is None else most - 1)
                     for head, ops in self._begin(part, strong=strong):
-                        yield (head if again.most == 0 else _Then(head, again, False)) if head else None, ops
-            case _Choice(parts):
+                        yield (head if again.most == 0 else Then(head, again, False)) if head else None, ops
+            case Choice(parts):
                 for part in parts:
                     yield from self._begin(part, strong=strong)
-            case _Parallel(parts):
+            case Parallel(parts):
                 for ways in product(*(tuple(self._begin(part, strong=strong)) for part in parts)):
-                    yield _beside(ways)
-            case _Timer(part, register):
+                    yield side_by_side(ways)
+            case Timer(part, register):
                 for head, ops in self._begin(part, strong=strong):
-                    yield (None if head is None else _Timed(head, register)), (_Arm(register), *ops)
-            case _Scope(part, number):
+                    yield (None if head is None else Timed(head, register)), (Arm(register), *ops)
+            case Scope(part, number):
                 for head, ops in self._begin(part, strong=strong):
-                    yield (None, ops) if head is None else (_Behind(head, number), (_Enter(number), *ops))
-            case _Window(part, _, _):
+                    yield (None, ops) if head is None else (Behind(head, number), (Enter(number), *ops))
+            case Window(part, _, _):
                 for head, ops in self._begin(part, strong=strong):
-                    yield (None if head is None else _Framed(head, tree)), ops
+                    yield (None if head is None else Framed(head, tree)), ops
 
-    def _advanced(self, residual: _Residual, taken: int, failing: int) -> Iterator[_Way]:
+    def _advanced(self, residual: Residual, taken: int, failing: int) -> Iterator[Transition]:
         """What is left of a residual when an element comes that some atoms take and on which some fail."""
         match residual:
-            case _Wait(atom, _):
+            case Wait(atom, _):
                 if taken >> atom & 1:
-                    yield None, (_Took(atom),)
+                    yield None, (Took(atom),)
                 elif not failing >> atom & 1:
                     yield residual, ()
-            case _Then(head, rest, strong):
+            case Then(head, rest, strong):
                 for left, ops in self._advanced(head, taken, failing):
                     if left is not None:
-                        yield _Then(left, rest, strong), ops
+                        yield Then(left, rest, strong), ops
                         continue
                     for begun, more in self._begin(rest, strong=strong):
                         yield begun, ops + more
-            case _Side(branches):
+            case Side(branches):
                 for ways in product(*(tuple(self._advanced(each, taken, failing)) for each in branches)):
-                    yield _beside(ways)
-            case _Timed(head, register):
+                    yield side_by_side(ways)
+            case Timed(head, register):
                 for left, ops in self._advanced(head, taken, failing):
-                    yield (None if left is None else _Timed(left, register)), ops
-            case _Behind(head, scope):
+                    yield (None if left is None else Timed(left, register)), ops
+            case Behind(head, scope):
                 for left, ops in self._advanced(head, taken, failing):
-                    yield (None if left is None else _Behind(left, scope)), ops
-            case _Framed(head, window):
+                    yield (None if left is None else Behind(left, scope)), ops
+            case Framed(head, window):
                 for left, ops in self._advanced(head, taken, failing):
-                    yield (None, (*ops, _Close(window))) if left is None else (_Framed(left, window), ops)
+                    yield (None, (*ops, Close(window))) if left is None else (Framed(left, window), ops)
 
-    def _interned(self, residual: _Residual) -> int:
+    def _interned(self, residual: Residual) -> int:
         known = self._known.get(residual)
         if known is not None:
             return known
@@ -646,58 +427,58 @@ class Automaton:
                 f"the pattern's automaton has more than {STATES_MAX:,} states",
                 hint="ask for fewer in any order",
             )
-        waits = tuple(_waits(residual))
+        waits = tuple(waits_of(residual))
         steps = [self.steps[wait.atom] for wait in waits]
-        frames = list(_frames(residual))
+        frames = list(windows_of(residual))
         looked_at = {timer for step in steps for timer in step.timers | step.domain_timers}
         self._states.append(
             State(
                 number,
                 residual,
                 tuple(wait.atom for wait in waits),
-                _bits(wait.atom for wait in waits),
-                _bits(wait.atom for wait in waits if wait.strong),
-                _bits(step.number for step in steps if step.questions),
-                _bits(step.number for step in steps if step.deferred),
-                _bits(step.number for step in steps if step.atom.is_silent),
+                bits_of(wait.atom for wait in waits),
+                bits_of(wait.atom for wait in waits if wait.strong),
+                bits_of(step.number for step in steps if step.questions),
+                bits_of(step.number for step in steps if step.deferred),
+                bits_of(step.number for step in steps if step.atom.is_silent),
                 tuple(sorted(looked_at, key=lambda timer: self.timer_names[timer])),
                 min((each.duration for each in frames if each.register is None), default=None),
                 tuple((each.register, each.duration) for each in frames if each.register is not None),
-                tuple(_scopes(residual)),
+                tuple(scopes_of(residual)),
                 frozenset(self._live(residual)),
             )
         )
         self._known[residual] = number
         return number
 
-    def _live(self, residual: _Residual) -> Iterator[int]:
+    def _live(self, residual: Residual) -> Iterator[int]:
         """The registers that may still be of use."""
-        ahead = frozenset(_ahead(residual))
+        ahead = frozenset(atoms_ahead(residual))
         for register, reference in ((register, reference) for reference, register in self.references.items()):
             questions = (each for number in ahead for each in self.steps[number].questions)
             if any(reference in each.condition.references for each in questions):
                 yield register
-        yield from _armed(residual)
-        yield from (each.register for each in _frames(residual) if each.register is not None)
-        for wait in _waits(residual):
+        yield from armed_timers(residual)
+        yield from (each.register for each in windows_of(residual) if each.register is not None)
+        for wait in waits_of(residual):
             mark = self.steps[wait.atom].mark
             if wait.strong and mark is not None:
                 yield mark
 
-    def _move(self, residual: _Residual | None, ops: tuple[_Op, ...]) -> Move:
+    def _move(self, residual: Residual | None, ops: tuple[Noted, ...]) -> Move:
         state = ACCEPTED if residual is None else self._interned(residual)
-        took = tuple(sorted(op.atom for op in ops if isinstance(op, _Took)))
-        armed = tuple(op.register for op in ops if isinstance(op, _Arm))
+        took = tuple(sorted(op.atom for op in ops if isinstance(op, Took)))
+        armed = tuple(op.register for op in ops if isinstance(op, Arm))
         marked = tuple(
-            mark for op in ops if isinstance(op, _Mark) and (mark := self.steps[op.atom].mark) is not None
+            mark for op in ops if isinstance(op, Mark) and (mark := self.steps[op.atom].mark) is not None
         )
-        windows = [op.window for op in ops if isinstance(op, _Close)]
+        windows = [op.window for op in ops if isinstance(op, Close)]
         closed = tuple((each.register, each.duration) for each in windows if each.register is not None)
         opened = tuple(sorted({register for atom in took for register in self._windows[atom]}))
         bound = min((each.duration for each in windows if each.register is None), default=None)
         live = frozenset() if residual is None else self._states[state].live
         cleared = tuple(register for register in range(self.registers) if register not in live)
-        entered = tuple(op.scope for op in ops if isinstance(op, _Enter))
+        entered = tuple(op.scope for op in ops if isinstance(op, Enter))
         return Move(state, took, armed, marked, closed, opened, bound, cleared, entered)
 
 
@@ -710,68 +491,6 @@ def deadline_of(spec: int | Instant | TimeOfDay, started: int) -> int:
     moment = Instant(started).datetime()
     due = datetime.combine(moment.date(), spec, tzinfo=UTC)
     return Instant.of(due if due > moment else due + timedelta(days=1)).microseconds
-
-
-def _beside(ways: Iterable[_Way]) -> _Way:
-    """Branches beside one another: those that have ended are gone, and none is left when all have."""
-    left: list[_Residual] = []
-    ops: tuple[_Op, ...] = ()
-    for residual, more in ways:
-        ops += more
-        if residual is not None:
-            left.append(residual)
-    return (left[0] if len(left) == 1 else _Side(tuple(left)) if left else None), ops
-
-
-def _inside(residual: _Residual) -> Iterator[_Residual]:
-    """A residual and, one inside the other, all that a match is in the middle of."""
-    yield residual
-    match residual:
-        case _Then(head, _, _) | _Timed(head, _) | _Behind(head, _) | _Framed(head, _):
-            yield from _inside(head)
-        case _Side(branches):
-            for each in branches:
-                yield from _inside(each)
-        case _Wait():
-            pass
-
-
-def _waits(residual: _Residual) -> Iterator[_Wait]:
-    return (each for each in _inside(residual) if isinstance(each, _Wait))
-
-
-def _ahead(residual: _Residual | _Tree) -> Iterator[int]:
-    """The atoms that may still be reached, those that are waited for included."""
-    match residual:
-        case _Wait(atom, _) | _Leaf(atom):
-            yield atom
-        case _Then(head, rest, _) | _Chain(head, rest, _):
-            yield from _ahead(head)
-            yield from _ahead(rest)
-        case _Side(parts) | _Choice(parts) | _Parallel(parts):
-            for each in parts:
-                yield from _ahead(each)
-        case _Timed(part, _) | _Framed(part, _) | _Timer(part, _) | _Window(part, _, _) | _Loop(part, _, _):
-            yield from _ahead(part)
-        case _Behind(part, _) | _Scope(part, _):
-            yield from _ahead(part)
-
-
-def _armed(residual: _Residual) -> Iterator[int]:
-    """The registers of the timers that a match is inside of."""
-    return (each.register for each in _inside(residual) if isinstance(each, _Timed))
-
-
-def _frames(residual: _Residual) -> Iterator[_Window]:
-    """The windows that a match is inside of."""
-    return (each.window for each in _inside(residual) if isinstance(each, _Framed))
-
-
-def _scopes(residual: _Residual) -> Iterator[tuple[int, int]]:
-    """The scopes that a match is in, each with the atoms that are waited for there."""
-    for each in _inside(residual):
-        if isinstance(each, _Behind):
-            yield each.scope, _bits(wait.atom for wait in _waits(each.head))
 
 
 def _is_weak_inside(part: Part) -> bool:
@@ -789,10 +508,3 @@ def _is_weak_inside(part: Part) -> bool:
             return most != 1 or _is_weak_inside(inner)
         case Within(inner, _):
             return _is_weak_inside(inner)
-
-
-def _bits(numbers: Iterable[int]) -> int:
-    mask = 0
-    for number in numbers:
-        mask |= 1 << number
-    return mask

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from fairlead import drawing
-from fairlead.correlation.patterns.automaton import ACCEPTED, Automaton, Move, State
+from fairlead.correlation.patterns.automaton import ACCEPTED, Automaton, State
 from fairlead.correlation.patterns.durations import render_duration, render_moment
 from fairlead.correlation.patterns.model import Atom
 from fairlead.correlation.patterns.printer import render_condition, render_event, render_events
+from fairlead.correlation.patterns.reactions import Move
 from fairlead.drawing import Edge, Graph, Node
 
 __all__ = ["diagram", "dot", "svg"]

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fairlead.correlation.occurrences import Occurrence, Rank, TimeEvent
-from fairlead.correlation.patterns.automaton import EVERYONE
 from fairlead.correlation.patterns.judging import Claim, Hull
+from fairlead.correlation.patterns.reactions import EVERYONE
 from fairlead.model.order import BEGINNING, END
 
 __all__ = [

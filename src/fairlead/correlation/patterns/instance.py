@@ -26,7 +26,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from fairlead.correlation.occurrences import Occurrence, Rank
-from fairlead.correlation.patterns.automaton import EVERYONE, Automaton, Reaction
+from fairlead.correlation.patterns.automaton import Automaton
 from fairlead.correlation.patterns.graph import (
     Allowed,
     Edge,
@@ -41,6 +41,7 @@ from fairlead.correlation.patterns.graph import (
 )
 from fairlead.correlation.patterns.model import Take
 from fairlead.correlation.patterns.moving import FIRST_OF_ALL, Moving
+from fairlead.correlation.patterns.reactions import EVERYONE, Reaction
 from fairlead.correlation.patterns.searching import Search, Seeker
 from fairlead.model.order import BEGINNING
 

@@ -15,16 +15,7 @@ from heapq import heappush
 from typing import Any, Final
 
 from fairlead.correlation.occurrences import Occurrence, TimeEvent, first_rank
-from fairlead.correlation.patterns.automaton import (
-    ACCEPTED,
-    EVERYONE,
-    Automaton,
-    Course,
-    Move,
-    Reaction,
-    State,
-    deadline_of,
-)
+from fairlead.correlation.patterns.automaton import ACCEPTED, Automaton, State, deadline_of
 from fairlead.correlation.patterns.graph import (
     AnnotatedNode,
     Edge,
@@ -35,6 +26,7 @@ from fairlead.correlation.patterns.graph import (
     only,
 )
 from fairlead.correlation.patterns.judging import Claim, Hull, holds, joined
+from fairlead.correlation.patterns.reactions import EVERYONE, Course, Move, Reaction
 from fairlead.model import key_of
 from fairlead.model.order import BEGINNING
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from fairlead.correlation.occurrences import Occurrence, Rank
-from fairlead.correlation.patterns.automaton import EVERYONE, Automaton, Reaction
+from fairlead.correlation.patterns.automaton import Automaton
 from fairlead.correlation.patterns.evaluation import Matched
 from fairlead.correlation.patterns.graph import bits
 from fairlead.correlation.patterns.instance import Instance
 from fairlead.correlation.patterns.model import Atom, Pattern
 from fairlead.correlation.patterns.moving import FIRST_OF_ALL
+from fairlead.correlation.patterns.reactions import EVERYONE, Reaction
 from fairlead.model import Kind, Notification, key_of, kind_of
 
 __all__ = ["Concerned", "Entry", "Group", "Key", "SharedPattern"]

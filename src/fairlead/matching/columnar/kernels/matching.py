@@ -111,7 +111,7 @@ def verify(first, last, entries, patterns, rows, row, marks, exact, now, found, 
     return count
 
 
-@kernel()
+@kernel(inline=True)
 def match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, begin):
     """Match one row; where its matches end that begin at `begin`, or FULL."""
     now = next_stamp(found.stamps)
@@ -144,6 +144,22 @@ def match_row(row, rows, symbols, texts, access, entries, patterns, found, marks
     if count - begin > 1:
         count = begin + sorted_distinct(found.out, begin, count)
     return count
+
+
+@kernel()
+def match_each(first_row, rows, symbols, texts, access, entries, patterns, found, marks, stack, out_start):
+    """Match the rows from one on; the row at which `out` was full, or the number of rows.
+
+    A kernel of its own that loops over the rows: to hand the sections over for each row takes longer than many a
+    row, and in one kernel with those that make the sections the compiler keeps too little in registers.
+    """
+    count = np.int64(out_start[first_row])
+    for row in range(first_row, rows.states.shape[0]):
+        end = match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, count)
+        if end == FULL:
+            return row
+        out_start[row + 1] = count = end
+    return rows.states.shape[0]
 
 
 _ROWS = numba.int64(
@@ -204,10 +220,6 @@ def match_rows(
     found = Found(died, version, destinations, stamps, len(symbols.columns), out, counters, tally)
     width = states.shape[1] // 2
     marks, stack = scratch[:width], scratch[width:]
-    count = np.int64(out_start[first_row])
-    for row in range(first_row, states.shape[0]):
-        end = match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, count)
-        if end == FULL:
-            return row
-        out_start[row + 1] = count = end
-    return states.shape[0]
+    return match_each(
+        first_row, rows, symbols, texts, access, entries, patterns, found, marks, stack, out_start
+    )
