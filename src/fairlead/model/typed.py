@@ -28,6 +28,7 @@ from functools import partial
 from typing import Any, Final
 
 from fairlead.errors import ValueRefused
+from fairlead.model.instants import rfc3339
 from fairlead.model.text import (
     DECIMAL,
     WRITTEN,
@@ -55,7 +56,6 @@ from fairlead.model.values import (
     is_simple,
     kind_of,
     number_of,
-    rfc3339,
     set_or_array,
     value_of,
 )
