@@ -211,8 +211,8 @@ class Automaton:
         state = self._states[number]
         known = state.moves.get((taken, failing))
         if known is None:
-            ways = self._advanced(state.residual, taken, failing)
-            known = tuple(self._move(residual, ops) for residual, ops in ways)
+            transitions = self._advanced(state.residual, taken, failing)
+            known = tuple(self._move(residual, ops) for residual, ops in transitions)
             state.moves[(taken, failing)] = known
         return known
 
@@ -377,8 +377,8 @@ class Automaton:
                 for part in parts:
                     yield from self._begin(part, strong=strong)
             case Parallel(parts):
-                for ways in product(*(tuple(self._begin(part, strong=strong)) for part in parts)):
-                    yield side_by_side(ways)
+                for transitions in product(*(tuple(self._begin(part, strong=strong)) for part in parts)):
+                    yield side_by_side(transitions)
             case Timer(part, register):
                 for head, ops in self._begin(part, strong=strong):
                     yield (None if head is None else Timed(head, register)), (Arm(register), *ops)
@@ -405,8 +405,10 @@ class Automaton:
                     for begun, more in self._begin(rest, strong=strong):
                         yield begun, ops + more
             case Side(branches):
-                for ways in product(*(tuple(self._advanced(each, taken, failing)) for each in branches)):
-                    yield side_by_side(ways)
+                for transitions in product(
+                    *(tuple(self._advanced(each, taken, failing)) for each in branches)
+                ):
+                    yield side_by_side(transitions)
             case Timed(head, register):
                 for left, ops in self._advanced(head, taken, failing):
                     yield (None if left is None else Timed(left, register)), ops

@@ -76,13 +76,13 @@ class Reaction(dict[int, Together | None]):
     def __missing__(self, number: int) -> Together | None:
         courses = self.courses(number)
         concerned = 0
-        ways = []
+        transitions = []
         for members, takes, fails in courses:
             concerned |= members
             moves = self._automaton.moves(number, takes, fails & ~takes)
-            ways.append((self._all(members), moves))
+            transitions.append((self._all(members), moves))
         window = self._automaton.state(number).window
-        self[number] = (self._all(concerned), tuple(ways), window) if courses else None
+        self[number] = (self._all(concerned), tuple(transitions), window) if courses else None
         return self[number]
 
     def _all(self, members: int) -> int:

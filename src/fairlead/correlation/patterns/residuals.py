@@ -191,11 +191,11 @@ Transition: TypeAlias = tuple[Residual | None, tuple[Noted, ...]]
 # -- what is in them ------------------------------------------------------------------------------------------
 
 
-def side_by_side(ways: Iterable[Transition]) -> Transition:
+def side_by_side(transitions: Iterable[Transition]) -> Transition:
     """Branches beside one another: those that have ended are gone, and none is left when all have."""
     left: list[Residual] = []
     ops: tuple[Noted, ...] = ()
-    for residual, more in ways:
+    for residual, more in transitions:
         ops += more
         if residual is not None:
             left.append(residual)
