@@ -57,10 +57,11 @@ from fairlead.spark.frames import (
     payload_of,
     to_records,
 )
-from fairlead.spark.groups import PLACE_TYPES, FairGroup, Group, Ints, PatternGroup, Row
+from fairlead.spark.groups import PLACE_TYPES, Group, Ints, PatternGroup, Row
 from fairlead.spark.lines import Gathered, LineGroup, is_line, numbered, types_taken
 from fairlead.spark.matching import keyed, match, narrowed
 from fairlead.spark.patterns import Automaton, Correlation, Patterns
+from fairlead.spark.relations import RelationGroup
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
@@ -485,7 +486,7 @@ class _Compiled:
                 for number, (names, bucket, lines) in enumerate(sorted(members))
             ),
             *(
-                FairGroup(number, related[bucket], level.patterns)
+                RelationGroup(number, related[bucket], level.patterns)
                 for number, bucket in enumerate(sorted(related), len(members))
             ),
         )
@@ -644,7 +645,8 @@ class Detecting:
         if first is None:
             return
         batches = chain((first,), batches)
-        if not isinstance(group, LineGroup) or "automaton" in first.schema.names or not group.accepts(first):
+        is_old = "automaton" in first.schema.names
+        if not isinstance(group, LineGroup | RelationGroup) or is_old or not group.accepts(first):
             yield from self.found(chain.from_iterable(map(_rows_of, batches)))
             return
         gathered = Gathered()
@@ -660,7 +662,9 @@ class Detecting:
         if (rows := gathered.rest()) is not None:
             yield from self._over_columns(group, rows)
 
-    def _over_columns(self, group: LineGroup, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _over_columns(
+        self, group: LineGroup | RelationGroup, rows: pa.RecordBatch
+    ) -> Iterator[pa.RecordBatch]:
         compiled = _compiled(self.level)
         try:
             for found in group.found_in(rows, compiled.engine, compiled.numbers, self.payload):

@@ -40,7 +40,7 @@ from fairlead.spark.frames import ATTRIBUTES, PLACE, notifications_in
 from fairlead.spark.groups import PatternGroup, composed, is_plain
 from fairlead.spark.patterns import Automaton, Patterns
 
-__all__ = ["Gathered", "LineGroup", "is_line", "numbered", "types_taken"]
+__all__ = ["Columns", "Gathered", "LineGroup", "is_line", "numbered", "types_taken"]
 
 ROWS: Final = 500_000
 """So many rows, of whole keys, are looked at together."""
@@ -109,7 +109,7 @@ class LineGroup(PatternGroup):
         self, rows: pa.RecordBatch, engine: Columnar[int], numbers: dict[Filter, int], payload: bool
     ) -> Iterator[pa.RecordBatch | list[dict[str, Any]]]:
         """What is found in the rows of whole keys, up to the end of time; NotComparable where it takes objects."""
-        stream = _Columns(rows, self.same, engine, numbers)
+        stream = Columns(rows, self.same, engine, numbers)
         found = [(each, line, matches_of(line, stream, each.since)) for each, line in self._lines]
         for automaton, line, matches in found:
             if len(matches):
@@ -134,7 +134,7 @@ class LineGroup(PatternGroup):
         pattern: Pattern,
         asking: Sequence[int],
         line: Line,
-        stream: _Columns,
+        stream: Columns,
         *,
         matches: Matches,
         payload: bool,
@@ -190,7 +190,7 @@ class Gathered:
         return rows
 
 
-class _Columns:
+class Columns:
     """The rows of whole keys, in their total order, as a `Stream`."""
 
     def __init__(
@@ -212,9 +212,11 @@ class _Columns:
         self.times: Ints = self.rows.column("time").to_numpy()
         changes = (keys[1:] != keys[:-1]) | (codes[1:] != codes[:-1])
         self.segments: Ints = np.concatenate((np.zeros(1, np.int64), np.cumsum(changes)))[: len(keys)]
-        self._attributes = pa.RecordBatch.from_struct_array(self.rows.column(ATTRIBUTES))
-        matches = engine.match_arrow(self._attributes)
+        self.attributes = pa.RecordBatch.from_struct_array(self.rows.column(ATTRIBUTES))
+        matches = engine.match_arrow(self.attributes)
         matched = np.array(matches.ids, np.int64)[matches.ordinals]
+        self.starts, self.matched = matches.starts, matched
+        """For each row, the numbers of the filters that it matches."""
         by_filter = np.argsort(matched, kind="stable")
         self._fitting: Ints = np.repeat(np.arange(len(matches)), np.diff(matches.starts))[by_filter]
         self._bounds = np.searchsorted(matched[by_filter], np.arange(len(numbers) + 1))
@@ -224,9 +226,9 @@ class _Columns:
         return self._fitting[self._bounds[number] : self._bounds[number + 1]]
 
     def values(self, attribute: str) -> Values | None:
-        if attribute not in self._attributes.schema.names:
+        if attribute not in self.attributes.schema.names:
             return None
-        column = self._attributes.column(attribute)
+        column = self.attributes.column(attribute)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         if pa.types.is_integer(column.type):
             return Values(column.fill_null(0).to_numpy(), valid, "whole")
@@ -292,7 +294,7 @@ def _order(rows: pa.RecordBatch, codes: Ints) -> Ints | None:
 
 
 def _batch(
-    pattern: Pattern, asked: Sequence[tuple[str, str]], line: Line, stream: _Columns, matches: Matches
+    pattern: Pattern, asked: Sequence[tuple[str, str]], line: Line, stream: Columns, matches: Matches
 ) -> pa.RecordBatch:
     """Composites without their content, as a record batch."""
     count = len(matches)
@@ -329,7 +331,7 @@ def _batch(
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def _ids(pattern: Pattern, line: Line, stream: _Columns, matches: Matches) -> list[str]:
+def _ids(pattern: Pattern, line: Line, stream: Columns, matches: Matches) -> list[str]:
     """The ids of composites: `composite_id` of each."""
     steps = [b"%d:%b" % (len(name), name) for name in (step.name.encode() for step in line.steps)]
     parts = [

@@ -12,9 +12,9 @@ Law: a member matches what a `Component` matches, and holds the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,12 @@ from fairlead.correlation.fair.tree import compared, is_tree
 from fairlead.filters import Op
 from fairlead.model import ABSENT, Instant, Notification
 
-__all__ = ["Bank", "Member"]
+__all__ = ["Bank", "Coded", "Member"]
 
 LONG: Final = 16_384
 """A component with a queue of so many events leaves: looking through them takes longer than an index."""
 LONG_IN_PAIRS: Final = 256
 """The same where events are compared pair by pair, because the best value of a queue does not tell enough."""
-EXACT: Final = 1 << 53
-"""Up to here, a float stands for every whole number."""
 TEXTS_SPARE: Final = 1 << 16
 """So many strings are numbered without a look at which are still held."""
 
@@ -46,7 +44,11 @@ _OPS: Final = {
     Op.GT: kernels.GT,
     Op.GE: kernels.GE,
 }
-Ints = NDArray[np.int32]
+ROOM: Final = 1 << 17
+"""So many events of components are taken in at a time."""
+Ints: TypeAlias = NDArray[np.int32]
+Coded: TypeAlias = tuple[NDArray[np.int8], NDArray[np.float64]]
+"""A column of values: their kinds, and the numbers that stand for them."""
 
 
 class Member:
@@ -81,7 +83,7 @@ class Member:
             for near, far, comparisons in compared(layout)
         }
         is_ordered = all(len(each) == 1 and each[0][1] >= kernels.LT for each in self.ties.values())
-        self.most = LONG if is_ordered or len(self.types) == 2 else LONG_IN_PAIRS
+        self.most = bank.long or (LONG if is_ordered or len(self.types) == 2 else LONG_IN_PAIRS)
 
     def outwards(self, root: int) -> Iterator[tuple[int, int]]:
         """The edges of the tree away from a place, each behind those that lead to it."""
@@ -119,7 +121,12 @@ class Member:
 class Bank:
     """Components, and the events that they hold."""
 
-    def __init__(self) -> None:
+    EXACT: Final = 1 << 53
+    """Up to here, a float stands for every whole number."""
+
+    def __init__(self, long: int | None = None) -> None:
+        """`long`: a component with a queue of so many events leaves."""
+        self.long = long
         self._members: dict[Member, tuple[int, ...]] = {}
         """With the numbers of the filters of its places."""
         self._by_queue: dict[int, Member] = {}
@@ -136,12 +143,18 @@ class Bank:
         self._values, self._kinds = np.empty((0, 0)), np.empty((0, 0), np.int8)
         self._uses, self._arrived = np.empty(0, np.int32), np.empty(0, np.int64)
         self._free_slots: list[int] = []
-        self._objects: list[Notification | None] = []
+        self._objects: list[Any] = []
+        """By slot the event, or the number of its row."""
         self._number = 0
         self._texts: dict[str, int] = {}
         self._texts_most, self._text = TEXTS_SPARE, 0
         self._state = np.array([-1, 0, 0], np.int64)
         self._out = self._leaving = np.empty(0, np.int32)
+
+    @property
+    def columns(self) -> Iterable[str]:
+        """The attributes that are compared."""
+        return self._columns
 
     @staticmethod
     def admits(component: Conjunction) -> bool:
@@ -206,12 +219,24 @@ class Bank:
             return [], []
         slot = self._slot(notification)
         self._make_room(sum(map(self._counts.__getitem__, filters)))
-        state = self._state
-        state[1:] = 0
+        self._feed(
+            np.array([slot], np.int32), np.array([0, len(filters)], np.int32), np.array(filters, np.int32)
+        )
+        if not self._uses[slot]:
+            self._free_slots.append(slot)
+        _, count, left = self._state.tolist()
+        return self._matches(self._out[:count].tolist()), [
+            (self._by_queue[queue], bool(is_held))
+            for queue, is_held in batched(self._leaving[: 2 * left].tolist())
+        ]
+
+    def _feed(self, slots: Ints, starts: Ints, filters: Ints) -> None:
+        """Take in events that are in slots; what comes of it is in the state and what is written out."""
+        self._state[1:] = 0
         kernels.feed(
-            np.array([slot], np.int32),
-            np.array([0, len(filters)], np.int32),
-            np.array(filters, np.int32),
+            slots,
+            starts,
+            filters,
             0,
             *self._static,
             self._heads,
@@ -225,15 +250,54 @@ class Bank:
             self._uses,
             self._out,
             self._leaving,
-            state,
+            self._state,
         )
-        if not self._uses[slot]:
-            self._free_slots.append(slot)
-        _, count, left = state.tolist()
-        return self._matches(self._out[:count].tolist()), [
-            (self._by_queue[queue], bool(is_held))
-            for queue, is_held in batched(self._leaving[: 2 * left].tolist())
-        ]
+
+    def take_rows(
+        self, columns: Mapping[str, Coded], starts: NDArray[np.int32], numbers: NDArray[np.int32]
+    ) -> dict[Member, list[tuple[int, tuple[int, ...]]]] | None:
+        """What many events complete that are given as columns: the row of the last event, and the rows of all.
+
+        `numbers` are the filters that the events match, those of a row from where `starts` says on. None where a
+        component has to leave.
+        """
+        self._lay_out()
+        found: dict[Member, list[tuple[int, tuple[int, ...]]]] = {each: [] for each in self._members}
+        counts = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+        for number, count in self._counts.items():
+            if number < len(counts):
+                counts[number] = count
+        concerned = np.concatenate(([0], np.cumsum(counts[numbers])))[starts]
+        begin, rows = 0, self._objects
+        while begin < len(starts) - 1:
+            room = np.searchsorted(concerned, concerned[begin] + ROOM, "right") - 1
+            end = int(min(max(room, begin + 1), begin + ROOM))
+            while len(self._free_slots) < end - begin:
+                self._find_slots(end - begin)
+            slots = np.array(self._free_slots[: end - begin], np.int32)
+            del self._free_slots[: end - begin]
+            for row, slot in enumerate(slots.tolist(), begin):
+                rows[slot] = row
+            for name, column in self._columns.items():
+                kinds, values = columns[name]
+                self._kinds[slots, column] = kinds[begin:end]
+                self._values[slots, column] = values[begin:end]
+            own = numbers[starts[begin] : starts[end]]
+            is_known = counts[own] > 0
+            known = np.concatenate(([0], np.cumsum(is_known)))[starts[begin : end + 1] - starts[begin]]
+            self._make_room(int(concerned[end] - concerned[begin]))
+            self._feed(slots, known.astype(np.int32), own[is_known].astype(np.int32))
+            if self._state[kernels.LEFT]:
+                return None
+            self._free_slots += slots[self._uses[slots] == 0].tolist()
+            out, at = self._out[: self._state[kernels.OUT]].tolist(), 0
+            while at < len(out):
+                member = self._by_queue[out[at + 1]]
+                taken = tuple([rows[slot] for slot in out[at + 2 : at + member.room]])
+                found[member].append((begin + out[at], taken))
+                at += member.room
+            begin = end
+        return found
 
     def _matches(self, out: list[int]) -> list[tuple[Member, Events]]:
         found, at, objects, by_queue = [], 0, self._objects.__getitem__, self._by_queue
@@ -242,7 +306,7 @@ class Bank:
             end = at + member.room
             found.append((member, tuple(map(objects, out[at + 2 : end]))))
             at = end
-        return found  # type: ignore[return-value]  # what is held is there
+        return found
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -259,12 +323,12 @@ class Bank:
             kinds[slot, column], values[slot, column] = self.coded(lookup(name))
         return slot
 
-    def _find_slots(self) -> None:
+    def _find_slots(self, least: int = 1) -> None:
         """Find the slots that nobody holds; where these are few, make as many again."""
         free = np.flatnonzero(self._uses == 0)
         size = len(self._uses)
-        if len(free) <= size // 2:
-            more = max(size, 64)
+        if len(free) <= max(size // 2, least):
+            more = max(size, least, 64)
             self._uses = np.concatenate((self._uses, np.zeros(more, np.int32)))
             self._arrived = np.concatenate((self._arrived, np.zeros(more, np.int64)))
             self._values = np.concatenate((self._values, np.zeros((more, self._values.shape[1]))))
@@ -278,11 +342,11 @@ class Bank:
         match value:
             case bool():
                 return kernels.BOOLEAN, value
-            case int() if -EXACT <= value <= EXACT:
+            case int() if -self.EXACT <= value <= self.EXACT:
                 return kernels.NUMBER, value
             case float():
                 return (kernels.NUMBER, value) if not isnan(value) else (kernels.NOTHING, 0.0)
-            case Instant() if -EXACT <= value.microseconds <= EXACT:
+            case Instant() if -self.EXACT <= value.microseconds <= self.EXACT:
                 return kernels.TIME, value.microseconds
             case str():
                 return kernels.TEXT, self._text_number(value)

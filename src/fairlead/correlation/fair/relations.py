@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fairlead.correlation.fair.subscriptions import UNNAMED, Conjunction
 from fairlead.model import Array, Instant, Notification, Record
 
-__all__ = ["PRODUCER", "Events", "Relation"]
+__all__ = ["PRODUCER", "Events", "Relation", "identified", "relation_id"]
 
 PRODUCER: Final = "fair"
 """Who publishes relations."""
@@ -53,15 +53,11 @@ class Relation(NamedTuple):
     @property
     def id(self) -> str:
         """The same wherever and whenever it is delivered."""
-        parts = [part for event in self.events for part in (event.producer, event.id or "")]
-        head = f"{self.conjunction}\0{self.number}"
+        named = b"".join(identified(event.producer, event.id or "") for event in self.events)
         if self.is_public:
-            head, parts = f"{head}\0", [self.name, *parts]
-        digest = blake2b(head.encode(), digest_size=16)
-        for part in parts:
-            encoded = part.encode()
-            digest.update(b"%d:" % len(encoded) + encoded)
-        return digest.hexdigest()
+            name = self.name.encode()
+            return relation_id(self.conjunction, self.number, b"\0%d:%b%b" % (len(name), name, named))
+        return relation_id(self.conjunction, self.number, named)
 
     @property
     def rank(self) -> tuple[str, int, str]:
@@ -99,6 +95,17 @@ class Relation(NamedTuple):
         start, end = interval
         fields |= {"time": end, "interval": Record({"start": start, "end": end})}
         return Notification(Record(fields), id=id, producer=PRODUCER, time=end)
+
+
+def identified(producer: str, id: str) -> bytes:
+    """An event, as the ids of relations are made of it."""
+    one, other = producer.encode(), id.encode()
+    return b"%d:%b%d:%b" % (len(one), one, len(other), other)
+
+
+def relation_id(conjunction: Conjunction, number: int, rest: bytes) -> str:
+    """The id of the n-th relation of a conjunction; the rest are its events, and its name if it is public."""
+    return blake2b(f"{conjunction.text}\0{number}".encode() + rest, digest_size=16).hexdigest()
 
 
 def _started(event: Notification) -> Instant:
