@@ -18,6 +18,7 @@ from fairlead.model import Notification
 from fairlead_lab.bench.goals import Goal
 from fairlead_lab.bench.jobs import (
     FAIRLEAD,
+    HASHES,
     LOOP,
     Pace,
     Plan,
@@ -47,11 +48,22 @@ def test_a_ratio_is_one_of_two_figures_of_the_same_round() -> None:
 
 
 def test_a_goal_is_met_or_missed_by_a_factor_that_is_told() -> None:
-    assert goal(full(), "n = 10k") == Goal(
-        "M1", "n = 10k, against the join at 10k", "≥ 200×", "222× (1.11×)", True
+    assert goal(full(), "n = 10k, against the join") == Goal(
+        "M1", "n = 10k, against the join at 10k", "≥ 300×", "222× (0.74×)", False
     )
     slow = report(job(LOOP, 10_000, 400.0), job(FAIRLEAD, 100_000, 20_000.0))
-    assert goal(slow, "n = 100k").met is False
+    assert goal(slow, "n = 100k, against the join").met is False
+
+
+def test_hash_joins_are_those_of_the_same_number_of_subscriptions() -> None:
+    found = report(
+        job(FAIRLEAD, 10_000, 300.0, 200.0),
+        job(HASHES, 10_000, 100.0, 200.0),
+        job(FAIRLEAD, 100_000, 500.0, 500.0),
+        job(HASHES, 100_000, 250.0, 250.0),
+    )
+    assert goal(found, "n = 10k, against a union").met is True
+    assert goal(found, "n = 100k, against a union").measured == "2.00× (0.67×)"
 
 
 def test_a_join_at_another_size_says_nothing_about_the_goals() -> None:

@@ -15,10 +15,10 @@ from fairlead.filters import parse
 from fairlead.spark import matching
 from fairlead_lab.bench import pipeline
 from fairlead_lab.bench.floor import FLOOR, Floor, measure_floor
-from fairlead_lab.bench.jobs import FAIRLEAD, LOOP, NUMBERS, TEXTS, Plan, Workload, measure_m1
+from fairlead_lab.bench.jobs import FAIRLEAD, HASHES, LOOP, NUMBERS, TEXTS, Plan, Workload, measure_m1
 from fairlead_lab.bench.pipeline import run
 from fairlead_lab.matching.shapes import SHAPES
-from fairlead_lab.spark.baseline import conditions_of, conditions_schema, nested_loop
+from fairlead_lab.spark.baseline import conditions_of, conditions_schema, hash_joins, nested_loop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +64,10 @@ def test_the_join_finds_what_each_filter_matches(
     }
     found.explain()
     assert "BroadcastNestedLoopJoin" in capsys.readouterr().out
+    hashed = hash_joins(frame, spark.createDataFrame(conditions))
+    assert {tuple(row) for row in hashed.collect()} == {("n1", "one"), ("n1", "two"), ("n3", "one")}
+    hashed.explain()
+    assert "BroadcastNestedLoopJoin" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,7 @@ def test_a_small_benchmark_finds_the_same_pairs_everywhere(
     assert [(job.contender, job.n, job.rows) for job in report.jobs] == [
         (LOOP, 300, 200),
         (FAIRLEAD, 300, 2_000),
+        (HASHES, 300, 2_000),
     ]
     assert {len(job.rounds) for job in report.jobs} == {1}
     assert report.jobs[1].pairs > 0

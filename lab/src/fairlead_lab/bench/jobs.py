@@ -39,6 +39,7 @@ from fairlead_lab.matching.shapes import CATEGORIES, MEASURES, SHAPES, VALUES
 __all__ = [
     "FAIRLEAD",
     "GROWTH_MAX",
+    "HASHES",
     "LARGE_N",
     "LOOP",
     "LOOP_N",
@@ -63,7 +64,7 @@ __all__ = [
     "timed",
 ]
 
-FAIRLEAD, LOOP = "fairlead", "nested loop"
+FAIRLEAD, LOOP, HASHES = "fairlead", "nested loop", "hash joins"
 TEXTS: Final = tuple(f"c{each}" for each in range(CATEGORIES))
 NUMBERS: Final = tuple(f"x{each}" for each in range(MEASURES))
 FEW: Final = 200
@@ -302,7 +303,7 @@ def measure_m1(spark: Any, plan: Plan, load: Workload, tell: Tell) -> M1:
     """M1 from Parquet to pairs, Fairlead beside the join."""
     from fairlead.spark.matching import match, pairs
     from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
-    from fairlead_lab.spark.baseline import nested_loop
+    from fairlead_lab.spark.baseline import hash_joins, nested_loop
 
     few = load.upto(min(FEW, load.rows))
     contenders, indexes = [], []
@@ -314,6 +315,9 @@ def measure_m1(spark: Any, plan: Plan, load: Workload, tell: Tell) -> M1:
     def join(path: str) -> Any:
         return nested_loop(spark.read.parquet(path), spark.read.parquet(load.conditions(plan.loop_n)))
 
+    def hashed(n: int) -> Callable[[str], Any]:
+        return lambda path: hash_joins(spark.read.parquet(path), spark.read.parquet(load.conditions(n)))
+
     contenders.append(_Contender(LOOP, plan.loop_n, min(plan.loop_rows, plan.rows), join))
     for n, rows in plan.matched():
         given = SubscriptionsInput(load.subscriptions(n))
@@ -324,6 +328,8 @@ def measure_m1(spark: Any, plan: Plan, load: Workload, tell: Tell) -> M1:
             f"{n:,} subscriptions compiled in {indexes[-1].compile_s:.1f} s, {compiled.size / n:,.0f} B each"
         )
         contenders.append(_Contender(FAIRLEAD, n, rows, fairlead(compiled)))
+        if n <= NEXT_N:
+            contenders.append(_Contender(HASHES, n, rows, hashed(n)))
         starting = starting or startup(spark, compiled, few)
 
     for number in range(plan.rounds + 1):

@@ -18,6 +18,7 @@ from fairlead_lab.bench.goals import Goal, at_least, at_most
 from fairlead_lab.bench.harness import ReportLine, line_of, spark_session
 from fairlead_lab.bench.jobs import (
     FAIRLEAD,
+    HASHES,
     LARGE_N,
     LOOP,
     LOOP_N,
@@ -39,8 +40,9 @@ from fairlead_lab.plotting import COLOURS, GREY, Bar, Line, Panel
 
 __all__ = ["PARTS", "Plan", "Report", "run"]
 
-LOOP_TIMES: Final = 200
+LOOP_TIMES: Final = 300
 NEXT_TIMES: Final = 100
+HASHES_TIMES: Final = {LOOP_N: 1, NEXT_N: 3}
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -108,9 +110,9 @@ class Report(harness.Report):
     def job(self, contender: str, n: int) -> Job | None:
         return next((each for each in self.jobs if (each.contender, each.n) == (contender, n)), None)
 
-    def times(self, job: Job) -> Spread | None:
-        """How many times the join's throughput a job reaches, round by round."""
-        loop = self.job(LOOP, self.settings["loop_n"])
+    def times(self, job: Job, other: Job | None = None) -> Spread | None:
+        """How many times the throughput of another job, by default of the join, a job reaches, round by round."""
+        loop = other or self.job(LOOP, self.settings["loop_n"])
         if loop is None:
             return None
         return spread_of(
@@ -132,6 +134,11 @@ class Report(harness.Report):
             job = self.job(FAIRLEAD, n)
             times = self.times(job) if job is not None and comparable else None
             what = f"n = {sized(n)}, against the join at {sized(LOOP_N)}"
+            yield at_least("M1", what, asked, times.median if times else None, "×")
+        for n, asked in HASHES_TIMES.items():
+            job, hashes = self.job(FAIRLEAD, n), self.job(HASHES, n)
+            times = None if job is None or hashes is None else self.times(job, hashes)
+            what = f"n = {sized(n)}, against a union of hash joins"
             yield at_least("M1", what, asked, times.median if times else None, "×")
         large, smaller = self.job(FAIRLEAD, LARGE_N), self.job(FAIRLEAD, NEXT_N)
         rate = "not measured" if large is None else f"{brief(large.rate.median)} rows/s"

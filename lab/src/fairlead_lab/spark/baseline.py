@@ -5,6 +5,8 @@
 Filters become a table of conditions: a column for each thing that any of them asks, null where one does not ask
 it. No key leads from a notification to its subscriptions, so Spark broadcasts the conditions and tests every pair:
 the cost grows with the product of both. Matching is compared with it, for speed and for the pairs it finds.
+
+Who knows that every filter has an equality writes a hash join for each attribute instead, and their union.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fairlead.errors import PipelineError
@@ -23,9 +26,9 @@ from fairlead.filters.filter import And, Filter
 from fairlead.filters.terms import Attribute
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
-__all__ = ["SUBSCRIPTION", "conditions_of", "conditions_schema", "nested_loop"]
+__all__ = ["SUBSCRIPTION", "conditions_of", "conditions_schema", "hash_joins", "nested_loop"]
 
 SUBSCRIPTION: Final = "subscription"
 _IS, _FROM, _TO = "_is", "_from", "_to"
@@ -74,9 +77,27 @@ def _inexpressible(filter: Filter) -> PipelineError:
 
 def nested_loop(notifications: DataFrame, conditions: DataFrame) -> DataFrame:
     """The pairs of notifications, by `id`, and subscriptions, found by a broadcast nested-loop join."""
-    tests = [_test(name) for name in conditions.columns if name.endswith((_IS, _FROM, _TO))]
-    pairs = notifications.join(F.broadcast(conditions), reduce(and_, tests))
-    return pairs.select("id", SUBSCRIPTION)
+    return _joined(notifications, conditions, _tests(conditions))
+
+
+def hash_joins(notifications: DataFrame, conditions: DataFrame) -> DataFrame:
+    """The same where each subscription has an equality: for each attribute, a broadcast hash join by its first."""
+    names = [name for name in conditions.columns if name.endswith(_IS)]
+    joins = []
+    for at, name in enumerate(names):
+        own = conditions.where(reduce(and_, map(F.isnull, names[:at]), F.col(name).isNotNull()))
+        rest = own.drop(*names[: at + 1])
+        key = F.col(name.removesuffix(_IS)) == F.col(name)
+        joins.append(_joined(notifications, own, [key, *_tests(rest)]))
+    return reduce(DataFrame.unionAll, joins)
+
+
+def _joined(notifications: DataFrame, conditions: DataFrame, tests: Sequence[Column]) -> DataFrame:
+    return notifications.join(F.broadcast(conditions), reduce(and_, tests)).select("id", SUBSCRIPTION)
+
+
+def _tests(conditions: DataFrame) -> list[Column]:
+    return [_test(name) for name in conditions.columns if name.endswith((_IS, _FROM, _TO))]
 
 
 def _test(condition: str) -> Column:
