@@ -17,11 +17,12 @@ has to be logged before it is sent on. The live node asks the same seam and driv
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, get_args
 
+from fairlead.broker.batches import Batches
 from fairlead.broker.clients import Clients
+from fairlead.broker.declarations import Declarations, Names
 from fairlead.broker.delivered import Delivered
 from fairlead.broker.history import History
 from fairlead.broker.messages import (
@@ -56,12 +57,12 @@ from fairlead.broker.messages import (
     Unadvertise,
     Unlink,
     Unsubscribe,
-    Wake,
 )
 from fairlead.broker.publications import AcknowledgeAll, AnswerDuplicates, Publications, SendOn
 from fairlead.broker.publications import Effect as Released
 from fairlead.broker.publications import Entry as Publication
 from fairlead.broker.published import Published
+from fairlead.broker.settings import Settings
 from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.matching import engine_named
@@ -78,39 +79,6 @@ RENEWED_MAX: Final = 10_000
 """How many interests it remembers that somebody has asked to renew."""
 _CALLS: Final = frozenset(get_args(Call))
 """The kinds of calls. Most messages are none, and to ask `isinstance` of each kind takes long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a broker works. What they have to agree on is said where brokers are put together."""
-
-    strategy: Strategy
-    advertisements: Strategy | None = None
-    """How advertisements travel; None where there are none."""
-    parent: str | None = None
-    """The broker above this one, in a hierarchy."""
-    children: frozenset[str] = frozenset()
-    """The brokers below this one, in a hierarchy: they are not told of filters."""
-    grows: bool = False
-    """Whether whoever turns up is below this one: a tree that makes itself (book 4.6.3)."""
-    climbs: bool = True
-    """Whether the parent gets every notification. It need not, where it passes on subscriptions to those who
-    advertise to it."""
-    widen: Callable[[Filter], Filter] | None = None
-    """What other brokers are told a client asks for, where that is more than it does."""
-    cyclic: bool = False
-    """Whether there may be several ways between two brokers."""
-    in_order: bool = True
-    """Whether what one producer publishes arrives in its order also where there are several trees: then the next
-    one waits until the one before is under way nowhere any more."""
-    batch_us: int = 0
-    """How long messages to a neighbour may wait for others, to go as one."""
-    durable: bool = False
-    """Whether a publication goes to the log before it goes anywhere else."""
-    lasting: bool = False
-    """Whether a neighbour's subscription stays for a while when what was advertised for it is withdrawn: where
-    publications may wait for the neighbour, those who published them may have gone before it gets them. The driver
-    of the broker removes it when nothing waits (`unserved`)."""
 
 
 class _EffectLog:
@@ -149,14 +117,14 @@ class Broker:
         self.advertisements = RoutingTable(self.catalogue)
         """T^A: where subscriptions go."""
         self.clients = Clients(self.catalogue)
+        self._names = Names()
+        self._declarations = Declarations(name, settings, self.catalogue, self.clients, self._names)
         self.history = History(name) if settings.cyclic else None
         self.links: dict[str, LinkId] = {}
         """Over which link each neighbour is one."""
         self.severed: set[str] = set()
         """Who was a neighbour from the start, and is not any more: what still comes over that link is late."""
         self._awaited: set[str] = set()
-        self._routed: dict[tuple[bool, str, Filter], Interest] = {}
-        self._latest = 0
         self._renewed: dict[Interest, None] = {}
         self.identities = Published() if identities is None else identities
         """What was published here, as far as that is remembered."""
@@ -177,9 +145,7 @@ class Broker:
         self._received: dict[str, int] = {}
         """By neighbour, the last number of what it has forwarded from its log."""
         self._effects: list[Effect] = []
-        self.waiting: dict[str, list[Message]] = {}
-        """What is to be sent to whom, when its time has come."""
-        self._due: int | None = None
+        self._batches = Batches(name, settings.batch_us)
         self._queues: dict[str, deque[Notification]] = {}
         """By producer, what waits for its last publication; a producer of whom nothing is under way has none."""
         for neighbour in neighbours:
@@ -197,6 +163,11 @@ class Broker:
             return (self.subscriptions,)
         return (self.subscriptions, self.advertisements)
 
+    @property
+    def waiting(self) -> dict[str, list[Message]]:
+        """By neighbour, the messages that wait for others to the same neighbour."""
+        return self._batches.waiting
+
     def hears(self, neighbour: str) -> bool:
         """Whether what comes from a neighbour belongs to the link that there is, and not to an earlier one."""
         return neighbour in self.links and neighbour not in self._awaited
@@ -211,7 +182,7 @@ class Broker:
         self._HANDLERS[kind](self, message, now)
         if self.catalogue.idle:
             self.catalogue.tidy()
-        return effects if not self.settings.batch_us else self._batched(effects, now)
+        return effects if not self.settings.batch_us else self._batches.gather(effects, now)
 
     # -- notifications -------------------------------------------------------------------------------------
 
@@ -402,43 +373,14 @@ class Broker:
         if call.source not in self.clients:
             return
         name, client = call.source, self.clients[call.source]
-        subscribed = self._recall(name, client.subscriptions.by_filter, advertisements=False)
+        subscribed = self._declarations.remove(name, client.subscriptions.by_filter, advertisements=False)
         if subscribed:
             self._administer(name, (), subscribed)
-        advertised = self._recall(name, client.advertisements.by_filter, advertisements=True)
+        advertised = self._declarations.remove(name, client.advertisements.by_filter, advertisements=True)
         if advertised and self.settings.advertisements is not None:
             self._administer_advertisements(name, (), advertised)
             self._advertised.changed()
         self.clients.leave(name)
-
-    def _declare(self, client: str, filter: Filter, now: int, *, advertisements: bool) -> list[Interest]:
-        """What a client's filter is called on its way to other brokers, from now on."""
-        strategy = self.settings.advertisements if advertisements else self.settings.strategy
-        owner = ""
-        if strategy is not None and strategy.owned:
-            owner = client
-            if self.settings.cyclic:
-                owner = f"{client}@{self.name}#{self._fresh(now)}"
-        widen = self.settings.widen
-        interest = self.catalogue.interest(filter if widen is None else widen(filter), owner)
-        is_new = widen is None or not self._routes(client, interest, advertisements)
-        self._routed[advertisements, client, filter] = interest
-        return [interest] if is_new else []
-
-    def _recall(self, client: str, filters: Iterable[Filter], *, advertisements: bool) -> list[Interest]:
-        """What is no longer asked for, when these filters are not."""
-        gone = dict.fromkeys(self._routed.pop((advertisements, client, filter)) for filter in filters)
-        if self.settings.widen is None:
-            return list(gone)
-        return [interest for interest in gone if not self._routes(client, interest, advertisements)]
-
-    def _routes(self, client: str, interest: Interest, advertisements: bool) -> bool:
-        declared = (
-            self.clients[client].advertisements if advertisements else self.clients[client].subscriptions
-        )
-        return any(
-            self._routed.get((advertisements, client, filter)) == interest for filter in declared.by_filter
-        )
 
     def _subscribe(self, call: Subscribe, now: int) -> None:
         declared = self.clients.join(call.source).subscriptions
@@ -447,7 +389,7 @@ class Broker:
             self._effects.append(Refuse(call.source, refusal))
         elif self.clients.subscribe(call.source, call.id, call.filter):
             self._administer(
-                call.source, self._declare(call.source, call.filter, now, advertisements=False), ()
+                call.source, self._declarations.add(call.source, call.filter, now, advertisements=False), ()
             )
 
     def _unsubscribe(self, call: Unsubscribe, now: int) -> None:
@@ -457,7 +399,9 @@ class Broker:
             return
         filter, is_last = removed
         if is_last:
-            self._administer(call.source, (), self._recall(call.source, [filter], advertisements=False))
+            self._administer(
+                call.source, (), self._declarations.remove(call.source, [filter], advertisements=False)
+            )
 
     def _advertise(self, call: Advertise, now: int) -> None:
         if self.settings.advertisements is None:  # nobody would be held to it, nor helped by it
@@ -468,7 +412,7 @@ class Broker:
         if refusal is not None:
             self._effects.append(Refuse(call.source, refusal))
         elif declared.add(call.id, call.filter):
-            advertised = self._declare(call.source, call.filter, now, advertisements=True)
+            advertised = self._declarations.add(call.source, call.filter, now, advertisements=True)
             self._administer_advertisements(call.source, advertised, ())
             self._advertised.changed(call.filter)
 
@@ -479,7 +423,7 @@ class Broker:
             return
         filter, is_last = removed
         if is_last:
-            advertised = self._recall(call.source, [filter], advertisements=True)
+            advertised = self._declarations.remove(call.source, [filter], advertisements=True)
             if self.settings.advertisements is not None:
                 self._administer_advertisements(call.source, (), advertised)
                 self._advertised.changed()
@@ -573,13 +517,13 @@ class Broker:
         self._renewed.update(dict.fromkeys(new))
         while len(self._renewed) > RENEWED_MAX:
             del self._renewed[next(iter(self._renewed))]
-        own = {interest: key for key, interest in self._routed.items() if key[0] == message.advertisements}
+        own = self._declarations.own(advertisements=message.advertisements)
         for interest in new:
             if interest in own:
-                _, client, filter = own[interest]
+                client, filter = own[interest]
                 administer = self._administer_advertisements if message.advertisements else self._administer
                 administer(client, (), [interest])
-                again = self._declare(client, filter, now, advertisements=message.advertisements)
+                again = self._declarations.add(client, filter, now, advertisements=message.advertisements)
                 administer(client, again, ())
         others = tuple(interest for interest in new if interest not in own)
         if others:
@@ -589,16 +533,11 @@ class Broker:
 
     # -- links ---------------------------------------------------------------------------------------------
 
-    def _fresh(self, now: int) -> int:
-        """A number for a name that is not used twice, not even after a crash."""
-        self._latest = max(now, self._latest + 1)
-        return self._latest
-
     def _link(self, command: Link, now: int) -> None:
         if command.neighbour in self.clients:
             raise ValueRefused(f"a client of {self.name} is named {command.neighbour!r}")
         if command.neighbour not in self.links:
-            self._welcome(command.neighbour, LinkId(self._fresh(now), self.name))
+            self._welcome(command.neighbour, LinkId(self._names.next(now), self.name))
             self._awaited.add(command.neighbour)
 
     def _connect(self, message: Connect, now: int) -> None:
@@ -725,25 +664,6 @@ class Broker:
     def _batch(self, message: Batch, now: int) -> None:
         for each in message.messages:
             self._HANDLERS[type(each)](self, each, now)
-
-    def _batched(self, effects: list[Effect], now: int) -> list[Effect]:
-        """What is sent waits for what else goes to the same neighbour (book 4.1)."""
-        others: list[Effect] = []
-        for effect in effects:
-            if isinstance(effect, Send):
-                self.waiting.setdefault(effect.to, []).append(effect.message)
-            else:
-                others.append(effect)
-        if self.waiting and self._due is None:
-            self._due = now + self.settings.batch_us
-            others.append(Wake(self._due))
-        if self._due is not None and now >= self._due:
-            self._due = None
-            for to, messages in self.waiting.items():
-                one = messages[0] if len(messages) == 1 else Batch(self.name, tuple(messages))
-                others.append(Send(to, one))
-            self.waiting = {}
-        return others
 
     def _tick(self, command: Tick, now: int) -> None:
         """Nothing by itself: what is due is looked at after every step."""

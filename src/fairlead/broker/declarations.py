@@ -1,0 +1,75 @@
+"""The interests that stand for the filters of a broker's clients, on their way to other brokers.
+
+An interest may be wider than the filter (`Settings.widen`), and may have its client as the owner, where a strategy
+needs that. In cyclic overlays the owner's name is new each time, so that what is late is known as late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.broker.clients import Clients
+from fairlead.broker.settings import Settings
+from fairlead.filters.filter import Filter
+from fairlead.routing import Catalogue, Interest
+
+__all__ = ["Declarations", "Names"]
+
+
+class Names:
+    """Numbers for names that are not used twice, not even after a crash."""
+
+    def __init__(self) -> None:
+        self._latest = 0
+
+    def next(self, now: int) -> int:
+        """One more: the time, or the number after the last one."""
+        self._latest = max(now, self._latest + 1)
+        return self._latest
+
+
+class Declarations:
+    """By client and filter, the interest that other brokers have."""
+
+    def __init__(
+        self, broker: str, settings: Settings, catalogue: Catalogue, clients: Clients, names: Names
+    ) -> None:
+        self._broker, self._settings = broker, settings
+        self._catalogue, self._clients, self._names = catalogue, clients, names
+        self._interests: dict[tuple[bool, str, Filter], Interest] = {}
+
+    def add(self, client: str, filter: Filter, now: int, *, advertisements: bool) -> list[Interest]:
+        """A client has declared a filter: the interest that is new with it, if one is."""
+        strategy = self._settings.advertisements if advertisements else self._settings.strategy
+        owner = ""
+        if strategy is not None and strategy.owned:
+            owner = client
+            if self._settings.cyclic:
+                owner = f"{client}@{self._broker}#{self._names.next(now)}"
+        widen = self._settings.widen
+        interest = self._catalogue.interest(filter if widen is None else widen(filter), owner)
+        is_new = widen is None or not self._stands_for_others(client, interest, advertisements)
+        self._interests[advertisements, client, filter] = interest
+        return [interest] if is_new else []
+
+    def remove(self, client: str, filters: Iterable[Filter], *, advertisements: bool) -> list[Interest]:
+        """A client has taken filters back: the interests that end with them."""
+        ended = dict.fromkeys(self._interests.pop((advertisements, client, filter)) for filter in filters)
+        if self._settings.widen is None:
+            return list(ended)
+        return [each for each in ended if not self._stands_for_others(client, each, advertisements)]
+
+    def own(self, *, advertisements: bool) -> dict[Interest, tuple[str, Filter]]:
+        """The interests of this broker's clients, each with its client and filter."""
+        return {
+            interest: (client, filter)
+            for (about, client, filter), interest in self._interests.items()
+            if about == advertisements
+        }
+
+    def _stands_for_others(self, client: str, interest: Interest, advertisements: bool) -> bool:
+        of_client = self._clients[client]
+        declared = of_client.advertisements if advertisements else of_client.subscriptions
+        return any(
+            self._interests.get((advertisements, client, filter)) == interest for filter in declared.by_filter
+        )
