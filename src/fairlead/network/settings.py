@@ -25,7 +25,7 @@ from fairlead.configuration import (
     texts,
 )
 from fairlead.correlation.patterns.durations import duration_of, render_duration
-from fairlead.errors import NetworkError
+from fairlead.errors import FairleadError, NetworkError
 from fairlead.matching.columnar.engine import Columnar
 from fairlead.matching.columnar.loading import Kernels
 from fairlead.network.addresses import PORT, Address, Tls
@@ -33,6 +33,7 @@ from fairlead.network.diagnostics import FORMS, LEVELS
 from fairlead.network.outbox import WINDOW
 from fairlead.network.wire import FRAME_MAX, FRAME_MIN
 from fairlead.routing import STRATEGIES, Catalogue
+from fairlead.rules import Rule
 
 __all__ = [
     "BLOCK",
@@ -199,6 +200,23 @@ class BrokerSettings:
             at="identities.most",
         ),
     ] = 5_000_000
+    scopes: Annotated[
+        str | None,
+        Key(
+            "the file of a scope graph: clients get only what their components may see; the same at every broker",
+            PATH,
+            at="scopes.file",
+            shown="none: everybody sees everything",
+        ),
+    ] = None
+    outsiders: Annotated[
+        str,
+        Key(
+            "clients that the graph does not name: in the scope `default`, isolated, or refused",
+            one_of("default", "isolated", "refused"),
+            at="scopes.",
+        ),
+    ] = "default"
     limits: Limits = Limits()
     tls: Tls | None = None
     http: Annotated[Address | None, Key("where HTTP is served", HTTP, at="http.listen", shown="nowhere")] = (
@@ -238,7 +256,19 @@ class BrokerSettings:
     def broker(self) -> Broker:
         """The state machine, as it is set here."""
         # The event loop does not wait for the kernels of the matching engine.
-        return Broker(self.name, self.routing, catalogue=Catalogue(Columnar(kernels=Kernels())))
+        catalogue = Catalogue(Columnar(kernels=Kernels()))
+        return Broker(self.name, self.routing, catalogue=catalogue, rules=self._rules())
+
+    def _rules(self) -> tuple[Rule, ...]:
+        if self.scopes is None:
+            return ()
+        from fairlead.rules.scoping import BrokerScoping
+        from fairlead.scopes import Scopes
+
+        try:
+            return (BrokerScoping(Scopes.read(self.scopes, outsiders=self.outsiders)),)  # type: ignore[arg-type]
+        except (FairleadError, OSError) as error:
+            raise NetworkError(f"[scopes] file: {error}") from error
 
 
 def agreed(routing: Settings) -> str:
@@ -252,7 +282,7 @@ def agreed(routing: Settings) -> str:
 
 BROKER_FILE: Final = file_of(BrokerSettings)
 """`broker.toml`. Every key may be left out."""
-COMMON: Final = ("routing", "retention", "identities", "limits", "tls", "log")
+COMMON: Final = ("routing", "retention", "identities", "scopes", "limits", "tls", "log")
 """The tables that brokers can have in common."""
 
 

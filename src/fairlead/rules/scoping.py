@@ -11,17 +11,18 @@ they subscribe to, whatever the scopes say: a rule narrows routes, and detection
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fairlead.errors import ScopeError
 from fairlead.filters import Filter
 from fairlead.model import Notification
-from fairlead.rules.rule import Depends, Route, Rule
+from fairlead.rules.rule import Depends, Refusal, Route, Rule
 from fairlead.scopes import Scope, ScopePlan, Scopes, System, parse_statements
 from fairlead.scopes.graph import Node
 from fairlead.scopes.mappings import IDENTITY
 from fairlead.scopes.policies import Delay, Hold, One, Own, Policy, Rate
 
-__all__ = ["Scoping"]
+__all__ = ["BrokerScoping", "Scoping"]
 
 
 class Scoping(Rule):
@@ -46,7 +47,10 @@ class Scoping(Rule):
     def _set(self, system: System) -> None:
         _check_supported(system)
         self._system = system
-        self._plan = ScopePlan(system.graph)
+        graph = system.graph
+        self._plan = ScopePlan(
+            replace(graph, outsiders="isolated") if graph.outsiders == "refused" else graph
+        )
         # What is remembered was decided by the graph before; one assignment makes it invalid.
         self.version += 1
         self._depends: Depends | None = None
@@ -68,6 +72,50 @@ class Scoping(Rule):
         if len(seen) == len(names):
             return route
         return Route(route.neighbours, tuple(client for client in route.clients if client[0] in seen))
+
+
+class BrokerScoping(Scoping):
+    """Whom a scope graph lets see what, at a broker: each broker decides for its own clients.
+
+    A client's name is the name of its component, durable or not, and a client publishes under its own name: else
+    visibility could be forged. One whose component has the attribute `relays` may name other producers. A choice
+    among members of several brokers would need one place that makes it, so policies are refused here.
+    """
+
+    def _set(self, system: System) -> None:
+        if system.graph.special:
+            names = ", ".join(sorted(system.graph.special)[:3])
+            raise ScopeError(
+                f"brokers know neither mappings nor policies of scopes, and there are some: {names}"
+            )
+        super()._set(system)
+
+    @property
+    def depends(self) -> Depends:
+        return replace(super().depends, source=True)
+
+    def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
+        component, producer = _component(who), notification.producer
+        graph = self._system.graph
+        if graph.outsiders == "refused" and component not in graph:
+            return Refusal(f"no component is named {component}", error=ScopeError)
+        if not producer or producer == component or graph.node(component).attributes.get("relays") is True:
+            return None
+        return Refusal(
+            f"{component} cannot publish as {producer}",
+            hint="leave the producer out, or give the component the attribute `relays`",
+            error=ScopeError,
+        )
+
+    def narrow(self, route: Route, notification: Notification, source: str) -> Route:
+        sees = self._plan.seer(notification, notification.producer)
+        clients = tuple(client for client in route.clients if sees(_component(client[0])))
+        return route if len(clients) == len(route.clients) else Route(route.neighbours, clients)
+
+
+def _component(client: str) -> str:
+    """The component of a client of a broker: `c:desk` and `d:desk` are both `desk`."""
+    return client[2:] if client[:2] in ("c:", "d:") else client
 
 
 def _nodes(system: System) -> Iterator[Node]:
