@@ -15,7 +15,7 @@ from fairlead.network.settings import Address, BrokerSettings
 from fairlead.routing import STRATEGIES
 from fairlead_lab.simulation.runs import compare
 from fairlead_lab.simulation.scenario import Scenario
-from fairlead_lab.simulation.workload import Delivery, workload_of
+from fairlead_lab.simulation.workload import ExpectedDelivery, workload_of
 
 FILE = Path(__file__).parents[2] / "examples" / "simulation" / "small.toml"
 PATIENCE_S = 30.0
@@ -70,9 +70,9 @@ class World:
             case _:
                 raise AssertionError(f"not a call of this scenario: {call}")
 
-    async def delivered(self, expected: frozenset[Delivery]) -> set[Delivery]:
+    async def delivered(self, expected: frozenset[ExpectedDelivery]) -> set[ExpectedDelivery]:
         """What has come when all that is expected has, and nothing else is under way."""
-        found: set[Delivery] = set()
+        found: set[ExpectedDelivery] = set()
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for client in self._clients.values():

@@ -34,7 +34,7 @@ from fairlead.broker.messages import (
 from fairlead.model import Notification
 from fairlead_lab.broker import AnyBroker
 from fairlead_lab.simulation.network import Observer
-from fairlead_lab.simulation.workload import Delivery
+from fairlead_lab.simulation.workload import ExpectedDelivery
 
 __all__ = ["Metrics", "Row"]
 
@@ -130,7 +130,7 @@ class Metrics(Observer):
         self._load: dict[str, int] = {}
         self._hops: list[int] = []
         self._delays: list[int] = []
-        self._delivered: list[Delivery] = []
+        self._delivered: list[ExpectedDelivery] = []
 
     # -- seeing --------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Metrics(Observer):
     # -- telling -------------------------------------------------------------------------------------------
 
     @property
-    def delivered(self) -> Sequence[Delivery]:
+    def delivered(self) -> Sequence[ExpectedDelivery]:
         """What was delivered since `begin`, in order."""
         return self._delivered
 
@@ -221,7 +221,7 @@ class Metrics(Observer):
     def row(
         self,
         brokers: Iterable[AnyBroker],
-        expected: frozenset[Delivery],
+        expected: frozenset[ExpectedDelivery],
         *,
         algorithm: str,
         topology: str,
@@ -296,7 +296,7 @@ def _quantile(ranked: Sequence[int], percent: int) -> int:
     return ranked[max(0, -(-len(ranked) * percent // 100) - 1)] if ranked else 0
 
 
-def _digest(delivered: Iterable[Delivery]) -> str:
+def _digest(delivered: Iterable[ExpectedDelivery]) -> str:
     found = blake2b(digest_size=8)
     for client, notification, ids in sorted(delivered):
         found.update(f"{client} {notification} {' '.join(ids)}\n".encode())

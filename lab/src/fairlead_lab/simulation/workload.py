@@ -29,11 +29,11 @@ from fairlead.overlay.topology import Topology
 from fairlead_lab.simulation.kinds import MILLION
 from fairlead_lab.simulation.scenario import ATTRIBUTES, EVERYWHERE, LEAVES, Scenario, WorkloadPlan
 
-__all__ = ["Delivery", "LocatedCall", "Phase", "Workload", "workload_of"]
+__all__ = ["ExpectedDelivery", "LocatedCall", "Phase", "Workload", "workload_of"]
 
 LocatedCall: TypeAlias = tuple[str, Call]
 """A call, and the broker that it reaches."""
-Delivery: TypeAlias = tuple[str, str, tuple[str, ...]]
+ExpectedDelivery: TypeAlias = tuple[str, str, tuple[str, ...]]
 """A subscriber, the id of a notification, and the sorted ids of the subscriptions it matches."""
 Span: TypeAlias = tuple[int, int]
 """The values from the first up to, and without, the second."""
@@ -51,7 +51,7 @@ class Phase:
     subscriptions: int
     changes: tuple[LocatedCall, ...]
     publications: tuple[LocatedCall, ...]
-    expected: frozenset[Delivery]
+    expected: frozenset[ExpectedDelivery]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,9 @@ def _places(scenario: Scenario, overlay: Topology) -> list[str]:
     return list(places)
 
 
-def _expected(standing: _Standing, published: list[tuple[Publish, tuple[int, ...]]]) -> frozenset[Delivery]:
+def _expected(
+    standing: _Standing, published: list[tuple[Publish, tuple[int, ...]]]
+) -> frozenset[ExpectedDelivery]:
     """By integers alone: a subscription asks for values iff its box has them."""
     by_box: dict[Box, list[_Interest]] = {}
     for interest in standing.interests:

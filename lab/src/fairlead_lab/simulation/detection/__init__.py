@@ -6,7 +6,7 @@ runs        traffic, delay, load, errors and survival of each
 plots       the same as bars
 """
 
-from fairlead_lab.simulation.detection.network import Delivery, DetectionNetwork
+from fairlead_lab.simulation.detection.network import CompositeReceived, DetectionNetwork
 from fairlead_lab.simulation.detection.runs import (
     DetectionResults,
     DetectionRow,
@@ -16,7 +16,7 @@ from fairlead_lab.simulation.detection.runs import (
 from fairlead_lab.simulation.detection.scenario import DetectionScenario, is_detection
 
 __all__ = [
-    "Delivery",
+    "CompositeReceived",
     "DetectionNetwork",
     "DetectionResults",
     "DetectionRow",

@@ -63,7 +63,7 @@ from fairlead_lab.simulation.delays import Delay
 from fairlead_lab.simulation.faults import NO_FAULTS, Faults
 from fairlead_lab.simulation.network import Observer, Simulation
 
-__all__ = ["Delivery", "DetectionNetwork"]
+__all__ = ["CompositeReceived", "DetectionNetwork"]
 
 SETTLING_US: Final = 20_000_000
 """How long construction may take at most."""
@@ -71,7 +71,7 @@ Agent: TypeAlias = MobileDetector | Source
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class CompositeReceived:
     """A composite that a subscriber got for the first time."""
 
     subscription: str
@@ -92,7 +92,7 @@ class _Client:
 class _Subscriber:
     id: str
     broker: str
-    got: dict[str, Delivery] = field(default_factory=dict)
+    got: dict[str, CompositeReceived] = field(default_factory=dict)
     again: int = 0
 
 
@@ -147,7 +147,7 @@ class DetectionNetwork(Observer):
         return self.simulation.now
 
     @property
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[CompositeReceived]:
         """What subscribers got, each composite once."""
         return [delivery for each in self._subscribers.values() for delivery in each.got.values()]
 
@@ -327,7 +327,7 @@ class DetectionNetwork(Observer):
                 subscriber.again += 1
             else:
                 end = event_time(notification)
-                subscriber.got[id] = Delivery(subscriber.id, id, end, self.now)
+                subscriber.got[id] = CompositeReceived(subscriber.id, id, end, self.now)
             return
         client = self._clients.get(name)
         if client is not None:

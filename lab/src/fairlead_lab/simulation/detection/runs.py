@@ -23,7 +23,7 @@ from fairlead.model import Notification
 from fairlead.model.order import OrderKey, event_time
 from fairlead_lab.broker.detection import POLICIES, Consume, Migrate
 from fairlead_lab.simulation.delays import Delay
-from fairlead_lab.simulation.detection.network import Delivery, DetectionNetwork
+from fairlead_lab.simulation.detection.network import CompositeReceived, DetectionNetwork
 from fairlead_lab.simulation.detection.scenario import DetectionScenario
 from fairlead_lab.simulation.faults import NO_FAULTS, Crash, Faults
 
@@ -148,7 +148,7 @@ class _Run:
     began: int
     until: int
 
-    def got(self) -> dict[tuple[str, str], Delivery]:
+    def got(self) -> dict[tuple[str, str], CompositeReceived]:
         """What subscribers got of what ends before the last event."""
         return {
             (each.subscription, each.id): each for each in self.network.deliveries if each.end < self.until
