@@ -23,6 +23,7 @@ from fairlead.spark.batch import Batch, Progress, Written
 from fairlead.spark.config import Config, Events
 from fairlead.spark.delivery import deliver
 from fairlead.spark.detection import detected
+from fairlead.spark.doors import TextDoor
 from fairlead.spark.frames import to_records
 from fairlead.spark.matching import deliveries_of, matched
 from fairlead.spark.output import Manifest, Output
@@ -33,10 +34,31 @@ from fairlead.spark.subscriptions import Changed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Step", "ingested"]
+__all__ = ["Step", "given", "ingested", "raw_input"]
 
 FEW_DELIVERED: Final = 1_000
 """The deliveries of so few are sorted and written by one task."""
+
+
+def given(spark: SparkSession, config: Config, *, stream: bool = False) -> DataFrame:
+    """What a pipeline takes: the raw records of its only input, where these are text; else the rows of all inputs.
+
+    Where raw records are few, `Step` ingests them in the driver.
+    """
+    input = raw_input(config)
+    if input is None:
+        return ingested(spark, config, stream=stream)
+    raw = sources.read_stream(spark, input) if stream else sources.read(spark, input)
+    sources.ingest_input(raw, input, schema_of(config))  # what stands against it is said before anything runs
+    return raw
+
+
+def raw_input(config: Config) -> sources.Input | None:
+    """The only input, where its records are text, and all of them are taken."""
+    if len(config.events) > 1 or config.publish is not None:
+        return None
+    input = input_of(config.events[0], config)
+    return None if input.is_typed else input
 
 
 def ingested(spark: SparkSession, config: Config, *, stream: bool = False) -> DataFrame:
@@ -68,15 +90,17 @@ class Step:
             self.take(rows, number)
 
     def take(self, rows: DataFrame, number: int, *, final: bool = False) -> Manifest:
-        """Take a batch through all stages; with the `final` one nothing is held back any more."""
+        """Take a batch, of rows or of raw records, through all stages; behind the `final` one nothing is held."""
+        given, rows = rows, self._ingested(rows)
         sink, traced = self.config.deliveries, self.config.audit.trace
         with Batch(self.config, rows.sparkSession, number, final=final, progress=self.progress) as batch:
             batch.at("subscribe")
             asked = demand(self.config, batch.spark, number, batch.last, self.ahead)
 
             batch.at("ingest")
-            rows = batch.not_ahead(rows)
-            if (few := small.collected(batch, asked, rows)) is not None:
+            rows, door = batch.not_ahead(rows), self._door(given)
+            few = small.collected(batch, asked, rows if door is None else given, door)
+            if few is not None:
                 return small.take(batch, asked, rows, few)
             rows = batch.kept(rows)
             seen = batch.look(rows)
@@ -147,6 +171,19 @@ class Step:
                 composites=composites,
                 written=written,
             )
+
+    def _ingested(self, given: DataFrame) -> DataFrame:
+        """The rows of what is given."""
+        input = self._raw_input(given)
+        return given if input is None else sources.ingest_input(given, input, schema_of(self.config))
+
+    def _door(self, given: DataFrame) -> TextDoor | None:
+        """What makes rows of the raw records that are given; None where they are rows."""
+        input = self._raw_input(given)
+        return None if input is None else sources.door_of(input, schema_of(self.config))
+
+    def _raw_input(self, given: DataFrame) -> sources.Input | None:
+        return None if "reason" in given.columns else raw_input(self.config)
 
 
 def input_of(events: Events, config: Config) -> sources.Input:

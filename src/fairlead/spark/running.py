@@ -42,7 +42,7 @@ from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, few_rows
 from fairlead.spark.matcher import MEMORY
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.patterns import Patterns
-from fairlead.spark.pipeline import Step, ingested, input_of
+from fairlead.spark.pipeline import Step, given, ingested, input_of
 from fairlead.spark.publishing import check_broker
 from fairlead.spark.report import Facts, Judged, ReportData, gather, render
 from fairlead.spark.sessions import is_remote, session
@@ -230,7 +230,7 @@ class Pipeline:
                 if before is not None and self._is_finished(before):
                     finished = True
                 elif config.mode == "batch":
-                    rows = ingested(self._started(), config)
+                    rows = given(self._started(), config)
                     Step(config, self._progress).take(rows, 0, final=config.order.final)
                     finished = True
                 else:
@@ -251,7 +251,7 @@ class Pipeline:
         config = self.config
         gate = _Gate.of(config.output)
         gate.open()
-        rows = ingested(self._started(), config, stream=True)
+        rows = given(self._started(), config, stream=True)
         ahead = None
         if self.output.last() is None and self.output.plan(0) is None:  # what is planned was read before
             ahead = self._read_ahead()

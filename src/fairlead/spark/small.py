@@ -49,7 +49,7 @@ from fairlead.spark.config import Events
 from fairlead.spark.delivery import FILES, Lines
 from fairlead.spark.detection import PROGRESS as PROGRESS_TYPES
 from fairlead.spark.detection import detected_here
-from fairlead.spark.doors import BLANK, ENVELOPE_ARROW
+from fairlead.spark.doors import BLANK, ENVELOPE_ARROW, OUTCOME_TYPES, TextDoor
 from fairlead.spark.frames import DELIVERY, KEY, PLACE, PUBLISHED, RECORD
 from fairlead.spark.groups import PLACE_TYPES
 from fairlead.spark.ingestion import KAFKA
@@ -88,14 +88,25 @@ _LAST: Final = pa.schema([(name, _HELD.field(name).type) for name in LAST])
 _RECEIVERS: Final = pa.list_(
     pa.struct([("subscriber", pa.string()), ("subscriptions", pa.list_(pa.string()))])
 )
-_PLAIN: Final = {"string": pa.string(), "bigint": pa.int64()}
+_PLAIN: Final = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary()}
+_NO_ROWS: Final = pa.schema(
+    [
+        *ENVELOPE_ARROW.items(),
+        (RECORD, pa.string()),
+        *((name, _PLAIN[kind]) for name, kind in OUTCOME_TYPES.items()),
+    ]
+)
 
 
-def collected(batch: Batch, demand: Demand, rows: DataFrame) -> pa.Table | None:
-    """The rows of a batch, if it is small and asks for nothing that only Spark can do; one job finds out."""
+def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | None) -> pa.Table | None:
+    """The rows of a batch, if it is small and asks for nothing that only Spark can do; one job finds out.
+
+    Where `rows` are raw records, a `door` makes rows of them.
+    """
     config = batch.config
+    texts = (RECORD, PUBLISHED, "raw") if door is None else ("value",)
     if (
-        RECORD not in rows.columns
+        not {*texts} <= {*rows.columns}
         or config.publish is not None
         or config.deliveries.format not in FILES
         or demand.subscriptions.size > MEMORY
@@ -109,14 +120,25 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame) -> pa.Table | None:
         return None
     if sum(each.rows for each in batch.before.remembered) > IDENTITIES_MAX:
         return None
-    texts = (RECORD, PUBLISHED, "raw")
     size = reduce(add, (F.coalesce(F.octet_length(name), F.lit(0)) for name in texts))
     is_long = size > BYTES_MAX // most
     bounded = {name: F.when(~is_long, F.col(name)) for name in texts}
     found = rows.withColumns({**bounded, LONG: is_long}).limit(most + 1).toArrow()
     if found.num_rows > most or pc.any(found.column(LONG)).as_py():
         return None
-    return found.drop_columns([LONG])
+    found = found.drop_columns([LONG])
+    if door is None:
+        return found
+    read = list(door(found.cast(_binary(found.schema)).to_batches()))
+    made = pa.Table.from_batches(read) if read else _NO_ROWS.empty_table()
+    # What lies too far ahead of the clock is rejected by a stage of Spark's.
+    latest = pc.max(made.column("event_time")).as_py()
+    return made if latest is None or latest <= batch.now_us + config.order.ahead_us else None
+
+
+def _binary(schema: pa.Schema) -> pa.Schema:
+    """The same with `value` as bytes."""
+    return schema.set(schema.get_field_index("value"), pa.field("value", pa.binary()))
 
 
 def _rows_expected(batch: Batch) -> int:

@@ -24,6 +24,7 @@ from pyarrow import fs
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
+from fairlead.spark.doors import TextDoor
 from fairlead.spark.failures import connector, reason
 from fairlead.spark.frames import few_rows
 from fairlead.spark.ingestion import KAFKA, ORIGIN, ingest
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Input",
     "check_watchable",
+    "door_of",
     "ingest_input",
     "is_text_at_hand",
     "kafka_records",
@@ -221,20 +223,29 @@ def check_watchable(input: Input) -> None:
 
 def ingest_input(raw: DataFrame, input: Input, schema: Schema | None = None) -> DataFrame:
     """Rows of the raw records of an input."""
-    format = {"kafka": "json", LOG: "packed"}.get(input.format, input.format)
-    if input.is_typed:
-        format = "rows"
-    elif input.lines:
-        format = "xml-lines"
     return ingest(
         raw,
-        format,
+        _format_of(input),
         source=input.name,
         schema=schema,
         fields=input.fields,
         lift=input.lift,
         delimiter=input.delimiter,
     )
+
+
+def door_of(input: Input, schema: Schema | None = None) -> TextDoor:
+    """What `ingest_input` has workers run, where records are text."""
+    return TextDoor(_format_of(input), input.name, schema, input.fields, input.lift, input.delimiter)
+
+
+def _format_of(input: Input) -> str:
+    """The format of records, as `ingest` names it."""
+    if input.is_typed:
+        return "rows"
+    if input.lines:
+        return "xml-lines"
+    return {"kafka": "json", LOG: "packed"}.get(input.format, input.format)
 
 
 def kafka_records(frame: DataFrame) -> DataFrame:
