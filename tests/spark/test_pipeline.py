@@ -559,7 +559,7 @@ def test_a_pipeline_runs_over_connect_in_batch_and_as_a_stream(connect_url: str,
     run = subprocess.run(
         [sys.executable, "-c", CLIENT, str(place)], capture_output=True, text=True, timeout=600, check=False
     )
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, run.stderr) == (0, ""), run.stderr
     rows = [
         f"{subscriber} {key.time} {key.id} {' '.join(ids)}"
         for subscriber, key, ids in sorted(LINES, key=lambda line: (line[0], line[1].rank))

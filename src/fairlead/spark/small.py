@@ -48,7 +48,7 @@ from fairlead.spark.batch import (
 from fairlead.spark.config import Events
 from fairlead.spark.delivery import FILES, Lines
 from fairlead.spark.detection import PROGRESS as PROGRESS_TYPES
-from fairlead.spark.detection import detected_here
+from fairlead.spark.detection import detected, detected_here
 from fairlead.spark.doors import BLANK, ENVELOPE_ARROW, OUTCOME_TYPES, TextDoor
 from fairlead.spark.frames import DELIVERY, KEY, PLACE, PUBLISHED, RECORD
 from fairlead.spark.groups import PLACE_TYPES
@@ -112,10 +112,7 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
         or demand.subscriptions.size > MEMORY
     ):
         return None
-    before = batch.before.counts
-    most = _rows_expected(batch) - before.held
-    if demand.patterns:  # what one task would detect at once
-        most = min(most, FEW_ROWS - before.held - before.in_progress)
+    most = _rows_expected(batch) - batch.before.counts.held
     if most <= 0 or batch.state_size("held") > BYTES_MAX // 8:
         return None
     if sum(each.rows for each in batch.before.remembered) > IDENTITIES_MAX:
@@ -347,10 +344,15 @@ class _Detected(NamedTuple):
     def of(cls, batch: Batch, demand: Demand, released: pa.Table, bound: int) -> _Detected:
         if not demand.patterns:
             return cls(pa.table({"id": pa.array([], pa.string())}), pa.table({}))
-        buckets = int(batch.spark.conf.get("spark.sql.shuffle.partitions") or 1)
         progress = pa.schema([(name, _PLAIN[kind]) for name, kind in PROGRESS_TYPES.items()])
-        before = batch.state_table(PROGRESS, progress)
-        found = detected_here(released, demand.patterns, before, bound, buckets)
+        if released.num_rows + batch.before.counts.in_progress <= FEW_ROWS:
+            buckets = int(batch.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+            before = batch.state_table(PROGRESS, progress)
+            found = detected_here(released, demand.patterns, before, bound, buckets)
+        else:  # an event becomes an object there, and all cores make them
+            frame = batch.spark.createDataFrame(released.select([*KEY, "event_time", RECORD]))
+            by_jobs = detected(frame, demand.patterns, batch.in_progress(), bound)
+            found = by_jobs.rows.toArrow()
         is_composite = found.column("automaton").is_null()
         state = found.filter(pc.invert(is_composite)).select(progress.names)
         related = any(row.choice for row in demand.patterns.rows)
