@@ -108,6 +108,7 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
     if (
         not {*texts} <= {*rows.columns}
         or config.publish is not None
+        or config.scopes is not None
         or config.deliveries.format not in FILES
         or demand.subscriptions.size > MEMORY
     ):
