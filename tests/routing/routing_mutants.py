@@ -277,7 +277,7 @@ class DropsTheServable(Broker):
 class SaysNothingToNewNeighbours(Broker):
     """Connects, and exchanges no filters."""
 
-    def _introduce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
+    def _announce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
         pass
 
 
@@ -404,9 +404,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         honest=ImperfectMerging,
     ),
     # notifications
-    "sends back to the source": caught_by(
-        "routing: forwarding", "simple: once", "no more than flooding", broker=SendsBack
-    ),
+    # A broker delivers an identity once, so that nobody gets what comes back twice.
+    "sends back to the source": caught_by("routing: forwarding", "no more than flooding", broker=SendsBack),
     "delivers what does not match": caught_by(
         "routing: forwarding", "simple: subscribed", broker=DeliversAnything
     ),
