@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import pytest
 
+from fairlead.cli import main
 from fairlead.errors import FairleadError, NetworkError
+from fairlead.model import Instant, Notification
 from fairlead.network import sync
+from fairlead.network.scoping import ScopeChanges
+from fairlead.rules.scoping import BrokerScoping
+from fairlead.scopes import Scopes
 from fairlead_lab.testing.brokers import Brokers
 
 GRAPH = """
@@ -69,3 +76,84 @@ def test_a_graph_that_brokers_cannot_evaluate_is_refused(brokers: Brokers, tmp_p
     path.write_text("DEFINE SCOPE S AS ALL FROM a, b INTERNAL POLICY ONE")
     with pytest.raises(NetworkError, match="neither mappings nor policies"):
         brokers.start(scopes=str(path))
+
+
+def test_changes_reach_every_broker_and_are_there_after_a_restart(
+    brokers: Brokers, graph: str, tmp_path: Path
+) -> None:
+    one = brokers.start("one", tmp_path, scopes=graph)
+    two = brokers.start("two", tmp_path, scopes=graph, links=(one.url,))
+    with ExitStack() as stack:
+        at = {"scopes": one, "ada": one, "eve": two}
+        clients = {name: stack.enter_context(sync.connect(at[name].url, name=name)) for name in at}
+        seen = clients["eve"].subscribe("exists type")
+        for number in range(
+            200
+        ):  # until the brokers follow changes, and the change has come to the other one
+            change = {"type": "scope change", "text": "JOIN eve TO Desk", "time": Instant(number)}
+            clients["scopes"].publish(change)
+            clients["ada"].publish({"id": str(number), "type": "note"})
+            with suppress(TimeoutError):
+                assert seen.get(timeout=0.2).get("type") == "note"
+                break
+        else:
+            pytest.fail("the change did not come")
+    brokers.stop(two)
+    two = brokers.start("two", tmp_path, scopes=graph, links=(one.url,))
+    with (
+        sync.connect(two.url, name="ada") as ada,
+        sync.connect(two.url, name="eve") as eve,
+        eve.subscribe("exists type") as seen,
+    ):
+        ada.publish({"id": "after", "type": "note"})
+        assert seen.get(timeout=20).get("type") == "note"
+
+
+def test_changes_have_one_outcome_in_whatever_order_they_come(tmp_path: Path) -> None:
+    texts = [
+        "JOIN eve TO Desk",
+        "LEAVE eve FROM Desk",
+        "DROP SCOPE Desk",
+        "JOIN eve TO Desk",
+        "JOIN zoe TO Market",
+    ]
+    made = [
+        Notification.of({"producer": "scopes", "id": str(n), "time": Instant(n), "text": text})
+        for n, text in enumerate(texts)
+    ]
+    graphs = []
+    for number, order in enumerate((made, made[::-1], made[2:] + made[:2])):
+        rule = BrokerScoping(Scopes.parse(GRAPH))
+        changes = ScopeChanges(rule, tmp_path / str(number))
+        for change in (*order, order[0]):
+            changes.take(change)
+        graphs.append(rule.system.graph)
+        again = BrokerScoping(Scopes.parse(GRAPH))
+        with open(tmp_path / str(number), "ab") as file:
+            file.write(b'\n[1, "to')  # the broker was killed while it wrote
+        ScopeChanges(again, tmp_path / str(number))
+        assert again.system.graph == rule.system.graph
+    assert graphs[0] == graphs[1] == graphs[2]
+    assert not graphs[0].is_scope("Desk")
+    assert graphs[0].visible("zoe", "exchange")
+
+
+def test_the_command_line_applies_a_file(brokers: Brokers, graph: str, tmp_path: Path, until: Any) -> None:
+    server = brokers.start("one", tmp_path, scopes=graph)
+    [rule] = [each for each in server.node.broker.seam.rules if isinstance(each, BrokerScoping)]
+    path = tmp_path / "change.scopes"
+    path.write_text("JOIN zoe TO Desk")
+    assert main(["scope", "check", graph]) == 0
+    until(lambda: "scopes@one" in server.node.clients)
+    deadline = monotonic() + 20
+    while not rule.system.graph.visible("zoe", "ada"):
+        assert monotonic() < deadline
+        assert main(["scope", "apply", str(path), "-b", server.url]) == 0
+
+
+def test_only_the_administrator_publishes_changes(brokers: Brokers, graph: str) -> None:
+    with (
+        sync.connect(brokers.start(scopes=graph).url, name="eve") as eve,
+        pytest.raises(FairleadError, match="cannot publish as scopes"),
+    ):
+        eve.publish({"producer": "scopes", "type": "scope change", "text": "JOIN eve TO Desk"})

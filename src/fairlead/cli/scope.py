@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairlead.cli.connecting import add_connection_options, connected, now
 from fairlead.cli.inputs import add_language_options, language, opened
 from fairlead.cli.terminal import emit_json, note, paint, say, speaks_unicode
 from fairlead.errors import BadInput, FairleadError
@@ -54,6 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _ends(explain)
     explain.add_argument("--event", metavar="E", required=True, help="one event as JSON, or a file with one")
+
+    apply = _verb(verbs, "apply", "apply the statements of a file to the scope graph of a network", run_apply)
+    add_connection_options(apply)
 
     diff = verbs.add_parser(
         "diff",
@@ -207,6 +211,22 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
 
 # -- diff ------------------------------------------------------------------------------------------------------
+
+
+def run_apply(arguments: argparse.Namespace) -> int:
+    from fairlead.rules.scoping import CHANGE, CHANGES
+    from fairlead.scopes import print_statements
+    from fairlead.scopes.documents import read_statements
+
+    statements = read_statements(arguments.file, language(arguments))
+    text = print_statements(statements)
+    with connected(arguments, CHANGES, clock=now) as client:
+        published = client.publish({"type": CHANGE, "text": text})
+    if arguments.json:
+        emit_json({"id": published.id, "statements": len(statements)})
+    else:
+        say(f"{len(statements)} statements are on their way to every broker, as the change {published.id}")
+    return 0
 
 
 def run_diff(arguments: argparse.Namespace) -> int:

@@ -349,6 +349,10 @@ class Server:
         self._dial_all()
         self.node.memory.add(self._holders)
         self._begin(self._housekeeping())
+        if settings.scopes is not None:
+            from fairlead.network.scoping import follow
+
+            self._begin(follow(self))
 
     def _holders(self) -> Iterator[Holder]:
         """All connections, and the clients in this process."""
@@ -402,6 +406,8 @@ class Server:
             await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
         for connection in list(self.connections):
             connection.abort()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=1.0)  # they were cancelled above
 
     def why_crowded(self) -> str:
         """Why no more connections are taken; nothing, while they are. It is logged once, until there is room."""

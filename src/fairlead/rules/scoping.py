@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from fairlead.errors import ScopeError
 from fairlead.filters import Filter
@@ -23,6 +24,13 @@ from fairlead.scopes.mappings import IDENTITY
 from fairlead.scopes.policies import Delay, Hold, One, Own, Policy, Rate
 
 __all__ = ["BrokerScoping", "Scoping"]
+
+
+CHANGES: Final = "scopes"
+"""The client whose publications change the scope graph of a network; nobody else publishes under this name."""
+CHANGE: Final = "scope change"
+FOLLOWER: Final = "scopes@"
+"""How the names of clients begin by which brokers follow these changes."""
 
 
 class Scoping(Rule):
@@ -83,12 +91,20 @@ class BrokerScoping(Scoping):
     """
 
     def _set(self, system: System) -> None:
+        self.check(system)
+        super()._set(system)
+
+    def check(self, system: System) -> None:
+        """ScopeError where brokers cannot evaluate a graph."""
         if system.graph.special:
             names = ", ".join(sorted(system.graph.special)[:3])
             raise ScopeError(
-                f"brokers know neither mappings nor policies of scopes, and there are some: {names}"
+                f"brokers know neither mappings nor policies of scopes, and these have some: {names}"
             )
-        super()._set(system)
+
+    def decide_by(self, system: System) -> None:
+        """Decide by another graph from now on."""
+        self._set(system)
 
     @property
     def depends(self) -> Depends:
@@ -97,6 +113,10 @@ class BrokerScoping(Scoping):
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         component, producer = _component(who), notification.producer
         graph = self._system.graph
+        if CHANGES in (component, producer):
+            if component == (producer or component):
+                return None
+            return Refusal(f"{component} cannot publish as {producer}", error=ScopeError)
         if graph.outsiders == "refused" and component not in graph:
             return Refusal(f"no component is named {component}", error=ScopeError)
         if not producer or producer == component or graph.node(component).attributes.get("relays") is True:
@@ -108,8 +128,11 @@ class BrokerScoping(Scoping):
         )
 
     def narrow(self, route: Route, notification: Notification, source: str) -> Route:
-        sees = self._plan.seer(notification, notification.producer)
-        clients = tuple(client for client in route.clients if sees(_component(client[0])))
+        if notification.producer == CHANGES:
+            clients = tuple(each for each in route.clients if _component(each[0]).startswith(FOLLOWER))
+        else:
+            sees = self._plan.seer(notification, notification.producer)
+            clients = tuple(client for client in route.clients if sees(_component(client[0])))
         return route if len(clients) == len(route.clients) else Route(route.neighbours, clients)
 
 
