@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fairlead.errors import FairleadError
 from fairlead.model import Notification
@@ -22,7 +23,8 @@ from fairlead.rules.scoping import CHANGE, CHANGES, FOLLOWER, BrokerScoping
 from fairlead.scopes import parse_statements
 
 if TYPE_CHECKING:
-    from fairlead.network.server import Server
+    from fairlead.network.settings import BrokerSettings
+    from fairlead.rules import Rule
 
 __all__ = ["ScopeChanges", "follow"]
 
@@ -72,14 +74,13 @@ class ScopeChanges:
         self._rule.decide_by(system)
 
 
-async def follow(server: Server) -> None:
-    """Take up changes as they come, for as long as the broker runs."""
-    settings = server.settings
-    rules: list[Any] = [each for each in server.node.broker.seam.rules if isinstance(each, BrokerScoping)]
-    if not rules or settings.data is None:
+async def follow(url: str, settings: BrokerSettings, rules: Iterable[Rule]) -> None:
+    """Take up changes as they come, for as long as the broker at this address runs."""
+    rule = next((each for each in rules if isinstance(each, BrokerScoping)), None)
+    if rule is None or settings.data is None:
         return
-    changes = ScopeChanges(rules[0], Path(settings.data) / FILE)
+    changes = ScopeChanges(rule, Path(settings.data) / FILE)
     name = f"{FOLLOWER}{settings.name}"
-    async with connect(server.url, name=name, tls=settings.tls, patience=None) as client:
+    async with connect(url, name=name, tls=settings.tls, patience=None) as client:
         async for change in client.subscribe(f'type = "{CHANGE}"', durable=name):
             changes.take(change)

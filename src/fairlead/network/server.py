@@ -352,7 +352,7 @@ class Server:
         if settings.scopes is not None:
             from fairlead.network.scoping import follow
 
-            self._begin(follow(self))
+            self._begin(follow(self.url, settings, self.node.broker.seam.rules))
 
     def _holders(self) -> Iterator[Holder]:
         """All connections, and the clients in this process."""
