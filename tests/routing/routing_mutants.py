@@ -148,6 +148,9 @@ class SendsBack(Broker):
         back = (source,) if self.name == "B0" and source in self.neighbours else ()
         return Route((*route.neighbours, *back), route.clients)
 
+    def _is_first(self, notification: Notification, *, is_logged: bool) -> bool:
+        return True  # and does not remember what it has delivered
+
 
 class DeliversAnything(Broker):
     """Whoever subscribes to something gets everything."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 from operator import or_
 from typing import Final, Protocol
 
@@ -48,6 +49,8 @@ COMPARED_MAX: Final = 1_000_000
 """How many comparisons of two filters are remembered."""
 MATCHED_MAX: Final = 256
 """For so many notifications the matches are cached: several brokers match each."""
+TIDIED_AT_ONCE: Final = 256
+"""So many are dropped at a time: brokers do other things in between."""
 IDLE_MAX: Final = 1_000
 """So many filters without references are retained beyond the number of those with: many return soon."""
 
@@ -183,10 +186,13 @@ class Catalogue:
         return self._interests[number].filter
 
     def tidy(self) -> None:
-        """Drop filters without references, once there are many; their numbers end here."""
+        """Drop filters without references, some at a time, once there are many; their numbers end here."""
         if len(self.idle) <= IDLE_MAX or self._keep or len(self.idle) <= len(self._references) + IDLE_MAX:
             return
-        for number in self.idle:
+        # All at once where numbers are given anew: those of filters that are dropped are given to others.
+        dropped = list(islice(self.idle, None if self._numbering.is_full else TIDIED_AT_ONCE))
+        for number in dropped:
+            del self.idle[number]
             del self._numbers[self._interests.pop(number)]
             if self._unmatched.pop(number, None) is None and self._made.pop(number, None) is None:
                 self._matcher.remove(number)
@@ -201,7 +207,6 @@ class Catalogue:
             self._normals.pop(number, None)
             self._listings.pop(number, None)
             self._masks.pop(number, None)
-        self.idle.clear()
         if self._numbering.is_full:
             self._number_anew()
         self._era += 1
