@@ -360,6 +360,23 @@ def test_a_trace_in_memory_is_clear_only_where_the_audit_finds_nothing(tmp_path:
     assert not clear(run, Subscriptions.read(rows[1:], tmp_path))
     assert not clear([Unsubscribed("a", "all"), *run])
     assert not clear([*run[:5], run[3], *run[5:]])  # published twice
+    # A subscription that holds for a while is due for as long as it says, and the trace must say the same.
+    for_a_while = Subscriptions.read([{**rows[0], "until": 1}, *rows[1:]], tmp_path)
+    beginning = [replace(run[0], until=OrderKey(1, "", None, "")), *run[1:]]
+    early = [each for each in beginning if not (isinstance(each, Notified) and each.component == "a")]
+    due = [
+        Notified("a", each.identity, ("s",))
+        for each in run
+        if isinstance(each, Published) and not each.key.time
+    ]
+    for each in due:
+        early.insert(
+            next(at for at, e in enumerate(early) if getattr(e, "identity", 0) == each.identity) + 1, each
+        )
+    assert audit(early, "simple", *ORDERS).verdict is Verdict.HOLDS
+    assert clear(early, for_a_while)
+    assert not clear(early)
+    assert not clear(beginning, for_a_while)
     # Who asked for a pattern is notified about what its filter matches, and about nothing else.
     of_pattern = replace(sub("d", "s0"), ready=False)
     about = [each for each in run if isinstance(each, Published)]

@@ -63,7 +63,7 @@ from fairlead.spark.writing import REJECTED, Rejected, reasons_in, rejected_chan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["collected", "take"]
+__all__ = ["by_subscriber", "collected", "subscribed", "take"]
 
 ROWS_MAX: Final = 250_000
 """So many rows, with those that are held, are dealt with here sooner than by jobs."""
@@ -544,14 +544,14 @@ class _Writing:
         """Write down what happened, in the order in which it happened; how many events there are."""
         language = Language.spoken(demand.subscriptions.schema) if demand.is_first else None
         begun = [
-            _subscribed("sub", rows, ready=ready)
+            subscribed("sub", rows, ready=ready)
             for ready, rows in ((True, demand.begun()), (False, demand.detecting_from_now()))
             if rows is not None
         ]
         parts = [
             *([] if language is None else [_spoken(language)]),
-            *([] if (over := demand.over()) is None else [_sorted(_subscribed("unsub", over))]),
-            *([] if not begun else [_sorted(pa.concat_tables(begun))]),
+            *([] if (over := demand.over()) is None else [by_subscriber(subscribed("unsub", over))]),
+            *([] if not begun else [by_subscriber(pa.concat_tables(begun))]),
             _published(matched),
             _faults(late),
             *([_events("end", 1)] if self._batch.final else []),
@@ -624,7 +624,7 @@ def _spoken(language: Language) -> pa.Table:
     return _events("language", 1, LANGUAGE_VERSION, about=[about])
 
 
-def _subscribed(kind: str, rows: pa.Table, *, ready: bool = True) -> pa.Table:
+def subscribed(kind: str, rows: pa.Table, *, ready: bool = True) -> pa.Table:
     """The events of subscriptions that begin or end."""
     since, id = (_single(rows.column(name)) for name in ("from", "id"))
     # An id may be used again, so its beginning is part of the name.
@@ -643,7 +643,8 @@ def _subscribed(kind: str, rows: pa.Table, *, ready: bool = True) -> pa.Table:
     return _events(kind, rows.num_rows, **columns)
 
 
-def _sorted(events: pa.Table) -> pa.Table:
+def by_subscriber(events: pa.Table) -> pa.Table:
+    """Events of subscriptions in the order in which a trace has them."""
     return events.take(pa.array(_order(events, "component", "subscription")))
 
 
