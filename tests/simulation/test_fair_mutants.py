@@ -137,9 +137,7 @@ def delivers_what_nobody_asked(self: Client, then: Callable[..., None]) -> None:
         for at, effect in enumerate(self._effects[before:], before):
             if isinstance(effect, Deliver):
                 other = parse(" and ".join("A" * len(effect.relation.events)))
-                self._effects[at] = Deliver(
-                    dataclasses.replace(effect.relation, conjunction=other.conjunctions[0])
-                )
+                self._effects[at] = Deliver(effect.relation._replace(conjunction=other.conjunctions[0]))
 
 
 @contextmanager

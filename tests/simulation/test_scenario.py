@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = [
     path
     for path in sorted((ROOT / "examples" / "simulation").glob("*.toml"))
-    if not path.name.startswith(("detection_", "fair_"))
+    if not path.name.startswith(("detection_", "fair_", "scopes"))
 ]
 LEAST = """
 [topology]
