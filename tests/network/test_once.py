@@ -133,7 +133,7 @@ def three(brokers: Brokers, path: Path, until: Until) -> list[Server]:
     a, c = (brokers.start(name, path, links=(b.url,)) for name in "ac")
     until(
         lambda: all(
-            server.node.links and all(each.ready for each in server.node.links.values())
+            server.node.links and all(each.ready for each in list(server.node.links.values()))
             for server in (a, b, c)
         )
     )

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from fairlead.correlation.patterns import conditions  # `tester` would be taken for a test
 from fairlead.correlation.patterns.conditions import (
     FOLDS,
-    asked,
     compare,
     computed,
     exact,
     output,
     outputs,
+    plan_conditions,
 )
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import Aggregate, Operand, Reference
@@ -209,11 +209,11 @@ def test_a_condition_tests_two_values(condition: str, left: Any, right: Any, hol
         ("A starting timer t for 5 s then (any order of A as b and B before timer t), b.x < B.x", []),
     ],
 )
-def test_when_a_condition_is_asked(text: str, steps: list[str]) -> None:
+def test_when_a_condition_is_evaluated(text: str, steps: list[str]) -> None:
     pattern = parse(text)
-    when = asked(pattern)
-    assert [step for step, some in when.at_steps.items() if some] == steps
-    assert when.at_end == (() if steps else pattern.conditions)
+    plan = plan_conditions(pattern)
+    assert [step for step, some in plan.at_steps.items() if some] == steps
+    assert plan.at_end == (() if steps else pattern.conditions)
 
 
 # -- outputs -----------------------------------------------------------------------------------------------
