@@ -51,7 +51,7 @@ from fairlead.rules import Rule, Seam
 from fairlead_lab.simulation.network import Observer, Simulation
 from fairlead_lab.testing.chaos import FAULTS, Plan, World
 from fairlead_lab.testing.nodes import End, Line
-from fairlead_lab.testing.rules import AtMost, NoDuck, NoEvil, NotFor, OneByOne, OnlyOf
+from fairlead_lab.testing.rules import AtMost, NoDuck, NoEvil, NotFor, NotForOf, OneByOne, OnlyOf
 
 BROKERS = 3
 FILTERS = ("x >= 0", "x >= 5", "x < 5", 'kind = "a"', "x in {1, 7} or tag = 1", "z.w = 1")
@@ -60,6 +60,7 @@ RULES: dict[str, Callable[[], list[Rule]]] = {
     "none": list,
     "producer": lambda: [NoEvil(), NotFor("p", "c:s1")],
     "client": lambda: [OnlyOf("c:p0")],
+    "concern": lambda: [NotForOf("p", "c:s1", "c:p0")],
     "attribute": lambda: [NoDuck()],
     "count": lambda: [AtMost(3)],
 }

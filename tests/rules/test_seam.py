@@ -19,7 +19,17 @@ from fairlead.model import Notification
 from fairlead.model.order import LatestIdentities
 from fairlead.model.packed import pack, unpack_plain
 from fairlead.rules import Advertisements, Depends, Memory, Refusal, Route, Rule, Seam, is_plain
-from fairlead_lab.testing.rules import FORGETFUL, AtMost, NoDuck, NoEvil, NotFor, OneByOne, OnlyOf
+from fairlead_lab.testing.rules import (
+    FORGETFUL,
+    AtMost,
+    ForgetsThatItCounts,
+    NoDuck,
+    NoEvil,
+    NotFor,
+    NotForOf,
+    OneByOne,
+    OnlyOf,
+)
 
 FILTERS = {"s0": parse("x >= 2"), "s1": parse("x < 3"), "s2": parse('kind = "a"')}
 CLIENTS = ("c:p0", "c:p1")
@@ -86,6 +96,7 @@ HONEST: list[Callable[[], list[Rule]]] = [
     list,
     lambda: [NoEvil()],
     lambda: [NotFor("p", "c:s0")],
+    lambda: [NotForOf("p", "c:s0", "c:p1")],
     lambda: [OnlyOf("c:p0")],
     lambda: [NoDuck()],
     lambda: [AtMost(2)],
@@ -116,6 +127,11 @@ def test_a_rule_that_does_not_declare_what_it_depends_on_is_caught(mutant: Calla
         settings=settings(max_examples=5_000, deadline=None, derandomize=True, database=None),
     )
     assert len(wrong) >= 2, "one answer has to be remembered, and another one to differ"
+
+
+def test_a_rule_that_counts_and_is_not_volatile_is_refused() -> None:
+    with pytest.raises(TypeError, match="ForgetsThatItCounts counts publications, and is not volatile"):
+        seam_of(ForgetsThatItCounts(2))
 
 
 @given(given=publications)

@@ -99,7 +99,7 @@ class Rule:
         return route
 
     def concerns(self, source: str) -> bool:
-        """Whether the rule may ever refuse or narrow what comes from this client or neighbour."""
+        """Whether the rule may ever refuse what comes from this client or neighbour."""
         return True
 
     def published(self, who: str, notification: Notification, now: int) -> None:

@@ -45,6 +45,9 @@ class Seam:
         self._admitting = [each for each in self.rules if type(each).admit is not Rule.admit]
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
+        for each in self._counting:
+            if not each.depends.volatile:
+                raise TypeError(f"{type(each).__name__} counts publications, and is not volatile")
 
     # -- the two questions -------------------------------------------------------------------------------------
 
@@ -136,9 +139,7 @@ class Seam:
 
         Then several may be decided together, by what is remembered. Otherwise each is asked about by itself.
         """
-        return not self.rules or not any(
-            rule.depends.volatile and rule.concerns(source) for rule in self.rules
-        )
+        return not self.rules or not any(rule.depends.volatile for rule in self._concerned(source))
 
     def remembered_as(self, source: str) -> str:
         """The source under which answers about a client's publications are remembered: empty where no rule
@@ -152,7 +153,7 @@ class Seam:
         """
         if not self.is_plain_enough(source):
             return None
-        depends = [rule.depends for rule in self.rules if rule.concerns(source)]
+        depends = [rule.depends for rule in self._concerned(source)]
         columns: list[Keys | None] = [
             cells.keys() for cells in (self._cells, *(each.cells for each in depends))
         ]
@@ -166,6 +167,13 @@ class Seam:
         if len(known) == 1:
             return known[0]
         return lambda parts: [*zip(*(column(parts) for column in known), strict=True)]
+
+    def _concerned(self, source: str) -> list[Rule]:
+        """The rules that the answers about what comes from there depend on.
+
+        A rule that narrows is among them whatever it says of the source: routes are not asked for by client.
+        """
+        return [rule for rule in self.rules if not source or rule in self._narrowing or rule.concerns(source)]
 
     @property
     def _tells_sources_apart(self) -> bool:

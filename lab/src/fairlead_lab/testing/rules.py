@@ -2,6 +2,7 @@
 
 NoEvil       the producer "evil" may not publish              depends on the producer
 NotFor       what X produces is not delivered to Y            depends on the producer
+NotForOf     the same, and concerns one client alone          depends on the producer
 OnlyOf       only one client may publish                      depends on the source
 NoDuck       no publication has the attribute duck = true     depends on an attribute
 AtMost       a producer publishes at most so many a second    volatile
@@ -15,7 +16,17 @@ from collections import deque
 from fairlead.model import Notification
 from fairlead.rules import Depends, Refusal, Route, Rule
 
-__all__ = ["FORGETFUL", "AtMost", "NoDuck", "NoEvil", "NotFor", "OneByOne", "OnlyOf"]
+__all__ = [
+    "FORGETFUL",
+    "AtMost",
+    "ForgetsThatItCounts",
+    "NoDuck",
+    "NoEvil",
+    "NotFor",
+    "NotForOf",
+    "OneByOne",
+    "OnlyOf",
+]
 
 
 class OneByOne(Rule):
@@ -45,6 +56,17 @@ class NotFor(Rule):
         if notification.producer != self.producer:
             return route
         return Route(route.neighbours, tuple(each for each in route.clients if each[0] != self.client))
+
+
+class NotForOf(NotFor):
+    """The same, and it concerns the publications of one client alone."""
+
+    def __init__(self, producer: str, client: str, publisher: str) -> None:
+        super().__init__(producer, client)
+        self.publisher = publisher
+
+    def concerns(self, source: str) -> bool:
+        return source == self.publisher
 
 
 class OnlyOf(Rule):
@@ -103,7 +125,9 @@ class _ForgetsTheAttribute(NoDuck):
     depends = Depends()
 
 
-class _ForgetsThatItCounts(AtMost):
+class ForgetsThatItCounts(AtMost):
+    """A mutant that no seam takes: it counts publications, and does not declare it."""
+
     depends = Depends(producer=True)
 
 
@@ -112,6 +136,5 @@ FORGETFUL = (
     lambda: _ForgetsTheProducerOfARoute("p", "c:s0"),
     lambda: _ForgetsTheSource("c:p0"),
     _ForgetsTheAttribute,
-    lambda: _ForgetsThatItCounts(2),
 )
 """Mutants: each depends on something that it does not declare."""
