@@ -384,6 +384,11 @@ def test_a_trace_in_memory_is_clear_only_where_the_audit_finds_nothing(tmp_path:
         more = Notified("d", about[number].identity, ("p",))
         at = run.index(about[number]) + 1
         assert clear([of_pattern, *run[:at], more, *run[at:]]) is found
+    # Where nothing matches, nobody is notified.
+    matchless = [sub("b", "s0"), pub("p", "0", 1, order=0), Ended()]
+    assert clear(matchless, Subscriptions.read(rows[1:2], tmp_path))
+    astray = [*matchless[:2], Notified("b", Identity("p", "0"), ("s",)), Ended()]
+    assert not clear(astray, Subscriptions.read(rows[1:2], tmp_path))
     for name, events in mutants().items():
         assert not clear(events), name
     for seed in range(300):

@@ -15,6 +15,7 @@ from fairlead.filters import parse
 from fairlead.spark import matching
 from fairlead_lab.bench import pipeline
 from fairlead_lab.bench.floor import FLOOR, Floor, measure_floor
+from fairlead_lab.bench.harness import of_json
 from fairlead_lab.bench.jobs import FAIRLEAD, HASHES, LOOP, NUMBERS, TEXTS, Plan, Workload, measure_m1
 from fairlead_lab.bench.pipeline import run
 from fairlead_lab.matching.shapes import SHAPES
@@ -120,7 +121,7 @@ def test_the_pipeline_is_held_against_the_floor_on_the_same_rows(spark: SparkSes
         assert {FLOOR, "pipeline", "with trace and audit"} <= set(each.rounds)
         assert each.times("pipeline") is None  # the one round is the cold one
         assert each.cold(FLOOR) == 1
-        assert Floor.of_json(json.loads(json.dumps(asdict(each)))) == each
+        assert of_json(Floor, json.loads(json.dumps(asdict(each)))) == each
 
 
 def test_pairs_that_are_missing_or_come_twice_are_told(

@@ -237,7 +237,10 @@ def test_a_stream_gives_the_rows_of_the_batch(spark: SparkSession, tmp_path: Pat
         for number in range(2):
             pq.write_table(TYPED.slice(2 * number, 2), directory / f"{number}.parquet")
     else:
-        put(directory, {"json": JSON_FILES, "csv": CSV_FILES, "xml": XML_FILES}.get(format, JSON_FILES))
+        whole = {
+            name: raw for name, raw in XML_FILES.items() if raw
+        }  # of an empty file a stream knows nothing
+        put(directory, {"json": JSON_FILES, "csv": CSV_FILES, "xml": whole}.get(format, JSON_FILES))
     input = Input(str(directory), format, max_files=2)
     batch = ingest_input(read(spark, input), input)
     stream = ingest_input(read_stream(spark, input), input)

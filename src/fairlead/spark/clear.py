@@ -163,15 +163,17 @@ def _reaches(
     batches = publications.combine_chunks().to_batches()
     if not batches:
         return not len(number)
-    found = pa.Table.from_batches(Matcher((compiled,), (), (), MEMORY)(batches))
-    rows = pc.index_in(_identities(found), value_set=_identities(publications)).to_numpy().astype(np.int64)
-    receivers = found.column(RECEIVERS).combine_chunks()
-    at = rows[pc.list_parent_indices(receivers).to_numpy()]
-    codes = pc.index_in(receivers.flatten().field("subscriber"), value_set=names)
-    if codes.null_count:  # somebody was never notified about anything
-        return False
     size = max(1, len(names))
-    due = np.sort(at * size + codes.to_numpy().astype(np.int64))
+    due = np.zeros(0, np.int64)
+    if matches := list(Matcher((compiled,), (), (), MEMORY)(batches)):
+        found = pa.Table.from_batches(matches)
+        rows = pc.index_in(_identities(found), value_set=_identities(publications))
+        receivers = found.column(RECEIVERS).combine_chunks()
+        at = rows.to_numpy().astype(np.int64)[pc.list_parent_indices(receivers).to_numpy()]
+        codes = pc.index_in(receivers.flatten().field("subscriber"), value_set=names)
+        if codes.null_count:  # somebody was never notified about anything
+            return False
+        due = np.sort(at * size + codes.to_numpy().astype(np.int64))
     told = np.sort(number * size + whom)
     if len(due) == len(told) and (due == told).all():
         return True
