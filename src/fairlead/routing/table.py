@@ -59,7 +59,7 @@ class RoutingTable:
         """The destinations that have others."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._of.values()))
+        return sum(map(len, list(self._of.values())))  # at once: other threads may look
 
     def __iter__(self) -> Iterator[Entry]:
         return ((interest, destination) for destination, of in self._of.items() for interest in of)
