@@ -177,7 +177,7 @@ def test_identities_are_known_after_a_restart_though_the_log_has_let_them_go(
     again = brokers.start("b", tmp_path, port)
     assert again.node.ledger is not None
     assert len(again.node.ledger.firsts) == remembered == 10
-    until(lambda: len(again.node.links) == 2 and all(each.ready for each in again.node.links.values()))
+    until(lambda: len(again.node.links) == 2 and all(each.ready for each in list(again.node.links.values())))
     publish(c.url, range(12))
     with sync.connect(again.url, name="desk") as client, client.subscribe("exists x", durable="desk") as desk:
         assert [desk.get(timeout=15).get("x") for _ in range(2)] == [10, 11]

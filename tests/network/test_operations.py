@@ -33,7 +33,7 @@ def test_clients_of_a_drained_broker_go_to_another_one_and_come_back_when_that_i
 ) -> None:
     a = brokers.start("a", tmp_path)
     b = brokers.start("b", tmp_path, links=(a.url,))
-    until(lambda: b.node.links and all(each.ready for each in b.node.links.values()))
+    until(lambda: b.node.links and all(each.ready for each in list(b.node.links.values())))
     with (
         sync.connect([a.url, b.url], name="desk") as desk,
         desk.subscribe("exists x") as heard,

@@ -130,7 +130,7 @@ def test_a_durable_subscription_waits_with_a_bound_and_names_who_cannot_acknowle
     a = brokers.start("a", tmp_path)
     b = brokers.start("b", tmp_path, links=(a.url,))
     c = brokers.start("c", tmp_path, links=(b.url,))
-    until(lambda: len(b.node.links) == 2 and all(each.ready for each in b.node.links.values()))
+    until(lambda: len(b.node.links) == 2 and all(each.ready for each in list(b.node.links.values())))
     brokers.stop(c)
     with sync.connect(a.url, name="desk") as client:
         with pytest.raises(NotAcknowledged, match=r"'desk' is in effect at 'a', .* by 'c'") as refused:
