@@ -7,14 +7,14 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 # What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.
-RUN_EXTRAS := spark network console
+RUN_EXTRAS := spark network console security
 DEV_EXTRAS := dev
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(WORKERS)
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check fmt bench bench-history chaos golden soak docs lock hooks clean java found-java run-env dev-env lint types
+.PHONY: help demo test check fmt bench bench-docs bench-history chaos golden soak docs lock hooks clean java found-java run-env dev-env lint types
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ fmt: dev-env ## Format the code and mend what ruff can mend
 bench: found-java run-env ## Measure, side by side with what one would use instead
 	@$(WITH_JAVA) $(BIN)/fairlead bench matching --out build/bench
 	@$(WITH_JAVA) $(BIN)/fairlead bench correlation --quick --out build/bench
+
+bench-docs: found-java run-env ## On an idle machine: measure everything for hours, and write the tables of docs/performance.md anew
+	@$(WITH_JAVA) $(BIN)/fairlead bench pipeline --large --out build/bench --update docs/performance.md
+	@$(WITH_JAVA) $(BIN)/fairlead bench correlation --out build/bench --update docs/performance.md
+	@$(WITH_JAVA) $(BIN)/fairlead bench matching --peers --out build/bench --update docs/performance.md
+	@cp build/bench/*.png docs/images/
 
 bench-history: run-env ## Measure a little, and add a row to lab/bench-history.json: this machine, this commit
 	@$(BIN)/python -m fairlead_lab.bench.history lab/bench-history.json

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead import audit
 from fairlead.audit import Event, Verdict
 from fairlead.bus import Bus, SubscriptionRefused
-from fairlead.delivery import Delivery, Late
+from fairlead.delivery import DeliveryRecord, Late
 from fairlead.model import Instant, Notification
 from fairlead.model.order import END, order_keys
 
@@ -29,7 +29,7 @@ def lines(bus: Bus, events: list[dict[str, Any]]) -> list[bytes]:
         while len(inboxes[id]):
             each = inboxes[id].get_delivery()
             assert each.key is not None
-            found.append(Delivery(each.subscriber, each.key, each.subscriptions))
+            found.append(DeliveryRecord(each.subscriber, each.key, each.subscriptions))
     return [each.line() for each in sorted(found, key=lambda each: each.rank)]
 
 

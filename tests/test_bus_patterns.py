@@ -131,7 +131,7 @@ def test_what_is_no_pattern_is_refused_and_changes_nothing() -> None:
         bus.detect(7)  # type: ignore[arg-type]
     with pytest.raises(SubscriptionRefused, match="cannot be called"):
         bus.detect("A", "print")  # type: ignore[arg-type]
-    with pytest.raises(SubscriptionRefused, match="says itself what it takes"):
+    with pytest.raises(SubscriptionRefused, match="states its selection itself"):
         bus.detect("A", choice=fair.Choice.MOST_RECENT)
     with pytest.raises(SubscriptionRefused, match=r"no choice: 'latest'[^$]*'most recent'"):
         bus.detect(fair.parse("A"), choice="latest")

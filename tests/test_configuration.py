@@ -295,7 +295,7 @@ def test_small_tables_are_the_value_of_one_key() -> None:
         ({"path": "x"}, "path: no such key; it belongs in [order] or [audit]"),
         (
             {"order": {"mode": "batch"}},
-            "[order] mode: no such key; it stands at the top of the file, above the first table",
+            "[order] mode: no such key; it belongs at the top of the file, above the first table",
         ),
         ({"order": {"colour": "red"}}, "[order] colour: no such key"),
     ],

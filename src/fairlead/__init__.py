@@ -1,4 +1,4 @@
-"""Fairlead: a distributed event-based system. One subscription language, one meaning, three places to run it.
+"""Fairlead: a distributed event-based system. One subscription language, one meaning, three runtimes.
 
     import fairlead as fl
 

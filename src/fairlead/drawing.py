@@ -42,7 +42,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is drawn; every node can be reached from the first one."""
+    """A drawing; every node can be reached from the first one."""
 
     kind: str
     title: str

@@ -6,6 +6,9 @@
     ├── FilterError (ValueError)         a readable filter that means nothing: an unknown type, NaN
     ├── ScopeError (ValueError)          a scope graph that cannot be: a cycle, an unknown name
     │   └── NotAdmitted                  a scope does not admit a component
+    ├── PolicyError (ValueError)         an access policy that cannot be: an unknown role, a cycle
+    ├── NotAuthenticated (PermissionError) credentials that a broker does not accept
+    ├── Forbidden (PermissionError)      the access policy does not let a principal do that
     ├── SchemaError (ValueError)         a schema file or declaration is wrong
     ├── ValueRefused (ValueError)        a value that no notification may hold, such as a lone surrogate
     ├── ExtensionError (ValueError)      a type, operator or filter class that cannot be registered or loaded
@@ -21,6 +24,7 @@
     ├── ProtocolError (ValueError)       bytes that are none of the network's frames
     ├── NetworkError (ValueError)        a broker or a network that cannot be run as it is configured
     ├── BrokerRefused (RuntimeError)     a broker refused a request; its reason
+    │   ├── AccessRefused                the access policy of a broker does not let a client do that
     │   └── NotThere                     a request to end something that does not exist
     ├── NotAcknowledged (TimeoutError)   a durable subscription that some broker has not acknowledged in time
     ├── ConnectionEnded (ConnectionError) a broker cannot be reached, or has ended the connection
@@ -45,6 +49,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "AccessRefused",
     "BadInput",
     "BrokerRefused",
     "BusClosed",
@@ -56,6 +61,7 @@ __all__ = [
     "FairleadError",
     "FilterError",
     "FilterSyntaxError",
+    "Forbidden",
     "Gone",
     "LogClosed",
     "LogFailed",
@@ -65,8 +71,10 @@ __all__ = [
     "NotAcknowledged",
     "NotAdmitted",
     "NotAdvertised",
+    "NotAuthenticated",
     "NotInstalled",
     "PipelineError",
+    "PolicyError",
     "ProtocolError",
     "ScenarioError",
     "SchemaError",
@@ -146,6 +154,18 @@ class NotAdmitted(ScopeError):
     """A scope does not admit a component: its ADMIT condition does not hold for it."""
 
 
+class PolicyError(FairleadError, ValueError):
+    """An access policy that contradicts itself or cannot be read."""
+
+
+class NotAuthenticated(FairleadError, PermissionError):
+    """Credentials that a broker does not accept: expired, of another audience, wrong."""
+
+
+class Forbidden(FairleadError, PermissionError):
+    """The access policy does not let a principal do that."""
+
+
 class SchemaError(FairleadError, ValueError):
     """A schema that contradicts itself or cannot be read."""
 
@@ -179,7 +199,7 @@ class DamagedLog(FairleadError, ValueError):
 
 
 class Gone(FairleadError, LookupError):
-    """What was to be read has left the log; `first` is the offset that reading can start from."""
+    """Records that were to be read have left the log; `first` is the offset that reading can start from."""
 
     def __init__(self, offset: int, first: int) -> None:
         super().__init__(f"the record {offset} has left the log; the first that is there is {first}")
@@ -210,15 +230,19 @@ class ProtocolError(FairleadError, ValueError):
 
 
 class NetworkError(FairleadError, ValueError):
-    """A broker, or a network of them, that cannot be run as its file says, or an invalid address."""
+    """A broker, or a network of them, that cannot be run with its file, or an invalid address."""
 
 
 class BrokerRefused(FairleadError, RuntimeError):
     """A broker refused a request; the message is its reason."""
 
 
+class AccessRefused(BrokerRefused):
+    """The access policy of a broker does not let a client do that."""
+
+
 class NotThere(BrokerRefused):
-    """What a broker was to end is not there."""
+    """The object of a request to a broker does not exist."""
 
 
 class NotAcknowledged(FairleadError, TimeoutError):
@@ -246,11 +270,12 @@ class SubscriptionRefused(FairleadError, ValueError):
 
 
 class ScenarioError(FairleadError, ValueError):
-    """A scenario that cannot be simulated as its file says."""
+    """A scenario that cannot be simulated with its file."""
 
 
 class SimulationFailed(FairleadError, RuntimeError):
-    """A simulated run that violated an invariant or delivered wrongly; the hint says how to repeat it."""
+    """A simulated run that violated an invariant or delivered wrongly; the hint has the command that
+    repeats it."""
 
 
 class TopologyRefused(FairleadError, ValueError):

@@ -1,4 +1,4 @@
-"""Kernels are compiled once per machine: the machine code is kept in the user's cache.
+"""Kernels are compiled once per machine: the machine code is in the user's cache.
 
 The directory is named by the text that a kernel is compiled from: that of its module or, in a package that is
 called `kernels`, of the package above that. So no kernel survives a change. The directory belongs to the user
@@ -44,24 +44,33 @@ def kernel(
     """
 
     import numba
+    from numba.core.compiler_lock import global_compiler_lock
 
     def declared(function: Callable[..., Any]) -> Any:
-        config: Any = numba.config
-        before = config.CACHE_DIR
-        directory = cache_directory(function.__code__.co_filename)
-        if not os.environ.get("NUMBA_CACHE_DIR"):
-            config.CACHE_DIR = str(directory)
-        made: Any
-        if by_address:
-            made = numba.cfunc(signature[0], cache=True)
-        else:
-            options = {"nopython": True, "cache": True, "nogil": True, "forceinline": inline, "_nrt": counted}
-            made = numba.jit(*signature, **options)  # type: ignore[call-overload]
-        try:
-            with _alone(directory) if signature else nullcontext():
-                return made(function)
-        finally:
-            config.CACHE_DIR = before
+        # The setting of the directory and the registries of numba are those of all threads.
+        with global_compiler_lock:
+            config: Any = numba.config
+            before = config.CACHE_DIR
+            directory = cache_directory(function.__code__.co_filename)
+            if not os.environ.get("NUMBA_CACHE_DIR"):
+                config.CACHE_DIR = str(directory)
+            made: Any
+            if by_address:
+                made = numba.cfunc(signature[0], cache=True)
+            else:
+                options = {
+                    "nopython": True,
+                    "cache": True,
+                    "nogil": True,
+                    "forceinline": inline,
+                    "_nrt": counted,
+                }
+                made = numba.jit(*signature, **options)  # type: ignore[call-overload]
+            try:
+                with _alone(directory) if signature else nullcontext():
+                    return made(function)
+            finally:
+                config.CACHE_DIR = before
 
     return declared
 

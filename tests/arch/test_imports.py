@@ -10,7 +10,20 @@ from importlib.util import find_spec
 import pytest
 
 HEAVY = {
-    *("asyncio", "hypothesis", "lark", "llvmlite", "lxml", "numba", "numpy", "pandas", "pyarrow", "pyspark"),
+    *(
+        "asyncio",
+        "cryptography",
+        "hypothesis",
+        "jwt",
+        "lark",
+        "llvmlite",
+        "lxml",
+        "numba",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "pyspark",
+    ),
     *("rich", "starlette", "uvicorn", "uvloop"),
 }
 LIGHT = [

@@ -20,7 +20,7 @@ SOURCES = {"fairlead": ROOT / "src" / "fairlead", "fairlead_lab": ROOT / "lab" /
 BASE = frozenset({"errors", "filters", "kernels", "model"})
 # The stages are siblings: they meet through the protocols in model/ and never import one another.
 STAGES = frozenset({"correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"})
-KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "drawing", "log", "rules"}
+KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "drawing", "log", "rules", "security"}
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
 # "fairlead" is the package's own `__init__`, the face that users import; the code below it does not.
@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(STAGES, BASE),
     "correlation": BASE | {"drawing"},
     "log": BASE,
-    "rules": BASE | {"scopes"},
+    "security": BASE | {"configuration"},
+    "rules": BASE | {"scopes", "security"},
     "audit": BASE | STAGES,
     "broker": BASE | STAGES | {"audit", "configuration", "rules"},
     "bus": KERNEL,
@@ -49,7 +50,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 
 # The laboratory imports all of the product but its command line, which only its own commands use; the product
 # never imports the laboratory. Within the laboratory, imports point down as well.
-LAB_STAGES = frozenset({"audit", "correlation", "matching", "overlay", "routing", "scopes"})
+LAB_STAGES = frozenset({"audit", "correlation", "delivery", "matching", "overlay", "routing", "scopes"})
 LAB_MAY_IMPORT: dict[str, frozenset[str]] = {
     "fairlead_lab": frozenset(),
     "plotting": frozenset(),
@@ -73,6 +74,7 @@ HOMES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("starlette", "uvicorn", "websockets"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
     "matplotlib": frozenset({"plotting"}),
+    "jwt": frozenset({"security", "testing"}),
     "rich": frozenset({"cli"}),
 }
 
@@ -157,6 +159,20 @@ def test_the_table_itself_points_down_only(table: dict[str, frozenset[str]]) -> 
     graph = {unit: {each.split(".")[0] for each in allowed} for unit, allowed in table.items()}
     order = list(TopologicalSorter(graph).static_order())
     assert set(order) == set(table)
+
+
+def test_architecture_draws_the_table() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    drawn = page.partition("## Layers")[2].split("```")[1].removeprefix("text\n")
+    level = {
+        unit: number
+        for number, line in enumerate(reversed(drawn.splitlines()))
+        for unit in line.partition("(")[0].split() + line.partition(")")[2].split()
+    }
+    assert set(level) == set(MAY_IMPORT) - {"__main__"}
+    for unit, height in level.items():
+        above = {each.split(".")[0] for each in MAY_IMPORT[unit]}
+        assert not [each for each in above if level[each] >= height], f"ARCHITECTURE.md draws {unit} too low"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "src" / "fairlead"
 LIBRARIES = {
-    *("numba", "numpy", "pyarrow", "pyspark", "rich", "uvloop"),  # of extras
+    *("jwt", "numba", "numpy", "pyarrow", "pyspark", "rich", "uvloop"),  # of extras
     *("fcntl", "resource"),  # of some systems
     "importlib.metadata",  # slow to import
 }
@@ -40,6 +40,7 @@ LATE = {
     ("fairlead.matching.columnar.engine", "fairlead.matching.columnar"): "numpy",
     ("fairlead.matching.columnar.loading", "fairlead.matching.columnar.engine"): "numba",
     ("fairlead.matching.columnar.selections", "fairlead.matching.columnar.engine"): "an engine in an engine",
+    ("fairlead.spark.detection", "fairlead.spark.relations"): "kernels that take seconds to compile",
     ("fairlead.spark.frames", "fairlead.matching.columnar.arrow"): "pyarrow",
     ("fairlead.spark.sources", "fairlead.spark.logs"): "pyspark",
 }

@@ -993,7 +993,7 @@ def test_two_of_one_type_in_one_relation_count_in_its_order() -> None:
 def test_violations_come_with_the_steps_that_prove_them() -> None:
     run = searches_to_the_letter()
     [violation] = findings(run)["covering agreement"].violations
-    told, delivered = (run.steps[place] for place in violation.places)
+    told, delivered = (run.steps[place] for place in violation.indexes)
     assert isinstance(told, Subscribed)
     assert told.process == "alarm"
     assert isinstance(delivered, Delivered)

@@ -96,8 +96,8 @@ WRONG = {
     '{"v":1}': "the step has no 'step'",
     '{"v":1,"step":"jump"}': "a step of an unknown kind: 'jump'",
     '{"v":1,"step":"end","time":1}': "'time': not part of 'end'",
-    '{"v":1,"step":"crash","process":7,"time":0}': "not what stands under 'process': 7",
-    '{"v":1,"step":"crash","process":"p","time":true}': "not what stands under 'time': True",
+    '{"v":1,"step":"crash","process":7,"time":0}': "not a value of 'process': 7",
+    '{"v":1,"step":"crash","process":"p","time":true}': "not a value of 'time': True",
     '{"v":1,"step":"subscribe","process":"p","time":0,"subscription":"A.x <"}': "line 1, column 6",
     '{"v":1,"step":"deliver","process":"p","time":0,"conjunction":"A or B","relation":[]}': "one conjunction",
     '{"v":1,"step":"deliver","process":"p","time":0,"conjunction":"A","relation":[["p","1"]]}': "no line above",
@@ -115,7 +115,7 @@ def test_a_line_that_is_no_step_is_rejected_with_its_number_and_the_reason(line:
 
 
 def test_a_run_that_goes_on_behind_its_end_is_refused() -> None:
-    with pytest.raises(TraceRefused, match="behind its end"):
+    with pytest.raises(TraceRefused, match="after its end"):
         run_of([Ended(), Crashed("ada", 0)])
 
 

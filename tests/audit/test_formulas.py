@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.audit.formulas import (
+from fairlead.audit import Verdict
+from fairlead_lab.audit.formulas import (
     FALSE,
     TRUE,
     Always,
@@ -24,7 +25,6 @@ from fairlead.audit.formulas import (
     Or,
     Prefix,
     Until,
-    Verdict,
     always,
     counterexample,
     eventually,

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.audit import Event, audit
-from fairlead.audit.formulas import Verdict
+from fairlead.audit import Event, Verdict, audit
 from fairlead.audit.parquet import event_of, row_of
 from fairlead.audit.scoped import Paths
 from fairlead.audit.trace import (

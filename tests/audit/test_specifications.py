@@ -24,10 +24,10 @@ from fairlead.audit import (
     Verdict,
     audit,
 )
-from fairlead.audit.formulas import judge
 from fairlead.filters.language import parse
 from fairlead.model import Notification
 from fairlead.model.order import Identity, OrderKey
+from fairlead_lab.audit.formulas import judge
 from fairlead_lab.audit.literal import FORMULAS, first_only, obligations, trace_of, world_of
 
 FILTERS = {"s0": parse("x = 0"), "s1": parse("x >= 1"), "all": parse("exists x")}
@@ -159,9 +159,9 @@ def test_liveness_misses_what_the_formulas_miss(events: list[Event], advertiseme
 def test_a_violation_is_proved_by_events_of_the_trace(events: list[Event]) -> None:
     for finding in audit(events, "simple", *ORDERS):
         for violation in finding.violations:
-            assert violation.places
-            assert all(0 <= place < len(events) for place in violation.places)
-            kinds = {type(events[place]) for place in violation.places}
+            assert violation.indexes
+            assert all(0 <= place < len(events) for place in violation.indexes)
+            kinds = {type(events[place]) for place in violation.indexes}
             assert finding.rule == "liveness" or Notified in kinds
 
 
@@ -356,7 +356,7 @@ def test_what_the_mutants_were_made_from_is_right() -> None:
 
 def proof(report: Report, specification: str, rule: str) -> tuple[str, tuple[int, ...]]:
     [violation] = report.violated()[specification, rule].violations
-    return violation.what, violation.places
+    return violation.what, violation.indexes
 
 
 def test_a_fifo_violation_is_told_with_both_publications_and_both_notifications() -> None:

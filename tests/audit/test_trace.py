@@ -97,13 +97,13 @@ def rejected(line: str) -> str:
         ('{"v": 1, "event": "begin"}', "unknown kind: 'begin'"),
         ('{"v": 1, "event": "end", "x": 1}', "'x': not part of 'end'"),
         ('{"v": 1, "event": "notify", "component": "ada", "producer": "p"}', "no 'id'"),
-        ('{"v": 1, "event": "notify", "component": 1, "producer": "p", "id": "1"}', "under 'component': 1"),
-        ('{"v": 1, "event": "pub", "order": true, "notification": {}}', "under 'order'"),
+        ('{"v": 1, "event": "notify", "component": 1, "producer": "p", "id": "1"}', "of 'component': 1"),
+        ('{"v": 1, "event": "pub", "order": true, "notification": {}}', "of 'order'"),
         ('{"v": 1, "event": "pub", "order": 1, "notification": {"attributes": {}}}', "no identity"),
         ('{"v": 1, "event": "sub", "component": "a", "subscription": "s", "filter": "x >"}', "column"),
         (
             '{"v": 1, "event": "unsub", "component": "a", "subscription": "s", "until": [1, "p", "x", "i"]}',
-            "under 'until'",
+            "of 'until'",
         ),
     ],
 )
@@ -145,7 +145,7 @@ def pub(id: str, **fields: Any) -> Published:
 @pytest.mark.parametrize(
     ("trace", "reason"),
     [
-        ([Ended(), pub("1")], "goes on behind its end"),
+        ([Ended(), pub("1")], "after its end"),
         (
             [Subscribed("a", "s", parse("x = 1")), Subscribed("a", "s", parse("x = 2"))],
             "has another filter already",

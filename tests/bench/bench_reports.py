@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from fairlead_lab.bench import correlation, matching, network, pipeline
 from fairlead_lab.bench.cell import Cell
+from fairlead_lab.bench.cores import Round
 from fairlead_lab.bench.correlation_cell import CHAINS, FAIRLEAD, SEARCH, CorrelationCell, StateRow
 from fairlead_lab.bench.correlation_spark import JOINS, SparkJob
+from fairlead_lab.bench.floor import AUDITED, FLOOR, LARGE, Floor
 from fairlead_lab.bench.harness import MEASURED, NOT_RUN
-from fairlead_lab.bench.jobs import LOOP, Index, Job, Pace, Round, Sampled
+from fairlead_lab.bench.jobs import LOOP, Index, Job, Pace, Sampled
 from fairlead_lab.bench.network import LINE, MOSQUITTO, NATS
 from fairlead_lab.bench.runner import spread_of
 
@@ -69,6 +71,15 @@ def pipeline_sample() -> pipeline.Report:
         pipeline_job(FAIRLEAD, 10_000, 100_000.0, 100_000.0, 100_000.0, rows=10_000, pairs=1_000),
         pipeline_job(FAIRLEAD, 100_000, 90_000.0, 80_000.0, 85_000.0, rows=10_000, pairs=10_000),
     )
+    report.floors = [
+        Floor(
+            workload, 1_000, 100, 50, {FLOOR: (Round(9.0, 4.0), floor), AUDITED: (Round(9.0, 4.0), audited)}
+        )
+        for workload, floor, audited in (
+            ("M1", Round(2.0, 3.0), Round(6.0, 3.0)),
+            (LARGE, Round(20.0, 30.0), Round(70.0, 60.0)),
+        )
+    ]
     report.sampled = Sampled(1_000, 100, 50, {"ingest": (1.0, 2.0), "match": (1.0, 1.0)}, 9.0)
     report.paces = [
         Pace(1_000, 4.0, 3_000, 5, (0.5, 0.6, 0.5)),
@@ -124,7 +135,12 @@ def correlation_sample() -> correlation.Report:
             StateRow("1 or more B", 10, 15, "20", 20, 0.5),
             StateRow("1 or more B", 100, 150, str(2**80), None, 5.0),
         ],
-        [SparkJob("C1", 1, FAIRLEAD, 1_000, 7, (1.0, 2.0)), SparkJob("C1", 1, JOINS, 1_000, 7, (10.0, 40.0))],
+        [
+            SparkJob("C1", 1, FAIRLEAD, 1_000, 7, (1.0, 2.0), (0.5, 0.5)),
+            SparkJob("C1", 1, JOINS, 1_000, 7, (10.0, 40.0), (2.0, 2.0)),
+            SparkJob("C2", 1, FAIRLEAD, 1_000, 7, (1.0, 2.0)),
+            SparkJob("C2", 1, JOINS, 1_000, 7, (4.0, 8.0)),
+        ],
     )
 
 

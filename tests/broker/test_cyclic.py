@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairlead.broker import Broker, Settings
-from fairlead.broker.history import TOLD_AFTER
+from fairlead.broker.history import STAMP_EVERY
 from fairlead.broker.messages import (
     Advertise,
     Forward,
@@ -208,7 +208,7 @@ def test_histories_stay_short_however_much_is_published(kind: str) -> None:
         histories = [broker.history for broker in world.simulation.brokers.values()]  # type: ignore[union-attr]
         longest = max(longest, *(len(history) for history in histories if history is not None))
     assert len(world.deliveries.all) == 1_000 * len(CLIENTS)
-    assert longest <= len(set(world.at.values())) * 2 * TOLD_AFTER
+    assert longest <= len(set(world.at.values())) * 2 * STAMP_EVERY
 
 
 @settings(max_examples=40)

@@ -38,7 +38,7 @@ def test_a_neighbour_that_has_gone_need_not_answer() -> None:
 
 
 def test_what_is_done_is_told_after_a_while_and_forgotten() -> None:
-    history = History("B1", told_after=3)
+    history = History("B1", stamp_every=3)
     stamps = [history.stamp(10) for _ in range(4)]
     assert stamps == [10, 11, 12, 13]
     for number, stamp in enumerate(stamps):

@@ -87,7 +87,7 @@ def test_lines_that_are_no_events_are_bad_input(trace: Path, capsys: pytest.Capt
 
 def test_a_trace_that_no_run_can_have_is_bad_input(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", written(trace, END, PUB % 1)]) == 2
-    assert "goes on behind its end" in capsys.readouterr().err
+    assert "after its end" in capsys.readouterr().err
 
 
 def test_a_repeated_identity_is_judged(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

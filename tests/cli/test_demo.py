@@ -9,7 +9,7 @@ import pytest
 from fairlead.bus import Bus
 from fairlead.cli import main
 from fairlead.model import Instant
-from fairlead_lab.cli.demo import _rows, _show_busiest, _show_composites, _told_apart
+from fairlead_lab.cli.demo import _distinct, _rows, _show_busiest, _show_composites
 from fairlead_lab.spark.sample import write_sample
 from fairlead_lab.spark.showcase import Busiest, Example
 
@@ -30,7 +30,7 @@ def test_a_pattern_is_shown_with_what_it_found_and_where_time_was_over(
         Example("ada", composite, ("s-00001",), "{}"),
         Example("desk.grid", composite, ("p-silent", "s-00002"), "{}"),
     ]
-    deliveries, composites = _told_apart(examples, sample)
+    deliveries, composites = _distinct(examples, sample)
     assert (deliveries, composites) == (examples[:1], examples[1:])
 
     _show_composites(composites, sample)

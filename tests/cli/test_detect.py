@@ -140,9 +140,9 @@ def test_a_fair_subscription_with_a_name_is_called_by_it_and_composed_with_patte
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"fair": "composite: A"}, "line 1, column 1: composite is what is found for who has no name"),
+        ({"fair": "composite: A"}, "line 1, column 1: composite is the type of unnamed detections"),
         ({"fair": "A", "pattern": "A"}, "a row has a pattern or a fair subscription, not both"),
-        ({"pattern": "A", "choice": "most recent"}, "a pattern says itself what it takes"),
+        ({"pattern": "A", "choice": "most recent"}, "a pattern states its selection itself"),
         ({"fair": "A", "choice": "newest"}, "no choice of events: 'newest'"),
         ({"fair": "A.x + 1 < B.x"}, "line 1, column 11: unexpected B.x; expected a value"),
         ({"fair": 7}, "a pattern, or a fair subscription, as text was expected"),

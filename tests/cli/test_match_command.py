@@ -99,7 +99,7 @@ def test_the_first_rejected_lines_are_shown_where_they_are_not_kept(files: Files
     code, _ = files.match("price < 10", "x\n" * 8)
     assert code == 3
     assert files.err.count("events:") == 5
-    assert "… and 3 more; --rejected FILE keeps them all" in files.err
+    assert "… and 3 more; --rejected FILE writes them all" in files.err
     assert "8 rejected" in files.err
 
 

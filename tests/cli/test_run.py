@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from fairlead.cli import main
 from fairlead.cli import run as command
 from fairlead.errors import PipelineError
 from fairlead.spark.config import Config
-from fairlead.spark.summary import Batch, Summary
+from fairlead.spark.summary import Batch, Summary, Totals
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60
@@ -146,11 +146,12 @@ def test_the_summary_tells_what_was_rejected_and_judged(path: str, using: Using,
         verdicts={"simple": "holds", "fifo": "open"},
         report="/base/out/report.html",
         resumed=True,
+        in_all=Totals(batches=4, read=1_400, rejected=1_010, late=7, deliveries=2_000, batch_seconds=20.06),
     )
     using(FakePipeline(summary))
     assert main(["run", path]) == 3
     assert capsys.readouterr().out == (
-        "alerts: 200 rows in 3 batches, resumed, 12.5 s, 16 rows/s; 15.0 s in all\n"
+        "alerts: this run, resumed: 200 rows in 3 batches, 12.5 s, 16 rows/s; 15.0 s in all\n"
         "  deliveries  1,512 for 20 subscriptions\n"
         "  rejected    1,007: no time (1,000); not JSON (3); a list (2); other reasons (2)\n"
         "  duplicates  2\n"
@@ -158,30 +159,39 @@ def test_the_summary_tells_what_was_rejected_and_judged(path: str, using: Using,
         '  late        5 of 200 rows: newer rows came first; [order] lateness = "1500ms" would have waited\n'
         "  audit       simple holds, fifo open\n"
         '  times       they look like ms, and were read as microseconds, in 1970: fields = { times = "ms" }\n'
+        "  all runs    1,400 rows in 4 batches, 20.1 s; 2,000 deliveries, 1,010 rejected, 7 late: the figures of "
+        "the report\n"
         "  output      /base/out\n"
         "  report      /base/out/report.html\n"
     )
 
 
 def test_a_run_that_is_complete_has_nothing_to_do(path: str, using: Using, capsys: Captured) -> None:
-    done = replace(SUMMARY, batches=0, read=0, resumed=True, ended=True, rejected_before=4)
+    before = Totals(batches=2, read=300, rejected=4, reasons={"no time": 4}, deliveries=1_512)
+    done = replace(
+        SUMMARY, batches=0, read=0, deliveries=0, resumed=True, ended=True, rejected_before=4, in_all=before
+    )
     using(FakePipeline(done))
     assert main(["run", path]) == 3
     said = (
-        "alerts: nothing to do: an earlier run has ended here, and what has come since is for a new output\n"
+        "alerts: nothing to do: an earlier run has ended here, and newer events need a new output; "
+        "all runs:\n"
+        "  deliveries  1,512 for 20 subscriptions\n"
+        "  rejected    4: no time (4)\n"
+        "  output      /base/out\n"
     )
     assert capsys.readouterr().out.startswith(said)
     using(FakePipeline(replace(done, ended=False, held=3)))
     assert main(["run", path]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("alerts: nothing to do: nothing new has come\n")
-    assert "  held        3, until something newer comes\n" in shown
+    assert shown.startswith("alerts: nothing to do: there are no new events; all runs:\n")
+    assert "  held        3, until newer events arrive\n" in shown
 
 
 def test_what_patterns_found_is_told_where_there_are_any(path: str, using: Using, capsys: Captured) -> None:
     using(FakePipeline(replace(SUMMARY, composites=1_024, patterns=3)))
     assert main(["run", path]) == 0
-    assert "  composites  1,024 found by 3 patterns\n" in capsys.readouterr().out
+    assert "  composites  1,024 of 3 patterns\n" in capsys.readouterr().out
 
 
 def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Captured) -> None:
@@ -189,7 +199,9 @@ def test_as_json_the_summary_is_one_object(path: str, using: Using, capsys: Capt
     assert main(["run", path, "--json"]) == 3
     out, err = capsys.readouterr()
     assert (err, out.count("\n")) == ("", 1)
-    assert json.loads(out) == {
+    found = json.loads(out)
+    assert found.pop("in_all") == asdict(Totals())
+    assert found == {
         "name": "alerts",
         "batches": 1,
         "read": 200,
@@ -343,7 +355,7 @@ def test_an_interruption_stops_the_pipeline_at_a_batch_boundary(
     assert out.startswith("alerts: 200 rows in 1 batch")
     assert err == (
         "stopping after the batch at hand; Ctrl-C again ends it at once\n"
-        "stopped after 1 batch; the same command goes on from here\n"
+        "stopped after 1 batch; the same command continues from here\n"
     )
 
 

@@ -13,8 +13,10 @@ from fairlead.console.metrics import COUNTERS, Requests, exposition
 from fairlead.network.histograms import Histogram
 from fairlead.network.sessions import Counters
 
-SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^{}]*)\})? (?P<value>-?[0-9.e+-]+)")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')
+SAMPLE = re.compile(
+    rf"(?P<name>[a-z_]+)(?:\{{(?P<labels>{LABEL.pattern}(?:,{LABEL.pattern})*)\}})? (?P<value>-?[0-9.e+-]+)"
+)
 
 
 def parsed(text: str) -> dict[str, tuple[str, dict[tuple[tuple[str, str], ...], float]]]:
@@ -112,7 +114,7 @@ def test_a_neighbour_may_be_called_anything() -> None:
         class node:
             @staticmethod
             def status() -> dict[str, Any]:
-                link = {"connected": True, "behind": 3, "unconfirmed": 1, "reason": "gone", "since": "now"}
+                link = {"connected": True, "behind": 3, "in_flight": 1, "reason": "gone", "since": "now"}
                 return {
                     "counters": dict.fromkeys(COUNTERS, 0),
                     "clients": 0,
@@ -121,7 +123,7 @@ def test_a_neighbour_may_be_called_anything() -> None:
                     "memory": {"budget": 10, "used": 5, "peak": 7, "ended": 1},
                     "draining": True,
                     "blocking": ["slow"],
-                    "held_up": 2,
+                    "blocked": 2,
                     "subscriptions": 0,
                     "routing_entries": 0,
                     "durables": {
@@ -134,7 +136,7 @@ def test_a_neighbour_may_be_called_anything() -> None:
 
     found = parsed(exposition(Server(), Requests()))  # type: ignore[arg-type]
     assert found["fairlead_link_behind_records"][1] == {(("neighbour", r"a \"b\"\\\n"),): 3}
-    assert found["fairlead_held_up_connections"][1][()] == 2
+    assert found["fairlead_blocked_connections"][1][()] == 2
     assert found["fairlead_queued_bytes"][1][()] == 99
     assert found["fairlead_memory_ended_total"][1][()] == 1
     [down] = found["fairlead_link_down_info"][1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,8 +17,16 @@ from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 from fairlead.console import HttpLimits
 from fairlead.console.openapi import DOCUMENT
 from fairlead.errors import LogFailed, LogFull
+from fairlead.log import identities
 from fairlead.log.writer import ROOM_HINT
+from fairlead.network import server
+from fairlead.network.client import Client, connect
+from fairlead.network.ledger import Ledger
 from fairlead.network.settings import Limits
+from fairlead.security.credentials import bearer
+from fairlead.security.settings import Security
+from fairlead_lab.testing.guarded import jwks, token
+from fairlead_lab.testing.memory import MemoryDisk
 
 EVENT = {"specversion": "1.0", "id": "o1", "source": "/o", "type": "t"}
 STRUCTURED = "application/cloudevents+json"
@@ -93,6 +103,18 @@ def _get(path: str) -> Callable[[Any], Any]:
     return lambda broker: broker.ask("GET", path)
 
 
+EVE = {"Authorization": str(bearer(token("eve")))}
+"""Of a principal that may connect, and nothing else."""
+
+
+def _as(ask: Callable[[Any, dict[str, str]], Any]) -> Callable[[dict[str, str]], Callable[[Any], Any]]:
+    return lambda headers: lambda broker: ask(broker, headers)
+
+
+def _asking(path: str) -> Callable[[Any, dict[str, str]], Any]:
+    return lambda broker, headers: broker.ask("GET", path, headers=headers)
+
+
 CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
     ("post", "/events", "200"): ("broker", _seen_twice),
     ("post", "/events", "202"): ("broker", lambda broker: broker.publish(EVENT, STRUCTURED)),
@@ -121,6 +143,21 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
         "small",
         _while_occupied(lambda small: small.ask("DELETE", "/subscriptions/nobody")),
     ),
+    **{
+        (method, path, status): (fixture, call)
+        for (method, path), call in {
+            ("post", "/events"): _as(lambda broker, headers: broker.publish(EVENT, STRUCTURED, **headers)),
+            ("get", "/events"): _as(
+                lambda broker, headers: broker.ask("GET", "/events?filter=y%3D2", headers=headers)
+            ),
+            ("delete", "/subscriptions/{name}"): _as(
+                lambda broker, headers: broker.ask("DELETE", "/subscriptions/nobody", headers=headers)
+            ),
+            **{("get", path): _as(_asking(path)) for path in ("/status", "/tables", "/metrics")},
+        }.items()
+        for status, fixture, call in (("401", "guarded", call({})), ("403", "guarded", call(EVE)))
+    },
+    ("get", "/events/ws", "401"): ("guarded", _socket()),
     ("get", "/status", "200"): ("broker", _get("/status")),
     ("get", "/tables", "200"): ("broker", _get("/tables")),
     ("get", "/healthz", "200"): ("broker", _get("/healthz")),
@@ -129,6 +166,16 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
     ("get", "/metrics", "200"): ("broker", _get("/metrics")),
     ("get", "/openapi.json", "200"): ("broker", _get("/openapi.json")),
 }
+
+
+@pytest.fixture(scope="module")
+def guarded(started: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A broker with an access policy."""
+    path = tmp_path_factory.mktemp("guarded")
+    (path / "policy.toml").write_text("[roles.guest]\nmembers = ['eve']\nsubscribe = ['y = 1']\n")
+    (path / "keys.json").write_text(jwks())
+    security = Security(policy=str(path / "policy.toml"), tokens=str(path / "keys.json"))
+    return started(name="guarded", security=security)
 
 
 @pytest.fixture(scope="module")
@@ -225,19 +272,49 @@ def test_a_broker_is_ready_when_all_its_links_are_connected_and_says_which_are_n
 
 
 async def _unlink(broker: Any) -> None:
-    from fairlead.network.client import connect
-
     async with connect(broker.server.url) as client:
         await client.unlink("linked")
 
 
-def test_a_broker_whose_disk_is_full_is_not_ready(started: Callable[..., Any]) -> None:
-    running = started()
-    running.do(running.server.node.ledger.log.reserve.release)
+def test_a_broker_whose_disk_is_full_is_not_ready_until_forget_and_retention_have_made_room(
+    started: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = MemoryDisk(room=300_000)
+    monkeypatch.setattr(identities, "RETRY_US", 0)
+    monkeypatch.setattr(server, "RESERVE_BYTES", 10_000)
+    monkeypatch.setattr(server, "Ledger", partial(Ledger, disk=disk, segment_bytes=30_000))
+    running = started(name="full", keep_bytes=60_000)
+    running.wait(_with_client(running, _subscribe_and_leave))
+    text, ids = "x" * 2_000, count()
+
+    def published(text: str) -> int:
+        answer = running.publish({**EVENT, "id": f"f{next(ids)}", "text": text}, STRUCTURED)
+        assert answer.status in (202, 507)
+        return int(answer.status)
+
+    assert running.ask("GET", "/readyz").status == 200
+    while published(text) == 202:
+        pass
+    disk.room = disk.used()
+    while published("") == 202:
+        pass
     answer = running.ask("GET", "/readyz")
     assert (answer.status, answer.json["log"]) == (503, "full")
-    running.do(running.server.node.ledger.log.reserve.hold)
+    assert running.ask("GET", "/status").json["log"]["full"]
+    running.wait(_with_client(running, lambda client: client.forget("dead")))
+    running.until(lambda: not running.server.node.ledger.is_full)
     assert running.ask("GET", "/readyz").status == 200
+    assert published(text) == 202
+
+
+async def _subscribe_and_leave(client: Client) -> None:
+    async with client.subscribe("true", durable="dead"):
+        pass
+
+
+async def _with_client(running: Any, work: Callable[[Client], Awaitable[None]]) -> None:
+    async with connect(running.server.url) as client:
+        await work(client)
 
 
 def test_a_broker_whose_log_has_failed_is_not_ready_and_says_why(started: Callable[..., Any]) -> None:

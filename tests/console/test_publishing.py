@@ -217,7 +217,7 @@ def test_publishing_waits_while_the_broker_lets_nobody_publish(started: Any) -> 
 
     running = started(HttpLimits(patience_s=0.05), data=None)
     assert running.publish({"a": 1}).status == 202
-    agent = running.serving.gateway._agent
+    [agent] = running.serving.gateway._agents.values()
     running.do(agent.pause)
     answer = running.publish({"a": 2})
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -250,7 +250,8 @@ def test_who_publishes_something_else_does_not_wait_for_a_slow_consumer(started:
 
 def test_the_next_request_gets_a_new_session_when_the_broker_has_ended_the_last(broker: Any) -> None:
     broker.publish({"a": 1})
-    broker.do(lambda: broker.serving.gateway._agent.session.end("no reason"))
+    for agent in list(broker.serving.gateway._agents.values()):
+        broker.do(lambda agent=agent: agent.session.end("no reason"))
     assert broker.publish({"a": 1}).status == 202
 
 

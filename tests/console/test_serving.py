@@ -7,16 +7,17 @@ import contextlib
 import http.client
 import json
 import ssl
-import subprocess
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from fairlead.console import HttpLimits, serve
+from fairlead.console.serving import Serving
 from fairlead.errors import NetworkError
 from fairlead.network.server import Server
-from fairlead.network.settings import Address, BrokerSettings, Tls
+from fairlead.network.settings import Address, BrokerSettings, Limits, Tls
+from fairlead_lab.testing.brokers import self_signed
 
 LOOPBACK = Address("127.0.0.1", 0)
 
@@ -51,25 +52,23 @@ def test_after_the_context_nothing_listens_any_more_and_the_broker_goes_on(broke
     assert broker.ask("GET", "/readyz").json["listening"] is True
 
 
-def test_a_secure_address_is_served_with_the_brokers_certificate(tmp_path: Path) -> None:
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    subprocess.run(
-        [
-            *made,
-            "-keyout",
-            key,
-            "-out",
-            certificate,
-            "-subj",
-            "/CN=b",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.create_default_context(cafile=certificate)
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
+    return self_signed(tmp_path_factory.mktemp("tls"))
+
+
+async def served_securely(settings: BrokerSettings, use: Callable[[Serving], Awaitable[Any]]) -> Any:
+    server = Server(settings)
+    await server.start()
+    try:
+        async with serve(server, LOOPBACK._replace(secure=True)) as serving:
+            return await use(serving)
+    finally:
+        await server.stop()
+
+
+def test_a_secure_address_is_served_with_the_brokers_certificate(tls: Tls) -> None:
+    context = ssl.create_default_context(cafile=tls.certificate)
 
     def health(port: int) -> Any:
         with contextlib.closing(
@@ -78,17 +77,22 @@ def test_a_secure_address_is_served_with_the_brokers_certificate(tmp_path: Path)
             connection.request("GET", "/healthz")
             return json.loads(connection.getresponse().read())
 
-    async def served() -> Any:
-        server = Server(BrokerSettings("b", LOOPBACK, None, tls=Tls(str(certificate), str(key))))
-        await server.start()
-        try:
-            async with serve(server, LOOPBACK._replace(secure=True)) as serving:
-                assert serving.url.startswith("https://")
-                return await asyncio.to_thread(health, serving.port)
-        finally:
-            await server.stop()
+    async def answer(serving: Serving) -> Any:
+        assert serving.url.startswith("https://")
+        return await asyncio.to_thread(health, serving.port)
 
-    assert asyncio.run(served()) == {"status": "ok"}
+    assert asyncio.run(served_securely(BrokerSettings("b", LOOPBACK, None, tls=tls), answer)) == {
+        "status": "ok"
+    }
+
+
+def test_a_handshake_that_does_not_come_in_time_ends_the_connection(tls: Tls) -> None:
+    settings = BrokerSettings("b", LOOPBACK, None, tls=tls, limits=Limits(handshake_seconds=0.05))
+
+    async def silent(serving: Serving) -> bytes:
+        return await answer_to(serving.port, b"")  # at most 20 s: a loop's own limit is 60
+
+    assert asyncio.run(served_securely(settings, silent)) == b""
 
 
 async def answer_to(port: int, request: bytes) -> bytes:

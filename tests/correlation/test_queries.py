@@ -268,9 +268,9 @@ def test_a_circle_through_patterns_and_fair_subscriptions_is_refused_and_leaves_
 
 def test_a_subscription_cannot_be_called_as_composites_are_that_have_no_name() -> None:
     for name in ("composite", "composite.partial"):
-        with pytest.raises(FilterError, match="who has no name"):
+        with pytest.raises(FilterError, match="unnamed detections"):
             fair.parse(f"{name}: A and B")
-        with pytest.raises(FilterError, match="who has no name"):
+        with pytest.raises(FilterError, match="unnamed detections"):
             fair.Subscription.of(fair.parse("A and B").conjunctions, name)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.delivery import Delivery, Validity, deliveries_of
+from fairlead.delivery import DeliveryRecord, Validity, deliveries_of
 from fairlead.errors import ValueRefused
 from fairlead.model.order import BEGINNING, Identity, OrderKey
 
@@ -18,7 +18,7 @@ matching = st.lists(st.tuples(st.sampled_from(["ada", "bob"]), texts))
 def test_a_subscriber_with_several_matching_subscriptions_gets_one_delivery() -> None:
     key = OrderKey(12, "p", 3, "7")
     found = deliveries_of(key, [("bob", "s2"), ("ada", "s4"), ("ada", "s1"), ("ada", "s4")])
-    assert found == [Delivery("ada", key, ("s1", "s4")), Delivery("bob", key, ("s2",))]
+    assert found == [DeliveryRecord("ada", key, ("s1", "s4")), DeliveryRecord("bob", key, ("s2",))]
     assert found[0].notification == Identity("p", "7")
 
 
@@ -32,7 +32,7 @@ def test_the_byte_form_is_the_documented_one() -> None:
 @given(keys, matching)
 def test_reading_the_byte_form_gives_the_delivery(key: OrderKey, matches: list[tuple[str, str]]) -> None:
     for delivery in deliveries_of(key, matches):
-        assert Delivery.read(delivery.line()) == delivery
+        assert DeliveryRecord.read(delivery.line()) == delivery
 
 
 @given(keys, matching, st.randoms(use_true_random=False))
@@ -56,7 +56,7 @@ def test_the_bytes_do_not_depend_on_the_order_of_the_matches(
 )
 def test_what_is_not_a_delivery_is_refused(line: str) -> None:
     with pytest.raises(ValueRefused):
-        Delivery.read(line)
+        DeliveryRecord.read(line)
 
 
 def test_deliveries_sort_by_key_then_subscriber() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.delivery import ProducerQueues
+from fairlead_lab.delivery.fifo import ProducerQueues
 
 puts = st.tuples(st.sampled_from("pq"), st.none() | st.integers(0, 6))
 

@@ -36,7 +36,7 @@ SHOWN = {"", "ebnf", "json", "make", "mermaid", "sh", "sql", "text", "toml", "xm
 # They would install, or start this very test again; in a `sh` block they are shown and not run.
 NOT_RUN = {"apt-get", "git", "make", "pip", "sudo"}
 # On these pages a port that begins with 74, as brokers have, stands for one that is free.
-NETWORKED = {"docs/network.md"}
+NETWORKED = {"docs/network.md", "docs/security.md"}
 PORT = re.compile(r"\b74\d\d\b")
 PATIENCE_S = 600  # one that starts Spark takes its time on a busy machine
 
@@ -226,6 +226,8 @@ def environment(page: Page) -> dict[str, str]:
     keep = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
     # Unbuffered, so that both streams come in the order in which a terminal would show them.
     fixed = {"PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
+    # Kernels are compiled once for all pages, as they are once on a reader's machine.
+    keep["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     if "7400" in page.ports:
         keep["FAIRLEAD_BROKER"] = f"127.0.0.1:{page.ports['7400']}"  # what the page shows is the default
     return {"PATH": path, "HOME": str(page.directory), **fixed, **keep}

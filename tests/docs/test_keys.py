@@ -22,6 +22,7 @@ PAGES = sorted(page for page in DOCS.glob("*.md") if MARK.search(page.read_text(
 FILES = {
     "fairlead.network.overlay:OVERLAY_FILE",
     "fairlead.network.settings:BrokerSettings",
+    "fairlead.security.policy:POLICY_FILE",
     "fairlead.spark.config:Config",
     "fairlead_lab.simulation.detection.scenario:DetectionScenario",
     "fairlead_lab.simulation.fair.scenario:FairScenario",

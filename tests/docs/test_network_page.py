@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fairlead.network import sync
+import pytest
+
+from fairlead.network import inflow, outflow, sync
 from fairlead.network.overlay import read_overlay
 from fairlead.network.settings import DROP, POLICIES, read_settings
 from fairlead.routing import STRATEGIES
@@ -40,3 +42,25 @@ def test_the_routing_algorithms_are_those_that_brokers_have() -> None:
 def test_the_files_among_the_examples_can_be_run() -> None:
     assert read_settings(ROOT / "examples" / "network" / "broker.toml").name == "east"
     assert len(read_overlay(ROOT / "examples" / "network" / "topology.toml").brokers) == 5
+
+
+@pytest.mark.parametrize(
+    "table",
+    [module.rendered(kind) for module in (inflow, outflow) for kind in module.TABLES],
+)
+def test_every_table_of_transitions_is_there(table: str) -> None:
+    assert f"```text\n{table}\n```" in PAGE
+
+
+def test_every_state_of_flow_control_is_explained() -> None:
+    explained = {
+        name.strip("` ")
+        for heading in ("state | notifications", "state in `fairlead top`", "state | the broker")
+        for part in PAGE.split(f"| {heading} |")[1:]
+        for row in part.split("\n\n")[0].splitlines()[2:]
+        for name in row.split("|")[1].split("`, `")
+    }
+    to_explain = {each.value for each in outflow.To} | {
+        text for each in inflow.State for text in each.value.split(", ") if text not in ("waiting", "ended")
+    }
+    assert to_explain <= explained

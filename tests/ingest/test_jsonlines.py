@@ -34,7 +34,7 @@ def test_each_line_is_read_by_itself() -> None:
     reasons = {number: each.reason for number, each in found.items() if isinstance(each, Rejection)}
     assert reasons == {
         4: "a notification is a JSON object, not an array",
-        5: "the name 'a' stands twice in one object",
+        5: "the name 'a' is twice in one object",
         6: "a notification is a JSON object, not a string",
         7: "a notification is a JSON object, not null",
         8: "not JSON: expecting value, line 1 column 6",

@@ -5,10 +5,14 @@ How long an answer takes is not asserted; each of these ends within a second or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from fairlead.errors import FairleadError, FilterError
 from fairlead.filters import And, Filter, Not, Or, covers, merge, overlaps, parse, relate, simplify, witness
+from fairlead.filters.algebra import Algebra
+from fairlead.filters.normal import Conjunction
 from fairlead.model import Notification
 
 MANY = 10_000
@@ -125,3 +129,27 @@ def test_the_deepest_filter_there_is_can_be_compared() -> None:
     assert covers(deep, deep)
     assert covers(parse("exists z"), deep)
     assert simplify(deep).matches(Notification.of({"x": 1, "z": 1}))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda n, low: f"a{n} > {low}",
+        lambda n, low: f"x = {n} and y > {low}",
+    ],
+)
+def test_alternatives_are_compared_with_those_alone_that_may_cover_them(
+    form: Callable[[int, int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[Conjunction] = []
+    covers_one = Algebra.covers_one
+
+    def counted(algebra: Algebra, one: Conjunction, given: Conjunction) -> bool:
+        compared.append(one)
+        return covers_one(algebra, one, given)
+
+    wide, narrow = (parse(" or ".join(f"({form(n, low)})" for n in range(200))) for low in (1, 2))
+    monkeypatch.setattr(Algebra, "covers_one", counted)
+    assert covers(wide, narrow)
+    assert not covers(narrow, wide)
+    assert len(compared) <= 2 * 200

@@ -32,6 +32,36 @@ def test_the_first_offset_of_an_identity_is_that_of_its_first_record(given: list
     assert len(firsts) == len(oracle)
 
 
+@given(st.lists(st.lists(identities, max_size=12) | st.sampled_from(["write", "begin"]), max_size=20))
+def test_several_are_the_first_of_their_identities_as_each_of_them_is(given: list[list[bytes] | str]) -> None:
+    firsts, oracle, end = FirstOffsets(most=1_000_000), dict[bytes, int](), 0
+    for each in given:
+        if each == "begin" and not firsts._writing:
+            firsts.begin(end, 0)
+        elif each == "write":
+            firsts.finish(firsts.write(0)) if firsts._writing else write(firsts, end)
+        elif isinstance(each, list):
+            offsets = [*range(end, end + len(each))]
+            end += len(each)
+            expected = [oracle.setdefault(*pair) == pair[1] for pair in zip(each, offsets, strict=True)]
+            new = firsts.take_all(each, offsets)
+            assert (all(expected) if new is None else new == expected) is True
+    assert {each: firsts.known(each) for each in oracle} == oracle
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=40))
+def test_what_is_written_often_is_in_few_runs(sizes: list[int]) -> None:
+    firsts, end = FirstOffsets(most=8_000), 0
+    for size in sizes:
+        new = [str(end + each).encode() for each in range(size)]
+        assert firsts.take_all(new, [*range(end, end + size)]) is None
+        end += size
+        write(firsts, end)
+    assert len(firsts) == end
+    assert len(firsts._runs) <= 2 * end.bit_length()
+    assert all(firsts.known(str(each).encode()) == each for each in range(end))
+
+
 @given(
     st.lists(identities, max_size=40), st.lists(identities, max_size=40), st.lists(identities, max_size=40)
 )

@@ -417,7 +417,7 @@ def test_ids_are_found_as_in_a_dictionary(some: list[Any], more: list[Any]) -> N
     for id in (*both, 0, 1.0, "nowhere", 2**70, (1, 2), float("inf"), None):
         assert list(ids.find(id)) == [at for at, each in enumerate(both) if each == id]
     odd = np.arange(1, len(both), 2)
-    assert list(ids.kept(odd)) == both[1::2]
+    assert list(ids.subset(odd)) == both[1::2]
 
 
 # -- versions ----------------------------------------------------------------------------------------------

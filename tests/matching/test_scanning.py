@@ -8,6 +8,7 @@ from math import isnan
 from random import Random
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,12 @@ from fairlead.filters import parse
 from fairlead.ingest import Rejection, records
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Notification
-from fairlead.model.json_kernels import _spelled
+from fairlead.model.json_kernels import _spelled, is_utf8
+
+
+def bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
 
 FILTERS = (
     'a = "x"',
@@ -85,8 +91,31 @@ ODD = (
     b'{"a":01}',
     b'{"a":1.}',
 )
+NEARLY_UTF8 = (
+    "ä€😀\uffff\u0800\U0010ffff".encode(),
+    *(
+        b"\x80",
+        b"\xc2",
+        b"\xc0\x80",
+        b"\xc1\xbf",
+        b"\xe0\x9f\xbf",
+        b"\xe0\xa0",
+        b"\xed\xa0\x80",
+        b"\xe2\x82x",
+    ),
+    *(
+        b"\xf0\x8f\xbf\xbf",
+        b"\xf4\x90\x80\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xf0\x9f\x98",
+        b"\xf0\x9f\x98x",
+        b"\xfe",
+    ),
+)
+"""What is UTF-8, and what is not by one byte."""
 MORE = (
     b'{"a":\xff}',
+    *(b'{"a":"x","b":"' + text + b'z"}' for text in NEARLY_UTF8),
     b'{"":1}',
     b'{"a":tru}',
     b'{"a":1e3}',
@@ -148,6 +177,24 @@ def test_plain_texts_make_no_notification() -> None:
     assert engine.match_json(text, unwanted) == [0, 3]
     engine.add(9, parse("b < 1"))
     assert engine.match_json(text, read) == [0, 3, 9]
+
+
+@given(st.one_of(st.binary(max_size=6), st.sampled_from(NEARLY_UTF8), st.text(max_size=4).map(bytes_of)))
+def test_letters_are_utf8_where_python_reads_them_as_such(text: bytes) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        assert not is_utf8(np.frombuffer(text, np.uint8), 0, len(text))
+    else:
+        assert is_utf8(np.frombuffer(text, np.uint8), 0, len(text))
+
+
+def test_texts_beyond_ascii_make_no_notification() -> None:
+    def unwanted(text: bytes) -> Notification:
+        raise AssertionError(text)
+
+    engine = engine_of(['a = "ä"', 'b suffix "€"'])
+    assert engine.match_json('{"a": "ä", "b": "10 €", "ö": "😀"}'.encode(), unwanted) == [0, 1]
 
 
 def test_filters_in_dictionaries_are_moved_when_many_texts_come() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from fairlead.network.addresses import Tls
-from fairlead_lab.testing.brokers import PATIENCE_S, Brokers
+from fairlead_lab.testing.brokers import Brokers, self_signed, wait_until
 
 
 @pytest.fixture
@@ -21,27 +19,7 @@ def brokers() -> Iterator[Brokers]:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], None]:
-    """Wait for a condition, with a deadline."""
-
-    def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, "waited in vain"
-
-    return wait
-
-
-def self_signed(directory: Path, name: str = "hub") -> Tls:
-    """A certificate that vouches for itself, for this name and localhost."""
-    shown, key = directory / "certificate.pem", directory / "key.pem"
-    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
-    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,DNS:east"]
-    subprocess.run(
-        ["openssl", "req", "-x509", *kind, *subject, "-keyout", key, "-out", shown],
-        check=True,
-        capture_output=True,
-    )
-    return Tls(str(shown), str(key), str(shown))
+    return wait_until
 
 
 @pytest.fixture(scope="session")

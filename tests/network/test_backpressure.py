@@ -249,7 +249,7 @@ def test_for_a_client_that_takes_nothing_and_says_nothing_nobody_waits_long() ->
         tree.nodes[0].tick(1)
         tree.settle()
     assert gone.closed
-    assert "has held up others" in str(wire.parse_control(gone.frames(wire.CONTROL)[-1]))
+    assert "has blocked publishers" in str(wire.parse_control(gone.frames(wire.CONTROL)[-1]))
     assert not publisher.outgoing
     assert not there.closed
     assert other.paused

@@ -109,6 +109,15 @@ async def through_a_proxy() -> None:
     proxy.heal()
     assert await reader.readexactly(3) == b"two"
 
+    proxy.flip()
+    writer.write(bytes(5))
+    flipped = await reader.readexactly(5)
+    assert sum(each.bit_count() for each in flipped) == 1
+
+    proxy.forge(b"forged")
+    writer.write(b"whole")
+    assert await reader.readexactly(11) in (b"wholeforged", b"forgedwhole")  # on the way there, or back
+
     proxy.tear()
     writer.write(b"three")
     assert len(await _rest(reader)) < 5

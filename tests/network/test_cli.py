@@ -161,7 +161,7 @@ def test_a_durable_subscriber_is_asked_about_under_its_name_only(
     url = brokers.start("b", tmp_path).url
     assert shell("sub", "-b", url, "x > 0", "--durable", "desk", "--timeout", "0") == (1, [])
     assert shell("sub", "-b", url, "y > 0", "--durable", "desk", "--timeout", "0") == (2, [])
-    assert "the durable subscriber 'desk' asks for 'x > 0'\n  hint: subscribe to that first" in shell.err
+    assert "the durable subscriber 'desk' is bound to 'x > 0'\n  hint: subscribe to that first" in shell.err
     assert shell("sub", "-b", url, "--forget", "desk", "x > 0") == (0, [])
     assert shell.err == "desk: x > 0 is forgotten at b\n"
     assert shell("sub", "-b", url, "y > 0", "--durable", "desk", "--timeout", "0") == (1, [])
@@ -190,7 +190,7 @@ def test_what_was_published_before_is_counted_apart(brokers: Any, shell: Shell, 
 
 def test_a_broker_without_advertisements_refuses_them(brokers: Any, shell: Shell) -> None:
     assert shell("pub", "-b", brokers.start().url, "x=1", "--advertise", "x > 0")[0] != 0
-    assert "this broker has no advertisements: [routing] advertisements" in shell.err
+    assert "this broker has no advertisements: set [routing] advertisements" in shell.err
 
 
 def test_what_is_to_be_published_is_advertised_where_brokers_want_to_know(brokers: Any, shell: Shell) -> None:
@@ -239,7 +239,7 @@ def test_composite_events_are_printed(brokers: Any, shell: Shell, tmp_path: Path
         (("sub", "--patience", "soon"), "argument --patience"),
         (("sub", "-n", "0"), "one or more, not 0"),
         (("sub", "--timeout", "-1"), "argument --timeout: not so long: -1"),
-        (("sub", "--pattern", "A followed by B", "--durable", "d"), "--since goes with it"),
+        (("sub", "--pattern", "A followed by B", "--durable", "d"), "--since can be combined with it"),
         (("sub", "--pattern", "A followed by B", "x > 1"), "--pattern and a filter do not go together"),
         (("sub", "x > 1", "--filter", "x > 2"), "two filters"),
         (("sub", "x >"), "FILTER: line 1, column 4"),
@@ -274,7 +274,7 @@ def test_a_filter_or_a_time_that_cannot_be_read_is_bad_input(brokers: Any, shell
     assert shell("sub", "-b", url, "--since", "soon") == (2, [])
     assert "--since: neither a time nor a duration: 'soon'" in shell.err
     assert shell("sub", "-b", url, "--since", "1h", "--timeout", "0") == (2, [])
-    assert "keeps no log" in shell.err
+    assert "has no log" in shell.err
 
 
 @pytest.mark.parametrize(
@@ -295,6 +295,30 @@ def test_a_filter_or_a_time_that_cannot_be_read_is_bad_input(brokers: Any, shell
 def test_every_command_has_help_with_an_example(command: tuple[str, ...], shell: Shell) -> None:
     code, shown = shell(*command, "--help")
     assert (code, "Example: fairlead" in " ".join(" ".join(shown).split())) == (0, True)
+
+
+EVIL = "evil\n2026 \x1b[31mred"
+
+
+@pytest.mark.parametrize("is_painted", [False, True])
+def test_sub_and_detect_print_no_control_characters_of_others(
+    is_painted: bool, shell: Shell, brokers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painted = (lambda text, *_: f"\x1b[1m{text}\x1b[0m") if is_painted else (lambda text, *_: text)
+    monkeypatch.setattr("fairlead.cli.sub.paint", painted)
+    monkeypatch.setattr("fairlead.cli.detect.paint", painted)
+    broker = brokers.start("hub", tmp_path)
+    record = {"type": "A", "id": EVIL, "producer": EVIL, EVIL: EVIL, "x": 1}
+    with sync.connect(broker.url, name="p") as client:
+        client.publish(record)
+    _, lines = shell("sub", "-b", broker.url, "x = 1", "--since", "1970-01-01T00:00:00Z", "-n", "1")
+    (tmp_path / "events.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    _, found = shell("detect", "--pattern", "A", "--events", str(tmp_path / "events.jsonl"))
+    for [line] in (lines, found):
+        shown = line.replace("\x1b[1m", "").replace("\x1b[0m", "") if is_painted else line
+        assert shown.isprintable()
+        assert r"evil\x0a202" in shown
+    assert ("\x1b[1mx\x1b[0m=1" in lines[0]) == is_painted
 
 
 # -- top and topology ----------------------------------------------------------------------------------------
@@ -536,7 +560,7 @@ def test_a_network_is_checked_and_drawn(shell: Shell, tmp_path: Path) -> None:
     assert json.loads(line)["links"] == [["hub", "east"]]
     path.write_text("[brokers]\na = 1\nb = 2\n", encoding="utf-8")
     assert shell("network", "check", str(path)) == (2, [])
-    assert "the network is in pieces: no way leads from a to b" in shell.err
+    assert "the network is in pieces: no path leads from a to b" in shell.err
 
 
 # -- processes -----------------------------------------------------------------------------------------------
@@ -592,6 +616,17 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     yield start
     for each in running:
         each.close()
+
+
+def test_a_broker_goes_on_after_sighup(process: Callable[..., Process]) -> None:
+    broker = process("broker", "run", "--name", "hub", "--listen", "127.0.0.1:0", "--memory")
+    [url] = re.findall(r"fairlead://[0-9.:]+", broker.line())
+    broker.started.send_signal(signal.SIGHUP)
+    while "there is nothing to reload: this broker has no certificates" not in broker.line():
+        pass
+    with sync.connect(url, name="after", patience=PATIENCE_S) as client:
+        assert client.status()["broker"] == "hub"
+    assert broker.ends(signal.SIGTERM) == 0
 
 
 def test_a_broker_says_where_it_listens_and_ends_cleanly_when_told(

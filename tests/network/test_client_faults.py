@@ -67,7 +67,7 @@ async def test_who_asks_for_something_else_under_a_durable_name_is_told_what_it_
     async with broker(tmp_path, limits=Limits(window=3)) as b, connect(b.url) as client:
         await leave_behind(b.url, "exists x")
         with pytest.raises(
-            BrokerRefused, match=r"'desk' asks for 'exists x'\n.*hint: subscribe to that first"
+            BrokerRefused, match=r"'desk' is bound to 'exists x'\n.*hint: subscribe to that first"
         ):
             await client.subscribe("exists y", durable="desk").installed()
         xs, ys = client.subscribe("exists x", durable="desk"), client.subscribe("exists y", durable="desk")
@@ -112,7 +112,7 @@ async def test_who_leaves_out_what_it_asked_for_before_is_told_and_does_not_wait
     async with broker(tmp_path) as b, connect(b.url) as client:
         await leave_behind(b.url, "exists x", "exists y")
         monkeypatch.setattr(durability, "CLAIM_US", 0)
-        with pytest.raises(BrokerRefused, match="'desk' asks for 'exists y'"):
+        with pytest.raises(BrokerRefused, match="'desk' is bound to 'exists y'"):
             await client.subscribe("exists x", durable="desk").get()
 
 
@@ -142,7 +142,7 @@ async def test_who_closes_one_of_two_subscriptions_of_a_name_is_told_when_the_ot
         reading = asyncio.ensure_future(xs.get())
         await client.publish({"y": 1})
         with pytest.raises(
-            BrokerRefused, match=r"stuck at what 'desk:exists y' asks for(.|\n)*close them all"
+            BrokerRefused, match=r"blocked by a delivery for 'desk:exists y'(.|\n)*close them all"
         ):
             await reading
         await xs.close()
@@ -318,7 +318,9 @@ async def test_a_broker_that_takes_calls_and_says_nothing_cannot_be_reached(
 ) -> None:
     monkeypatch.setattr(channel, "ATTEMPT_LEAST_S", 0.02)
     async with silent() as (url, _):
-        with pytest.raises(ConnectionEnded, match="cannot be reached: it takes calls, but says nothing"):
+        with pytest.raises(
+            ConnectionEnded, match="cannot be reached: it accepts connections, but sends nothing"
+        ):
             await connect(url, patience=0.01).open()
 
 
@@ -370,10 +372,10 @@ async def test_a_broker_that_does_not_listen_for_now_says_that_it_is_there(
     async with broker(None) as b, connect(b.url) as client:
         [connection] = b.connections
         connection.pause()
-        wired, asked, times = client._uplink.channel, connection.asked, 0
+        wired, asked, times = client._uplink.channel, connection.last_ping, 0
         while times < 15:
             await asyncio.sleep(0)
-            times, asked = times + (connection.asked != asked), connection.asked
+            times, asked = times + (connection.last_ping != asked), connection.last_ping
         assert client._uplink.channel is wired
 
 
@@ -487,7 +489,7 @@ def test_names_count_only_where_certificates_are_shown(certificate: Tls, tmp_pat
         f'[tls]\ncertificate = "{certificate.certificate}"\nkey = "{certificate.key}"\nnames = true\n',
         encoding="utf-8",
     )
-    with pytest.raises(NetworkError, match=r"\[tls\] names: .* takes `mutual = true`"):
+    with pytest.raises(NetworkError, match=r"\[tls\] names: .* set `mutual = true`"):
         read_settings(tmp_path / "broker.toml")
 
 
@@ -645,13 +647,13 @@ async def test_a_broker_tells_more_where_that_is_wanted(caplog: pytest.LogCaptur
                 await client.subscribe("true", durable="d").installed()
         with pytest.raises(BrokerRefused):
             await connect(a.url, policy="hurry").open()
-        await until(lambda: "the client 'desk' is gone" in caplog.text)
+        await until(lambda: "the client 'desk' has disconnected" in caplog.text)
     for told in (
         "the broker 'b' is connected",
         "the client 'desk' is connected",
-        "the client 'desk' is refused: this broker keeps no log",
+        "the client 'desk' is refused: this broker has no log",
         "a connection is refused: no policy for slow clients",
-        "the broker 'a' is gone",
+        "the broker 'a' has disconnected",
     ):
         assert told in caplog.text
 

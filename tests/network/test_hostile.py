@@ -33,7 +33,7 @@ from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.server import Server
 from fairlead.network.sessions import Session
-from fairlead.network.settings import Address, BrokerSettings, Limits
+from fairlead.network.settings import Address, BrokerSettings, Limits, Tls
 from fairlead.routing import STRATEGIES
 from fairlead_lab.chaos.processes import BrokerProcess
 from fairlead_lab.testing.memory import MemoryDisk
@@ -41,7 +41,7 @@ from fairlead_lab.testing.memory import MemoryDisk
 # -- the node ------------------------------------------------------------------------------------------------
 
 
-class Told:
+class Response:
     """A peer that keeps what it is sent."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ def node_with_a_log() -> Node:
     return Node(broker, Ledger("/log", MemoryDisk()), life="1")
 
 
-def joined(node: Node, role: str, name: str) -> tuple[Told, Session]:
-    peer = Told()
+def joined(node: Node, role: str, name: str) -> tuple[Response, Session]:
+    peer = Response()
     return peer, node.greet(peer, wire.Hello(wire.VERSION, role, name, life="1", log="theirs"))
 
 
@@ -105,12 +105,12 @@ messages: st.SearchStrategy[wire.Control] = st.one_of(
     st.builds(wire.Accept, texts, st.lists(numbers, max_size=3)),
     st.builds(wire.Reject, texts, numbers, st.booleans()),
     st.builds(wire.Listen, numbers, texts, texts),
-    st.builds(wire.Ask, numbers, texts),
+    st.builds(wire.ReportRequest, numbers, texts),
     st.builds(wire.Unlink, numbers, texts),
     st.builds(wire.Done, numbers),
     st.builds(wire.Refused, numbers, texts),
     st.builds(wire.Table, heard, heard),
-    st.builds(wire.Tell, heard, heard, st.booleans()),
+    st.builds(wire.InterestsChanged, heard, heard, st.booleans()),
     st.builds(wire.Received, numbers),
     st.builds(wire.Barrier, texts, numbers, st.booleans()),
     st.builds(wire.Passed, texts, numbers),
@@ -176,7 +176,7 @@ def said(sent: list[bytes]) -> list[wire.Control]:
 def test_whoever_introduces_itself_is_taken_in_or_told_why_not(hello: wire.Hello) -> None:
     node = node_with_a_log()
     with contextlib.suppress(FairleadError):
-        session = node.greet(Told(), hello)
+        session = node.greet(Response(), hello)
         work(node)
         node.save(0)
         node.lost(session)
@@ -239,8 +239,10 @@ async def serves(broker: Server) -> None:
         assert notification.attributes["fine"] is True
 
 
-def hello(name: str = "bad", policy: str = "", version: int = wire.VERSION, role: str = "client") -> bytes:
-    return wire.control(wire.Hello(version, role, name, policy))
+def hello(
+    name: str = "bad", policy: str = "", version: int = wire.VERSION, role: str = "client", oldest: int = 0
+) -> bytes:
+    return wire.control(wire.Hello(version, role, name, policy, oldest=oldest))
 
 
 def runs(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -263,7 +265,9 @@ def runs(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         (struct.pack("<IB", 1, 99), "unknown kind 99"),
         (wire.publish(1, b""), "begins with Hello"),
         (wire.control(wire.Ping()), "begins with Hello"),
-        (hello(version=99), "version 99 of the protocol is not spoken here"),
+        (hello(version=99), "version 99 of the protocol is not spoken here; version"),
+        (hello(version=99, oldest=98), "versions 98 to 99 of the protocol are not spoken here"),
+        (hello(version=5, role="broker"), "version 5 of the protocol is not spoken here"),
         (hello(role="poet"), "neither client nor broker, but 'poet'"),
         (hello(policy="shout"), "no policy for slow clients: 'shout'"),
         (hello("n" * 600), "a name has at most 500 bytes"),
@@ -305,14 +309,23 @@ async def test_what_is_no_frame_of_this_protocol_ends_that_connection_with_a_rea
 
 
 @runs
-async def test_who_never_says_hello_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HELLO_S", 0.1)
-    async with running() as broker:
+async def test_who_never_says_hello_is_sent_away() -> None:
+    async with running(handshake_seconds=1) as broker:
         silent, slow = await raw(broker), await raw(broker, hello()[:7])
-        assert await goodbye(silent[0]) == await goodbye(slow[0]) == "nobody said hello"
+        assert await goodbye(silent[0]) == await goodbye(slow[0]) == "there was no handshake"
         await until(lambda: not broker.connections)
         for _, writer in (silent, slow):
             writer.close()
+
+
+@runs
+async def test_who_never_ends_its_tls_handshake_is_sent_away(certificate: Tls) -> None:
+    limits = Limits(handshake_seconds=1)
+    settings = BrokerSettings("hub", Address("127.0.0.1", 0, True), None, tls=certificate, limits=limits)
+    async with started(settings) as broker:
+        reader, writer = await raw(broker)
+        assert await asyncio.wait_for(reader.read(), 20) == b""  # asyncio's own limit is a minute
+        writer.close()
 
 
 @runs
@@ -521,7 +534,7 @@ async def test_who_blocks_holds_up_those_who_send_at_other_brokers_and_gets_all_
 async def test_who_asks_and_never_reads_the_answers_takes_no_memory() -> None:
     async with running(**SMALL_LIMITS) as broker:
         _, writer = await raw(broker, hello("curious"))
-        question = wire.control(wire.Ask(1, "status")) * 500
+        question = wire.control(wire.ReportRequest(1, "status")) * 500
         await until(lambda: "curious" in broker.node.clients)
         session = broker.node.clients["curious"]
         while not session.inflow.is_choked:

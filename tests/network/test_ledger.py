@@ -16,12 +16,12 @@ from fairlead.model.packed import pack
 from fairlead.network import ledger as ledgers
 from fairlead.network.ledger import (
     Change,
+    InterestsChanged,
     Ledger,
     Linked,
     Parting,
     State,
     Subscribed,
-    Told,
     Unlinked,
     Unsubscribed,
     Wanted,
@@ -38,7 +38,7 @@ heard = st.lists(st.tuples(st.sampled_from(["x = 1", "y > 2"]), st.sampled_from(
 changes = st.one_of(
     st.builds(Subscribed, names, names, st.sampled_from(["x = 1", "y > 2"]), st.integers(0, 9)),
     st.builds(Unsubscribed, names, st.sampled_from(["", "a", "b"])),
-    st.builds(Told, names, heard, heard, st.booleans()),
+    st.builds(InterestsChanged, names, heard, heard, st.booleans()),
     st.builds(Linked, names, st.sampled_from(["", "fairlead://h:1"]), st.sampled_from(["", "l1", "l2"])),
     st.builds(Parting, names, st.sampled_from(["", "fairlead://h:1"])),
     st.builds(Unlinked, names),
@@ -235,6 +235,7 @@ def test_on_a_full_disk_changes_are_taken_and_publications_refused() -> None:
         ledger.publications_of([packed("more")], 0)
     disk.room = None
     ledger.publications_of([packed("more")], 0)
+    ledger.synced(ledger.log.sync())
     assert not ledger.is_full
     ledger.close()
     assert "d" not in Ledger("d", disk).state.durables

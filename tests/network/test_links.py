@@ -39,8 +39,8 @@ class Hand(SimClient):
         for each in self.asked:
             self.send(wire.control(each))
 
-    def told(self, message: wire.Control) -> None:
-        super().told(message)
+    def on_message(self, message: wire.Control) -> None:
+        super().on_message(message)
         self.said.append(message)
 
     def got(self, kind: int, payload: bytes) -> None:
@@ -512,7 +512,7 @@ class Asking(Hand):
         for each in self.said:
             if isinstance(each, wire.Refused) and each.number == self.number:
                 return each.reason
-            if isinstance(each, wire.Told) and each.number == self.number:
+            if isinstance(each, wire.Response) and each.number == self.number:
                 return each.answer["neighbour"], each.answer["waits"]
         return None
 
@@ -540,7 +540,7 @@ def test_a_link_that_closes_a_cycle_is_refused_with_that_reason() -> None:
     world = world_of(3)
     client = Asking(world, "c", "b0")
     client.link("b2")
-    assert client.answer == "b2: the link would close a cycle, by way of b1"
+    assert client.answer == "b2: the link would close a cycle over b1"
     assert not node(world, "b0").persistence.state.wanted
     assert not node(world, "b0").status()["waiting"]
 
@@ -553,9 +553,12 @@ def test_a_link_that_may_close_a_cycle_waits_and_it_is_said_for_whom() -> None:
     assert client.answer is None
     passes(world, 4)
     unknown = "it is not known yet whether it closes a cycle"
-    assert client.answer == ("b2", f"{unknown}: all behind b2 are asked")
-    assert node(world, "b0").status()["waiting"]["b2"]["reason"] == f"{unknown}: all behind b2 are asked"
-    assert node(world, "b2").status()["waiting"]["b0"]["reason"] == f"{unknown}: b1 cannot be asked"
+    assert client.answer == ("b2", f"{unknown}: all brokers behind b2 are being checked")
+    assert (
+        node(world, "b0").status()["waiting"]["b2"]["reason"]
+        == f"{unknown}: all brokers behind b2 are being checked"
+    )
+    assert node(world, "b2").status()["waiting"]["b0"]["reason"] == f"{unknown}: b1 cannot be reached"
     link = node(world, "b0").status()["links"]["b1"]
     assert (link["ready"], link["reason"]) == (False, "the connection is lost")
     world.heal()
@@ -659,7 +662,9 @@ def test_where_a_network_has_a_broker_nobody_else_is_linked_with() -> None:
     caller = Node(BrokerSettings("c").broker(), None, life="1")
     caller.keep_links(["b"], 0)
     caller.neighbourhood.call(AT, "b")
-    with pytest.raises(ProtocolError, match="'stranger' is not 'b', whom 'c' is linked with at this address"):
+    with pytest.raises(
+        ProtocolError, match="'stranger' is not 'b', with which 'c' is linked at this address"
+    ):
         answered(caller, "stranger")
     caller.neighbourhood.calling.answers(AT, "stranger")
     assert (caller.calling.calls, caller.links.keys()) == ({AT: "b"}, {"b"})

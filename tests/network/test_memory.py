@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.network import sync, wire
+from fairlead.errors import BrokerRefused
+from fairlead.network import interests, sync, wire
+from fairlead.network.client_sessions import ClientSession
 from fairlead.network.memory import Holder, Memory
-from fairlead.network.settings import Limits
+from fairlead.network.node import Node
+from fairlead.network.settings import BrokerSettings, Limits
 from fairlead_lab.testing.brokers import Brokers
+from fairlead_lab.testing.nodes import End
 
 Until = Callable[[Callable[[], object]], None]
 MIB = 1 << 20
@@ -95,6 +101,90 @@ def test_frames_that_are_never_finished_take_no_more_than_the_budget(brokers: Br
         each.close()
 
 
+def test_filters_take_no_more_than_the_budget(brokers: Brokers, until: Until) -> None:
+    server = brokers.start("b", limits=Limits(memory_bytes=4 * MIB))
+    with sync.connect(server.url, name="small") as small, small.subscribe("exists x") as heard:
+        with socket.create_connection(("127.0.0.1", server.port)) as large:
+            large.sendall(wire.control(wire.Hello(wire.VERSION, "client", "large")))
+            with contextlib.suppress(OSError):  # the broker has ended it
+                for n in range(100):
+                    filter = f'a = "{n:06}{"z" * 60_000}"'
+                    large.sendall(wire.control(wire.Subscribe(n + 1, f"s{n}", filter)))
+            until(lambda: server.node.memory.ended == 1)
+            until(lambda: len(server.node.broker.subscriptions) == 1)
+        assert server.node.memory.peak <= 5 * MIB
+        small.publish({"x": 1})
+        assert heard.get(timeout=15).get("x") == 1
+
+
+def test_a_filter_counts_until_it_is_taken_back() -> None:
+    node = Node(BrokerSettings("b", advertisements="simple").broker(), None, life="b")
+    end = End(node)
+    end.session = session = node.greet(end, wire.Hello(wire.VERSION, "client", "one"))
+    assert isinstance(session, ClientSession)
+
+    def held(*messages: wire.Control) -> int:
+        for message in messages:
+            end.hear(wire.control(message))
+            node.flush()
+            while node.is_busy:
+                node.flush()
+        assert session.held_bytes >= session.filter_bytes
+        return session.filter_bytes
+
+    plain = held(wire.Subscribe(1, "s", "x = 1"))
+    assert plain >= 1_000
+    assert held(wire.Subscribe(2, "s", "y = 1")) == plain  # the id is taken
+    listed = ", ".join(map(str, range(1_000)))
+    large = held(wire.Advertise(3, "s", f"x in {{{listed}}}")) - plain
+    assert large > 600_000
+    assert held(wire.Listen(4, "s", "x = 1")) == 2 * plain + large
+    assert held(wire.Unsubscribe(5, "s"), wire.Listen(6, "s", "")) == large
+    assert held(wire.Unadvertise(7, "s")) == 0
+
+
+def test_filters_of_durable_subscribers_take_half_of_the_budget_and_the_next_is_refused(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    limits = Limits(memory_bytes=4 * MIB)
+    server = brokers.start("b", tmp_path, limits=limits)
+    filters = [f'a = "{n:06}{"z" * 60_000}"' for n in range(40)]
+    with sync.connect(server.url, name="desk") as client:
+        for n, filter in enumerate(filters[:17]):
+            client.subscribe(filter, durable=f"d{n}").close()
+        with pytest.raises(BrokerRefused, match="filters of durable subscribers"):
+            client.subscribe(filters[18], durable="refused")
+        assert MIB < server.node.memory.lasting <= 2 * MIB
+        with client.subscribe("exists x") as heard:  # what ends with a connection still has room
+            client.publish({"x": 1})
+            assert heard.get(timeout=15).get("x") == 1
+        client.forget("d0")
+        client.subscribe(filters[-1], durable="last").close()
+    held = server.node.memory.lasting
+    brokers.stop(server)
+    again = brokers.start("b", tmp_path, limits=limits)
+    assert again.node.memory.lasting == held
+    again.node.memory.check()
+    assert again.node.memory.used >= held
+
+
+def test_relations_between_filters_count_in_the_budget() -> None:
+    node = Node(BrokerSettings("b").broker(), None, life="b")
+    end = End(node)
+    end.session = session = node.greet(end, wire.Hello(wire.VERSION, "client", "one"))
+    assert isinstance(session, ClientSession)
+
+    def growth(number: int, text: str) -> int:
+        before = session.filter_bytes
+        end.hear(wire.control(wire.Subscribe(number, f"s{number}", text)))
+        node.flush()
+        return session.filter_bytes - before
+
+    for n in range(100):
+        growth(n + 1, f"x > {1_000 + n}")
+    assert growth(101, "y > 2000") + 100 * interests.RELATION_BYTES <= growth(102, "x > 2000")
+
+
 def test_what_waits_in_the_log_takes_no_memory(brokers: Brokers, tmp_path: Path, until: Until) -> None:
     server = brokers.start("b", tmp_path, limits=Limits(memory_bytes=4 * MIB))
     with sync.connect(server.url, name="desk") as client, client.subscribe("exists x", durable="desk"):
@@ -120,3 +210,12 @@ def test_the_law_would_see_a_budget_that_nobody_enforces(brokers: Brokers, until
         until(lambda: server.node.memory.used > 20 * MIB)
     for each in deafs:
         each.close()
+
+
+def test_the_texts_of_filters_that_are_remembered_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interests, "TEXTS_SIZE_MAX", 1_000)
+    node = Node(BrokerSettings("b").broker(), None, life="b")
+    for n in range(100):
+        text = f'x = "{n}{"z" * 90}"'
+        assert node.interests.filter(text) is node.interests.filter(text)
+        assert sum(map(len, node.interests._texts)) <= 1_000

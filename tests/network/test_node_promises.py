@@ -349,6 +349,31 @@ def test_the_latest_of_each_producer_are_known_as_long_as_there_is_room_for_all(
         assert len(memory) <= 20
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(), st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from("1234567")), max_size=5)
+        ),
+        max_size=30,
+    )
+)
+def test_several_identities_are_taken_as_each_of_them_is(
+    batches: list[tuple[bool, list[tuple[str, str]]]],
+) -> None:
+    memory, other = Published(each=5, fair=3, total=8), Published(each=5, fair=3, total=8)
+    for is_logged, batch in batches:
+        if batch and is_logged:
+            new = memory.take_all(batch)
+            assert [other.take_identity(each) for each in batch] == (new or [True] * len(batch))
+            assert len(memory) == len(other)
+        elif batch:
+            new = memory.sent.take_all(batch)
+            assert [other.sent.take_identity(each) for each in batch] == (new or [True] * len(batch))
+        identities = [(producer, id) for producer in "pq" for id in "1234567"]
+        assert [each in memory for each in identities] == [each in other for each in identities]
+        assert [each in memory.sent for each in identities] == [each in other.sent for each in identities]
+
+
 def test_who_is_silent_for_longest_is_forgotten_when_there_are_too_many() -> None:
     memory = Published(each=8, fair=3, total=20)
     for number in range(30):
@@ -418,9 +443,9 @@ def test_a_full_reader_that_retention_overtakes_keeps_nobody_from_getting_answer
     place.node.flush()
     peer.full = 0
     session.tell(wire.Pong())
-    place.say(asking, wire.Ask(1, "status"))
+    place.say(asking, wire.ReportRequest(1, "status"))
     place.settle()
-    assert isinstance(other.got()[-1], wire.Told)
+    assert isinstance(other.got()[-1], wire.Response)
     assert peer.delivered()[-1] == 399
 
 
@@ -474,10 +499,10 @@ def test_reading_the_past_takes_turns_with_what_others_ask() -> None:
     while place.node.dirty:
         turns += 1
         before = looked(place.node)
-        place.say(asking, wire.Ask(turns, "status"))
+        place.say(asking, wire.ReportRequest(turns, "status"))
         place.node.flush()
         assert looked(place.node) - before <= READ_AT_ONCE
-        assert isinstance(other.got()[-1], wire.Told)
+        assert isinstance(other.got()[-1], wire.Response)
     assert turns >= 3 * 4 - 1
     assert all(durable.live for durable in place.node.durables.values())
 
@@ -506,20 +531,23 @@ def test_questions_are_answered_a_few_at_a_time_and_in_order(monkeypatch: pytest
     other, asking = place.client("other")
     place.node.flush()
     place.say(
-        session, *(wire.Ask(number, "status") for number in range(1, 51)), subscribed(99), publication(7)
+        session,
+        *(wire.ReportRequest(number, "status") for number in range(1, 51)),
+        subscribed(99),
+        publication(7),
     )
-    place.say(session, wire.Ask(51, "nothing of the kind"))
+    place.say(session, wire.ReportRequest(51, "nothing of the kind"))
     assert peer.paused
     turns = 0
     while session.inflow.frames:
         turns += 1
         place.node.flush()
-        place.say(asking, wire.Ask(turns, "tables"))
+        place.say(asking, wire.ReportRequest(turns, "tables"))
     place.settle()
     assert turns >= 50
-    assert sum(isinstance(each, wire.Told) for each in other.got()) == turns
+    assert sum(isinstance(each, wire.Response) for each in other.got()) == turns
     answers = peer.got()[1:]
-    told = [each.number for each in answers if isinstance(each, wire.Told | wire.Refused)]
+    told = [each.number for each in answers if isinstance(each, wire.Response | wire.Refused)]
     assert told == list(range(1, 52))
     assert [each for each in answers if isinstance(each, wire.Done | int)] == [wire.Done(99), 7]
     assert not peer.paused
@@ -531,16 +559,16 @@ def test_whoever_does_not_read_the_answers_is_heard_no_further() -> None:
     place.say(session, *(subscribed(number, f"x = {number}") for number in range(1)))
     place.settle()
     peer.full = 1 << 20
-    place.say(session, *(wire.Ask(number, "status") for number in range(1, 1_001)))
+    place.say(session, *(wire.ReportRequest(number, "status") for number in range(1, 1_001)))
     for _ in range(100):
         place.node.flush()
-    waiting = sum(isinstance(each, wire.Told) for each in peer.got())
+    waiting = sum(isinstance(each, wire.Response) for each in peer.got())
     assert waiting * 300 < 10 * 4_096
     assert peer.paused
     peer.full = 0
     place.node.drained(session)
     place.settle()
-    assert waiting + sum(isinstance(each, wire.Told) for each in peer.got()) == 1_000
+    assert waiting + sum(isinstance(each, wire.Response) for each in peer.got()) == 1_000
     assert not peer.paused
 
 
@@ -590,25 +618,25 @@ def test_a_link_that_is_not_read_from_is_not_silent_and_is_spoken_to() -> None:
     place.step()
     neighbour.got()
 
-    class Told:
-        session, heard, asked, is_read, aborted = link, 0.0, 0.0, False, False
+    class Connected:
+        session, last_read, last_ping, is_read, aborted = link, 0.0, 0.0, False, False
 
         def abort(self) -> None:
             self.aborted = True
 
-    told: Any = Told()
+    connection: Any = Connected()
     look_after: Callable[[Server, Connection, float], None] = Server._look_after
     server: Any = None
     pings = 0
     for now in range(1, int(4 * SILENT_S)):
-        look_after(server, told, float(now))
+        look_after(server, connection, float(now))
         place.step()
         pings += sum(isinstance(each, wire.Ping) for each in neighbour.got())
-    assert not told.aborted
+    assert not connection.aborted
     assert pings >= 4 * 2, "the other side hears from us in time"
-    told.is_read = True
-    look_after(server, told, 4 * SILENT_S)
-    assert told.aborted
+    connection.is_read = True
+    look_after(server, connection, 4 * SILENT_S)
+    assert connection.aborted
 
 
 # -- whether anyone listens ------------------------------------------------------------------------------------
@@ -751,7 +779,7 @@ def test_nobody_is_behind_who_has_accepted_all() -> None:
     place.settle()
     assert place.node.status()["durables"]["d"] == {
         "connected": False,
-        "outflow": "away",
+        "outflow": "away, idle",
         "behind": 0,
-        "unconfirmed": 0,
+        "in_flight": 0,
     }

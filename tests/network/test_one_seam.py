@@ -28,6 +28,7 @@ from fairlead.broker.messages import (
     Duplicate,
     Effect,
     Forward,
+    Grant,
     Leave,
     Message,
     Publish,
@@ -48,6 +49,9 @@ from fairlead.network.node import Node
 from fairlead.network.relays import Relays
 from fairlead.routing import STRATEGIES
 from fairlead.rules import Rule, Seam
+from fairlead.rules.access import Access, client_name
+from fairlead.rules.quota import Quota
+from fairlead.security import AccessPolicy, Principal
 from fairlead_lab.simulation.network import Observer, Simulation
 from fairlead_lab.testing.chaos import FAULTS, Plan, World
 from fairlead_lab.testing.nodes import End, Line
@@ -56,6 +60,31 @@ from fairlead_lab.testing.rules import AtMost, NoDuck, NoEvil, NotFor, NotForOf,
 BROKERS = 3
 FILTERS = ("x >= 0", "x >= 5", "x < 5", 'kind = "a"', "x in {1, 7} or tag = 1", "z.w = 1")
 ADVERTISED = ("exists x", "x < 7", 'kind = "b"')
+POLICY = AccessPolicy.of(
+    {
+        "roles": {
+            "brokers": {"members": ["b?"], "allow": ["link"]},
+            "readers": {"members": ["s?", "p1"], "subscribe": ["x < 8", 'kind = "a"']},
+            "writer": {"members": ["p0"], "publish": ["x < 6"], "producers": ["p"]},
+            "other": {"members": ["p1"], "publish": ['kind = "b"', "x = 1"], "producers": ["q", "evil"]},
+        }
+    }
+)
+LIMITED = AccessPolicy.of(
+    {
+        "roles": {
+            "brokers": {"members": ["b?"], "allow": ["link"]},
+            "all": {"members": ["*"], "subscribe": ["true"], "publish": ["true"], "producers": ["*"]},
+            "few": {"members": ["p0"], "publications_per_second": 1},
+        }
+    }
+)
+
+
+def _with_quota(access: Access) -> list[Rule]:
+    return [access, Quota(access)]
+
+
 RULES: dict[str, Callable[[], list[Rule]]] = {
     "none": list,
     "producer": lambda: [NoEvil(), NotFor("p", "c:s1")],
@@ -63,6 +92,8 @@ RULES: dict[str, Callable[[], list[Rule]]] = {
     "concern": lambda: [NotForOf("p", "c:s1", "c:p0")],
     "attribute": lambda: [NoDuck()],
     "count": lambda: [AtMost(3)],
+    "quota": lambda: _with_quota(Access(LIMITED, lambda client: Principal(client_name(client)))),
+    "access": lambda: [Access(POLICY, lambda client: Principal(client_name(client)))],
 }
 
 # -- plans ---------------------------------------------------------------------------------------------------
@@ -233,7 +264,7 @@ class Watching(Observer):
                     self.effects.refused.setdefault(client, []).append((number, reason))
                 case Refuse(client, reason) if not is_call:
                     self.effects.denied.setdefault(client, []).append(reason)
-                case Wake() | Duplicate(number=0) | Refuse():
+                case Wake() | Duplicate(number=0) | Refuse() | Grant():
                     pass  # nobody is sent these
                 case _:
                     raise AssertionError(f"an effect that no law looks at: {effect}")
@@ -367,9 +398,9 @@ def _read_link(effects: Effects, end: End) -> None:
         elif kind == wire.RELAYS:
             for packed in Relays.read(payload).each:
                 effects.forward(source, to, unpack(packed), logged=False)
-        else:
+        elif kind == wire.CONTROL:
             match wire.parse_control(payload):
-                case wire.Tell(added, removed, advertisements):
+                case wire.InterestsChanged(added, removed, advertisements):
                     texts = [[text for text, _ in some] for some in (added, removed)]
                     effects.tell(source, to, *texts, advertisements)
                 case _:

@@ -23,7 +23,7 @@ links = [["hub", "east"], ["hub", "west"], ["far", "west"]]
 [brokers]
 hub = 7400
 east = 7401
-west = { port = 7402, http = 8402 }
+west = { port = 7402, http = 8402, health = 9402 }
 far = 0
 
 [routing]
@@ -58,6 +58,7 @@ def test_every_broker_calls_the_one_that_is_nearer_to_the_first() -> None:
     }
     assert [each.listen.port for each in brokers.values()] == [7400, 7401, 7402, 9999]
     assert brokers["west"].http == Address("127.0.0.1", 8402)
+    assert brokers["west"].health == Address("127.0.0.1", 9402)
     assert brokers["far"].data == "logs/far"
     assert {each.algorithm for each in brokers.values()} == {"simple"}
 
@@ -168,7 +169,7 @@ WRONG = {
     "itself": ('links = [["a", "a"]]\n[brokers]\na = 1', "links: a - a: a broker is not linked to itself"),
     "pieces": (
         'links = [["b", "c"]]\n[brokers]\na = 1\nb = 2\nc = 3',
-        "links: the network is in pieces: no way leads from a to b, c",
+        "links: the network is in pieces: no path leads from a to b, c",
     ),
     "a cycle": (
         'links = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "b"]]\n[brokers]\na = 1\nb = 2\nc = 3\nd = 4',
@@ -181,7 +182,15 @@ WRONG = {
     "both": ('memory = true\ndata = "x"\n[brokers]\na = 1', "data: with memory = true it means nothing"),
     "http": (
         "[brokers]\na = { port = 1, http = 1 }",
-        "[brokers]: a and its HTTP cannot both listen at port 1",
+        "[brokers]: a and the http of a cannot both listen at port 1",
+    ),
+    "health": (
+        "[brokers]\na = { port = 1, http = 2, health = 2 }",
+        "[brokers]: the http of a and the health of a cannot both listen at port 2",
+    ),
+    "health alone": (
+        "[brokers]\na = { port = 1, health = 2 }",
+        "[brokers] a: health: health is served beside HTTP: add `http`",
     ),
     "no unit": (
         "[brokers]\na = 1\n[retention]\ntime = 7",
@@ -209,7 +218,8 @@ WRONG = {
     ),
     "frames": (
         TWO.replace("b = 2", "b = { limits = { frame_bytes = 4096 } }"),
-        "[limits] frame_bytes: one length for all, or what is longer would be lost on its way; but a: 1,048,576,",
+        "[limits] frame_bytes: one length for all, or longer notifications could not be forwarded; but a: "
+        "1,048,576,",
     ),
     "common": ('[brokers]\na = 1\n[routing]\nalgorithm = "best"', "[routing] algorithm: "),
 }

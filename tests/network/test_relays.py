@@ -94,6 +94,25 @@ def test_what_goes_one_way_travels_in_one_frame_as_it_came() -> None:
     assert [unpack(each) for each in Relays.read(payload).each] == sent == delivered(end)
 
 
+def test_a_long_frame_goes_on_with_the_checksum_that_it_came_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line(5)
+    end = subscribed(line, 4, "s", "x > 0")
+    sent = [notification(number, x=number, text="t" * 900) for number in range(1, 101)]
+    checked = list[int]()
+    pieces = wire.checked_pieces
+    monkeypatch.setattr(
+        wire,
+        "checked_pieces",
+        lambda parts, limit: checked.append(sum(map(len, parts))) or pieces(parts, limit),
+    )
+    line.client(0, "p").hear(published(sent))
+    line.settle()
+    assert delivered(end) == sent
+    large = [size for size in checked if size > 10_000]
+    assert len(large) == 2
+    assert sum(large) > 100 * 900  # by the first broker: the others send on what they have verified
+
+
 def test_those_who_part_are_cut_and_nobody_gets_what_is_for_others() -> None:
     line = Line(3)
     near, far = subscribed(line, 1, "near", "x < 3"), subscribed(line, 2, "far", "x >= 2")
@@ -189,9 +208,9 @@ def frame_of(raw: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"", "does not say how many"),
-        (b"\xdd\0\0\0", "does not say how many"),
-        (b"\x91" + PLAIN, "does not say how many"),
+        (b"", "without their number"),
+        (b"\xdd\0\0\0", "without their number"),
+        (b"\x91" + PLAIN, "without their number"),
         (wire.relays_array(2) + PLAIN, "not an array of packed notifications"),
         (wire.relays_array(1) + PLAIN + PLAIN, "not an array of packed notifications"),
         (wire.relays_array(2**32 - 1) + PLAIN, "not an array of packed notifications"),

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from fairlead.log.copies import back_up, restore
 from fairlead.log.lineage import Incarnation, Lineage
-from fairlead.network import sync
+from fairlead.model import Notification
+from fairlead.model.packed import pack
+from fairlead.network import sync, wire
 from fairlead.network.incarnations import judge, valid_end
 from fairlead.network.server import Server
 from fairlead_lab.testing.brokers import Brokers
@@ -107,15 +109,37 @@ def test_a_copy_that_another_one_has_taken_the_place_of_is_refused(
     assert set(after) <= set(taken(copy.url, set(after)))
     brokers.stop(copy)
     brokers.start("b", tmp_path, port, links=(a.url,))
-    until(lambda: "is a copy that another one has taken the place of" in caplog.text)
+    until(lambda: "is a copy that another one has replaced" in caplog.text)
     assert not a.node.links["b"].ready
+
+
+def test_a_copy_that_runs_beside_the_linked_original_is_refused(
+    brokers: Brokers, tmp_path: Path, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = brokers.start("a", tmp_path)
+    b = brokers.start("b", tmp_path, links=(a.url,))
+    until(lambda: "b" in a.node.links and a.node.links["b"].ready and b.node.links["a"].ready)
+    with sync.connect(a.url, name="desk") as client, client.subscribe("x >= 0", durable="desk"):
+        pass
+    until(lambda: b.node.broker.subscriptions.of("a"))
+    before = publish(b.url, 0, 5)
+    back_up(tmp_path / "b", tmp_path / "copies" / "b")
+    session = a.node.links["b"].session
+    copy = brokers.start("b", tmp_path / "copies", links=(a.url,))
+    until(lambda: "another process of b is connected with a" in caplog.text)
+    after = []
+    for number in range(100, 110):
+        publish(copy.url, 1_000 + number, 1)
+        after += publish(b.url, number, 1)
+    assert taken(a.url, {*before, *after}) == before + after
+    assert a.node.links["b"].session is session
+    assert b.node.links["a"].ready
+    assert not copy.node.links["a"].ready
 
 
 def test_an_acknowledgement_beyond_the_log_ends_the_connection_and_changes_nothing(
     brokers: Brokers, tmp_path: Path, until: Until
 ) -> None:
-    from fairlead.network import wire
-
     a, b = linked_pair(brokers, tmp_path, until)
     session = b.node.links["a"].session
     assert session is not None
@@ -127,6 +151,21 @@ def test_an_acknowledgement_beyond_the_log_ends_the_connection_and_changes_nothi
     assert a.node.links["b"].cursor(a.node.dispatch.reached) < 2**60
     after = publish(a.url, 0, 5)
     assert taken(b.url, set(after)) == after
+
+
+def test_a_forged_relay_ends_the_connection_and_nothing_is_lost(
+    brokers: Brokers, tmp_path: Path, until: Until
+) -> None:
+    a, b = linked_pair(brokers, tmp_path, until)
+    before = publish(a.url, 0, 5)
+    session = a.node.links["b"].session
+    assert session is not None
+    forged = wire.relay(2**61, pack(Notification.of({"id": "forged", "producer": "evil", "x": 999})))
+    a.loop.call_soon_threadsafe(lambda: (session.send(forged), a.schedule()))
+    after = publish(a.url, 100, 30)
+    until(lambda: session.ended)
+    assert b.node.persistence.state.neighbours["a"].received < 2**60
+    assert taken(b.url, {*before, *after}) == before + after
 
 
 incarnations = st.lists(st.sampled_from("abcde"), unique=True, max_size=4).map(

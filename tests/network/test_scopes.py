@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
@@ -157,3 +161,110 @@ def test_only_the_administrator_publishes_changes(brokers: Brokers, graph: str) 
         pytest.raises(FairleadError, match="cannot publish as scopes"),
     ):
         eve.publish({"producer": "scopes", "type": "scope change", "text": "JOIN eve TO Desk"})
+
+
+def rule_of(server: Any) -> BrokerScoping:
+    [rule] = [each for each in server.node.broker.seam.rules if isinstance(each, BrokerScoping)]
+    return rule
+
+
+def test_a_broker_that_joins_later_learns_the_changes_before_it(
+    brokers: Brokers, graph: str, tmp_path: Path, until: Any
+) -> None:
+    one = brokers.start("one", tmp_path, scopes=graph)
+    until(lambda: "scopes@one" in one.node.clients)
+    with sync.connect(one.url, name="scopes") as administrator:
+        for number, text in enumerate(("JOIN eve TO Desk", "JOIN zoe TO Market", "LEAVE eve FROM Desk")):
+            administrator.publish({"type": "scope change", "text": text, "time": Instant(number)})
+    until(lambda: rule_of(one).system.graph.visible("zoe", "exchange"))
+    two = brokers.start("two", tmp_path, scopes=graph, links=(one.url,))
+    three = brokers.start("three", tmp_path, scopes=graph, links=(two.url,))
+    for server in (two, three):
+        until(lambda server=server: rule_of(server).system.graph == rule_of(one).system.graph)
+    brokers.stop(three)
+    three = brokers.start("three", tmp_path, scopes=graph)  # alone: it knows them by its file
+    until(lambda: rule_of(three).system.graph == rule_of(one).system.graph)
+
+
+def test_nobody_but_brokers_publishes_as_a_broker_that_follows_changes(brokers: Brokers, graph: str) -> None:
+    with (
+        sync.connect(brokers.start(scopes=graph).url, name="spark") as spark,
+        pytest.raises(FairleadError, match="cannot publish as scopes@one"),
+    ):
+        spark.publish(
+            {"producer": "scopes@one", "type": "scope change", "of": "1", "text": "JOIN eve TO Desk"}
+        )
+
+
+BROKER = """
+name = "{name}"
+listen = "127.0.0.1:{port}"
+data = "{name}"
+links = [{links}]
+
+[scopes]
+file = "market.scopes"
+"""
+
+
+class Process:
+    """A broker in a process of its own, which is killed without notice and started again at the same port."""
+
+    def __init__(self, directory: Path, name: str, link: str = "") -> None:
+        self._directory, self._name, self._link, self._port = directory, name, link, 0
+        self.start()
+
+    def start(self) -> None:
+        links = f'"{self._link}"' if self._link else ""
+        text = BROKER.format(name=self._name, port=self._port, links=links)
+        (self._directory / f"{self._name}.toml").write_text(text)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fairlead", "broker", "run", "-c", f"{self._name}.toml"],
+            cwd=self._directory,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        said = re.search(r"fairlead://127.0.0.1:(\d+)", self._process.stdout.readline())
+        assert said is not None
+        self.url, self._port = said[0], int(said[1])
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(20)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def changes(self) -> str:
+        path = self._directory / self._name / "scopes.jsonl"
+        return path.read_text() if path.exists() else ""
+
+
+def test_changes_survive_kill_9_and_reach_a_broker_that_was_dead(
+    graph: str, tmp_path: Path, until: Any
+) -> None:
+    one = Process(tmp_path, "one")
+    two = Process(tmp_path, "two", one.url)
+    try:
+        change = tmp_path / "change.scopes"
+        change.write_text("JOIN eve TO Desk")
+        until(lambda: main(["scope", "apply", str(change), "-b", one.url]) == 0 and "eve" in two.changes())
+        two.kill()
+        change.write_text("JOIN zoe TO Desk")
+        assert main(["scope", "apply", str(change), "-b", one.url]) == 0
+        until(lambda: "zoe" in one.changes())
+        one.kill()
+        one.start()
+        two.start()
+        until(lambda: "zoe" in two.changes())
+        with ExitStack() as stack:
+            at = {"ada": one, "eve": two, "zoe": two, "kim": two}
+            clients = {name: stack.enter_context(sync.connect(at[name].url, name=name)) for name in at}
+            seen = {name: clients[name].subscribe("exists type") for name in ("eve", "zoe", "kim")}
+            until(lambda: all(link["ready"] for link in clients["ada"].status()["links"].values()))
+            clients["ada"].publish({"id": "after", "type": "note"})
+            assert [seen[name].get(timeout=20).id for name in ("eve", "zoe")] == ["after", "after"]
+            assert taken(seen["kim"]) == []
+    finally:
+        one.kill()
+        two.kill()

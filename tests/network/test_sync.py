@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 from pathlib import Path
 from random import Random
@@ -115,7 +116,7 @@ def test_iterating_ends_when_the_subscription_is_closed(brokers: Any) -> None:
 
 def test_errors_are_exceptions_with_the_broker_s_reason(brokers: Any) -> None:
     with sync.connect(brokers.start().url) as client:
-        with pytest.raises(BrokerRefused, match="keeps no log"):
+        with pytest.raises(BrokerRefused, match="has no log"):
             client.subscribe("x = 1", durable="d")
         with pytest.raises(BrokerRefused, match="no link to 'nobody'"):
             client.unlink("nobody")
@@ -275,6 +276,19 @@ def test_composites_can_be_published_for_all_to_see(brokers: Any) -> None:
         assert found.get(PATIENCE_S) == pairs.get(PATIENCE_S)
 
 
+def test_a_client_warns_that_fair_subscriptions_are_not_fair_over_several_brokers(
+    brokers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with sync.connect(brokers.start().url) as client:
+        with client.detect("A followed by B"):
+            assert "fair" not in caplog.text
+        with client.detect(fair.parse("A.k = B.k")):
+            [said] = [each for each in caplog.records if "fair subscription" in each.getMessage()]
+    assert said.levelno == logging.WARNING
+    assert "A[1].k = B[1].k" in said.getMessage()
+    assert "the brokers establish no common order" in said.getMessage()
+
+
 def test_a_detection_gets_its_state_back_from_the_past(brokers: Any, tmp_path: Path) -> None:
     with sync.connect(brokers.start("b", tmp_path).url) as client:
         client.publish(occurrence("A", 1))
@@ -288,7 +302,7 @@ def test_what_is_no_pattern_is_refused(brokers: Any) -> None:
     with sync.connect(brokers.start().url) as client:
         with pytest.raises(SubscriptionRefused, match="no pattern"):
             client.detect(7)  # type: ignore[arg-type]
-        with pytest.raises(SubscriptionRefused, match="says itself what it takes"):
+        with pytest.raises(SubscriptionRefused, match="states its selection itself"):
             client.detect("A followed by B", choice=fair.Choice.FIRST_RECEIVED)
         with client.detect("A followed by B") as found, pytest.raises(ValueError, match="to when"):
             found.advance()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fairlead.filters.algebra import Algebra
 from fairlead.filters.language import parse
+from fairlead.filters.poset import Poset
 from fairlead.matching.columnar.engine import Columnar
 from fairlead.matching.columnar.loading import Kernels
 from fairlead.model import Notification
@@ -16,7 +22,8 @@ from fairlead.network import bounds, wire
 from fairlead.network.node import Node
 from fairlead.network.settings import BrokerSettings, Limits
 from fairlead.network.turns import Turn
-from fairlead_lab.testing.nodes import End
+from fairlead.routing.catalogue import FEW
+from fairlead_lab.testing.nodes import End, linked
 
 STEPS = 20
 """So many steps take a turn: the clock goes on by one whenever it is looked at."""
@@ -34,6 +41,19 @@ def client(node: Node, name: str) -> End:
     return end
 
 
+def link(node: Node, name: str) -> End:
+    """The node's end of a link to a new neighbour, which has nothing to say after that."""
+    neighbour = Node(BrokerSettings(name).broker(), None, life=name)
+    mine, theirs = linked(node, neighbour)
+    for _ in range(4):
+        for end, other in ((mine, theirs), (theirs, mine)):
+            end.node.flush()
+            if chunk := end.take():
+                other.hear(chunk)
+    assert node.links[name].ready
+    return mine
+
+
 def subscriptions(number: int) -> bytes:
     return b"".join(wire.control(wire.Subscribe(n + 1, f"s{n}", f"x = {n}")) for n in range(number))
 
@@ -48,13 +68,90 @@ def test_thousands_of_subscriptions_are_taken_some_in_each_turn() -> None:
     greedy.hear(subscriptions(1_000))
     turns, before = 0, 0
     while entries(node) < 1_000:
-        assert 0 < entries(node) - before <= STEPS
+        assert 0 <= entries(node) - before <= STEPS  # none while the first ones are related to one another
         before = entries(node)
         other.hear(wire.control(wire.Ping(turns + 1)))  # others are heard in between
         node.flush()
         turns += 1
         assert wire.Done(turns) in map(wire.parse_control, other.frames(wire.CONTROL))
-    assert turns >= 1_000 // STEPS - 1
+    assert 1_000 // STEPS - 1 <= turns <= 4 * 1_000 // STEPS
+
+
+class Comparisons:
+    """A clock that goes on by one with every comparison of two filters: one step may take long."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made = 0
+        covers = Algebra.covers
+
+        def counted(algebra: Algebra, one: Any, other: Any) -> bool:
+            self.made += 1
+            return covers(algebra, one, other)
+
+        monkeypatch.setattr(Algebra, "covers", counted)
+
+    def __call__(self) -> float:
+        return float(self.made)
+
+
+WIDE = [f"x > {-n} and y > {n - 1000}" for n in range(200)]
+NARROW = [f"x > {n} and y > {1000 - n}" for n in range(1, 21)]
+"""Every wide one covers every narrow one, and no two of either kind cover one another: nothing is implied."""
+
+
+def test_a_subscription_that_relates_to_many_others_takes_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = Comparisons(monkeypatch)
+    node = Node(BrokerSettings("b").broker(), None, life="b", turn=Turn(compared, seconds=float(STEPS)))
+    linked = link(node, "n")
+    greedy, other = client(node, "greedy"), client(node, "other")
+    texts = [*WIDE, *NARROW]
+    greedy.hear(b"".join(wire.control(wire.Subscribe(n + 1, f"s{n}", text)) for n, text in enumerate(texts)))
+    turns, before = 0, compared.made
+    while entries(node) < len(texts):
+        other.hear(wire.control(wire.Ping(turns + 1)))
+        node.flush()
+        assert wire.Done(turns + 1) in map(wire.parse_control, other.frames(wire.CONTROL))
+        assert compared.made - before <= STEPS + 2 * FEW  # few filters are compared pairwise
+        before, turns = compared.made, turns + 1
+    assert turns > len(WIDE) * len(NARROW) // STEPS
+    told = [
+        each
+        for each in map(wire.parse_control, linked.frames(wire.CONTROL))
+        if isinstance(each, wire.InterestsChanged)
+    ]
+    assert [text for each in told for text, _ in each.added] == WIDE
+
+
+def test_filters_that_narrow_one_another_are_compared_with_the_nearest_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = Comparisons(monkeypatch)
+    poset: Poset[int] = Poset()
+    for n in range(200):
+        above, below = poset.insert(n, parse(f"x > {n} and y < {5000 - n}"))
+        assert (above, below) == (list(range(n)), [])
+    assert compared.made < 2 * 200
+    above, below = poset.insert(200, parse("x > 99.5 and y < 4900.5"))
+    assert (above, below) == (list(range(100)), list(range(100, 200)))
+
+
+def test_what_a_neighbour_announces_takes_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Comparisons(monkeypatch)
+    node = Node(BrokerSettings("b").broker(), None, life="b", turn=Turn(compared, seconds=float(STEPS)))
+    linked = link(node, "n")
+    linked.hear(wire.control(wire.Table([(text, "") for text in [*NARROW, *WIDE]], [], [])))
+    linked.hear(wire.control(wire.InterestsChanged([("z = 1", "")], [], False)) + wire.control(wire.Ping()))
+    node.flush()
+    assert wire.Pong() in map(wire.parse_control, linked.frames(wire.CONTROL))
+    assert entries(node) == 0
+    turns = 1
+    while node.is_busy:
+        node.flush()
+        turns += 1
+    assert turns > len(WIDE) * len(NARROW) // STEPS
+    assert {str(interest.filter) for interest, _ in node.broker.subscriptions} == {*WIDE, "z = 1"}
 
 
 def test_a_client_leaves_with_its_subscriptions_some_in_each_turn_and_may_come_back() -> None:
@@ -167,6 +264,45 @@ def test_the_thousandth_filter_waits_for_no_kernels() -> None:
     assert engine.match(Notification.of({"x": 2_500})) == [2_500]
     begun[0]()  # type: ignore[operator]
     engine.add(9_999, parse("x = 2500"))
+    assert len(begun) == 2  # nor for arrays: another thread makes them
+    assert engine._version.base is None
+    begun[1]()  # type: ignore[operator]
     assert engine._version.base is not None
     assert engine.match(Notification.of({"x": 2_500})) == [2_500, 9_999]
     assert engine.match(Notification.of({"x": 50})) == []
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "many", "remove", "begin", "match"]), st.integers(0, 40))),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=settings.default.max_examples // 4)
+def test_filters_that_come_and_go_while_arrays_are_made_are_matched(
+    steps: list[tuple[str, int]], rng: random.Random
+) -> None:
+    """Another thread makes arrays of what there was; whatever has happened meanwhile holds when they are done."""
+    begun = list[Callable[[], None]]()
+    kernels = Kernels(begun.append)
+    kernels.are_ready = True
+    engine: Columnar[int] = Columnar(small=2, kernels=kernels)
+    there: dict[int, int] = {}
+    for step, number in steps:
+        bound = rng.randrange(20)
+        if step == "add" and number not in there:
+            engine.add(number, parse(f"x > {bound}"))
+            there[number] = bound
+        elif step == "many":
+            new = {number + 100 * n: bound for n in range(1, 4) if number + 100 * n not in there}
+            engine.add_many((id, parse(f"x > {bound}")) for id in new)
+            there |= new
+        elif step == "remove" and number in there:
+            engine.remove(number)
+            del there[number]
+        elif step == "begin" and begun:
+            begun.pop(0)()
+        wanted = [id for id, low in there.items() if number > low]
+        assert sorted(engine.match(Notification.of({"x": number}))) == sorted(wanted)
+    while begun:
+        begun.pop(0)()
+    assert sorted(engine.match(Notification.of({"x": 100}))) == sorted(there)
+    assert len(engine) == len(there)

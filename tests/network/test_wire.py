@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from fairlead.errors import ProtocolError
 from fairlead.network import wire
+from fairlead.network.node import Node
+from fairlead.network.settings import BrokerSettings
+from fairlead_lab.testing.nodes import End
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 numbers = st.integers(0, 2**64 - 1)
@@ -20,7 +23,7 @@ numbers = st.integers(0, 2**64 - 1)
 @st.composite
 def frames(draw: st.DrawFn) -> tuple[int, bytes]:
     """A frame, and what it should be read as."""
-    kind = draw(st.sampled_from([*range(5), wire.RELAYS]))
+    kind = draw(st.sampled_from([*range(5), wire.RELAYS, wire.SKIP]))
     body = draw(st.binary(max_size=50))
     match kind:
         case wire.CONTROL:
@@ -37,6 +40,8 @@ def frames(draw: st.DrawFn) -> tuple[int, bytes]:
             frame = wire.relay(draw(numbers), body)
         case wire.RELAYS:
             frame = wire.relays_before(draw(st.integers(0, 2**32 - 1)), len(body)) + body
+        case wire.SKIP:
+            frame = wire.skip(draw(numbers))
         case _:
             frame = wire.stored(draw(numbers))
     return kind, frame
@@ -65,7 +70,7 @@ def test_a_delivery_is_read_as_it_was_written(place: int, ids: list[str], packed
 @given(st.integers(0, 2**32 - 1), st.binary(max_size=50))
 def test_several_notifications_are_read_as_they_were_written(count: int, body: bytes) -> None:
     [(kind, payload)] = wire.Frames().feed(wire.relays_before(count, len(body)) + body)
-    assert (kind, *wire.parse_relays(payload)) == (wire.RELAYS, count, body)
+    assert (kind, wire.parse_relays(payload), payload[wire.RELAYS_ARRAY :]) == (wire.RELAYS, count, body)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +78,8 @@ def test_several_notifications_are_read_as_they_were_written(count: int, body: b
     [
         wire.Hello(1, "broker", "b", life="x", log="l", others_log="m", received=7),
         wire.Table([("price > 1", "me")], []),
-        wire.Tell([("a = 1", "")], [("b = 2", "x")], True),
-        wire.Told(3, {"a": [1, 2.5, None]}),
+        wire.InterestsChanged([("a = 1", "")], [("b = 2", "x")], True),
+        wire.Response(3, {"a": [1, 2.5, None]}),
         wire.Accept("d", [1, 2, 3]),
         wire.Subscribe(1, "s", "a = 1", "d", None),
         wire.Barrier("b/1", 4, False),
@@ -178,3 +183,88 @@ def test_a_frame_without_a_checksum_is_refused_where_all_have_one() -> None:
     inside = wire.checked(wire.checked(wire.control(wire.Ping())))
     with pytest.raises(ProtocolError, match="inside"):
         list(wire.Frames().feed(inside))
+
+
+@given(st.integers(0, 2**32 - 1), st.binary(max_size=60), st.data())
+def test_a_frame_that_fills_its_piece_is_sent_on_as_it_came(
+    count: int, body: bytes, data: st.DataObject
+) -> None:
+    raw = wire.checked(wire.relays_before(count, len(body)) + body)
+    reader = wire.Frames()
+    reader.only_checked = True
+    [(kind, payload)] = reader.feed(raw)
+    assert (kind, wire.parse_relays(payload), payload[wire.RELAYS_ARRAY :]) == (wire.RELAYS, count, body)
+    assert isinstance(payload, wire.Verified)
+    assert payload.head + payload == raw
+    assert payload.length == len(raw) - 4
+    flipped = bytearray(raw)
+    bit = data.draw(st.integers(0, 8 * len(raw) - 1))
+    flipped[bit // 8] ^= 1 << bit % 8
+    got: list[object] = []
+    with contextlib.suppress(ProtocolError):
+        got += reader.feed(bytes(flipped))
+    assert not got
+
+
+@given(st.integers(1, 40), st.binary(max_size=60))
+def test_a_frame_that_only_looks_as_if_it_filled_its_piece_is_read_as_what_it_is(
+    cut: int, body: bytes
+) -> None:
+    """Behind the beginning of a frame, the bytes of a whole frame are a part of that one."""
+    inside = wire.relays_before(1, len(body)) + body
+    frame = wire.publish(1, bytes(cut) + inside)
+    reader = wire.Frames()
+    assert list(reader.feed(wire.checked(frame[: -len(inside)]))) == []
+    [(kind, payload)] = reader.feed(wire.checked(inside))
+    assert (kind, wire.parse_numbered(payload)) == (wire.PUBLISH, (1, bytes(cut) + inside))
+
+
+# -- versions ----------------------------------------------------------------------------------------------------
+
+
+def spoken(version: int, oldest: int) -> range:
+    return range(oldest or version, version + 1)
+
+
+@given(*[st.integers(1, 9)] * 3, st.integers(0, 9))
+def test_both_sides_speak_the_highest_version_that_both_know(
+    mine: int, my_oldest: int, theirs: int, their_oldest: int
+) -> None:
+    my_oldest, their_oldest = min(mine, my_oldest), min(theirs, their_oldest)
+    common = {*spoken(mine, my_oldest)} & {*spoken(theirs, their_oldest)}
+    with pytest.MonkeyPatch.context() as here:
+        here.setattr(wire, "VERSION", mine)
+        here.setattr(wire, "OLDEST", my_oldest)
+        if common:
+            assert wire.agreed_version(theirs, their_oldest) == max(common)
+        else:
+            with pytest.raises(ProtocolError, match=f"{theirs} of the protocol .* spoken here; .*{mine} of"):
+                wire.agreed_version(theirs, their_oldest)
+
+
+@pytest.mark.parametrize("role", ["client", "broker"])
+def test_a_later_release_that_speaks_this_version_too_is_welcomed_in_this_one(role: str) -> None:
+    node = Node(BrokerSettings("b").broker(), None, life="b")
+    end = End(node)
+    hello = wire.Hello(wire.VERSION + 1, role, "later", life="x", routing="filters", oldest=wire.VERSION)
+    # What later versions say beside that is passed over.
+    said = wire.parse_control(msgspec.msgpack.encode([*msgspec.msgpack.decode(_payload(hello)), "more"]))
+    assert said == hello
+    end.session = node.greet(end, hello)
+    node.flush()
+    welcome = wire.parse_control(end.frames(wire.CONTROL)[0])
+    assert isinstance(welcome, wire.Welcome)
+    assert welcome.version == wire.VERSION
+
+
+def test_an_answer_in_a_version_that_is_not_spoken_here_ends_the_call() -> None:
+    node = Node(BrokerSettings("b").broker(), None, life="b")
+    end, url = End(node), "fairlead://a:7400"
+    node.neighbourhood.call(url)
+    with pytest.raises(ProtocolError, match="version 5 of the protocol is not spoken here"):
+        node.welcomed(end, url, wire.Welcome(5, "a", "b", life="a"))
+
+
+def _payload(message: wire.Control) -> bytes:
+    [(_, payload)] = wire.Frames().feed(wire.control(message))
+    return bytes(payload)

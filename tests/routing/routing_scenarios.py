@@ -319,21 +319,21 @@ class Passages(Observer):
         self.forwards: Counter[str] = Counter()
         self.delivered: list[Delivered] = []
         self._simulation = simulation
-        self._under_way = 0
+        self._in_flight = 0
         simulation.observers.append(self)
 
     @property
     def are_over(self) -> bool:
         waiting = (each for broker in self._simulation.brokers.values() for each in broker.waiting.values())
-        return not self._under_way and not any(_forwards(message) for each in waiting for message in each)
+        return not self._in_flight and not any(_forwards(message) for each in waiting for message in each)
 
     def sent(self, now: int, source: str, to: str, message: Message) -> None:
         for forward in _forwards(message):
             self.forwards[str(forward.notification.id)] += 1
-            self._under_way += 1
+            self._in_flight += 1
 
     def handled(self, now: int, broker: Any, message: Any, effects: list[Effect]) -> None:
-        self._under_way -= len(_forwards(message))
+        self._in_flight -= len(_forwards(message))
         self.delivered += [
             (effect.client, str(effect.notification.id), effect.subscriptions)
             for effect in effects
@@ -379,7 +379,7 @@ class Played:
         for report in (self.routing, self.trace):
             for (specification, rule), finding in report.violated().items():
                 for violation in finding.violations[:2]:
-                    yield f"{specification}: {rule}: {violation.what} {violation.places}"
+                    yield f"{specification}: {rule}: {violation.what} {violation.indexes}"
         yield f"missed {sorted({*self.expected} - {*self.delivered})}"
         yield f"in vain {sorted({*self.delivered} - {*self.expected})}"
 

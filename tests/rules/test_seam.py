@@ -6,6 +6,7 @@ A rule that depends on something and does not declare it is caught by the same l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +14,18 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from fairlead.bus import Bus
-from fairlead.errors import NotAdvertised, ValueRefused
+from fairlead.bus.bus import Order
+from fairlead.delivery import Late
+from fairlead.errors import NotAdvertised, ScopeError, ValueRefused
 from fairlead.filters.language import parse
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 from fairlead.model.order import LatestIdentities
 from fairlead.model.packed import pack, unpack_plain
 from fairlead.rules import Advertisements, Depends, Memory, Refusal, Route, Rule, Seam, is_plain
+from fairlead.rules.access import Access, client_name
+from fairlead.rules.ahead import Ahead
+from fairlead.scopes import Scopes
+from fairlead.security import AccessPolicy, Principal
 from fairlead_lab.testing.rules import (
     FORGETFUL,
     AtMost,
@@ -92,6 +99,42 @@ def is_remembered_right(seam: Seam, given: list[Publication]) -> bool:
     return True
 
 
+def access(kind: type[Access] = Access) -> Access:
+    roles = {
+        "one": {"members": ["p0"], "publish": ["x in {1, 3}", 'kind = "b"'], "producers": ["p"]},
+        "two": {"members": ["p1"], "publish": ["not exists duck"], "producers": ["q", "e*"]},
+    }
+    rule = kind(AccessPolicy.of({"roles": roles}), lambda client: Principal(client_name(client)))
+    for client in CLIENTS:
+        rule.rights(client, 0)
+    return rule
+
+
+class NoAttributes(Access):
+    """Does not declare what its filters look at."""
+
+    def depends_for(self, source: str) -> Depends:
+        return self.depends
+
+
+class NoProducer(Access):
+    """Does not declare that producers belong to clients."""
+
+    def depends_for(self, source: str) -> Depends:
+        return replace(super().depends_for(source), producer=False)
+
+
+class NoSource(Access):
+    """Does not declare that it tells clients apart."""
+
+    @property
+    def depends(self) -> Depends:
+        return Depends.on("x", "kind", "duck", producer=True)
+
+    def depends_for(self, source: str) -> Depends:
+        return self.depends
+
+
 HONEST: list[Callable[[], list[Rule]]] = [
     list,
     lambda: [NoEvil()],
@@ -101,6 +144,8 @@ HONEST: list[Callable[[], list[Rule]]] = [
     lambda: [NoDuck()],
     lambda: [AtMost(2)],
     lambda: [NoEvil(), NotFor("q", "c:s1"), OnlyOf("c:p1"), NoDuck()],
+    lambda: [access()],
+    lambda: [NoEvil(), access(), NotFor("q", "c:s1")],
     lambda: [Advertisements(lambda who: [FILTERS["s0"]] if who == "c:p0" else None, _refused)],
 ]
 
@@ -119,7 +164,14 @@ def test_a_remembered_answer_is_the_answer(rules: Callable[[], list[Rule]], give
     assert is_remembered_right(seam_of(*made), given)
 
 
-@pytest.mark.parametrize("mutant", FORGETFUL)
+ACCESS_MUTANTS: list[Callable[[], Rule]] = [
+    lambda: access(NoAttributes),
+    lambda: access(NoProducer),
+    lambda: access(NoSource),
+]
+
+
+@pytest.mark.parametrize("mutant", [*FORGETFUL, *ACCESS_MUTANTS])
 def test_a_rule_that_does_not_declare_what_it_depends_on_is_caught(mutant: Callable[[], Rule]) -> None:
     wrong = find(
         publications,
@@ -192,9 +244,14 @@ def test_a_rule_that_concerns_one_client_leaves_the_others_their_fast_path() -> 
 # -- the bus asks the same object ----------------------------------------------------------------------------
 
 
-def test_a_bus_asks_its_rules() -> None:
+ORDERS: list[Order] = ["live", "ordered"]
+both_orders = pytest.mark.parametrize("order", ORDERS)
+
+
+@both_orders
+def test_a_bus_asks_its_rules(order: Order) -> None:
     got: list[Any] = []
-    with Bus(rules=[NoEvil(), NotFor("p", "ada")]) as bus:
+    with Bus(rules=[NoEvil(), NotFor("p", "ada")], order=order) as bus:
         bus.subscribe("x > 0", got.append, subscriber="ada")
         bus.subscribe("x > 0", got.append, subscriber="bob")
         bus.publish({"x": 1, "producer": "p", "id": "1"})
@@ -205,11 +262,10 @@ def test_a_bus_asks_its_rules() -> None:
     assert [each.producer for each in got] == ["p", "q", "q"]
 
 
-def test_a_rate_limit_is_a_rule_on_a_bus_with_a_clock() -> None:
-    from fairlead.model import Instant
-
+@both_orders
+def test_a_rate_limit_is_a_rule_on_a_bus_with_a_clock(order: Order) -> None:
     now = [0]
-    with Bus(rules=[AtMost(2)], clock=lambda: Instant(now[0])) as bus:
+    with Bus(rules=[AtMost(2)], clock=lambda: Instant(now[0]), order=order) as bus:
         for number in range(2):
             bus.publish({"x": number, "producer": "p", "id": str(number)})
         with pytest.raises(ValueRefused, match="more than 2 a second"):
@@ -218,16 +274,108 @@ def test_a_rate_limit_is_a_rule_on_a_bus_with_a_clock() -> None:
         assert bus.publish({"x": 2, "producer": "q", "id": "2"}) is not None
         now[0] = 1_000_000
         assert bus.publish({"x": 2, "producer": "p", "id": "2"}) is not None
+        counted = bus.statistics()
+    assert (counted.published, counted.duplicates, counted.refused) == (4, 1, 1)
 
 
-def test_what_was_published_is_a_duplicate_after_its_advertisement_was_revoked() -> None:
-    with Bus() as bus:
+@both_orders
+def test_one_notification_from_the_future_is_refused_and_makes_no_other_late(order: Order) -> None:
+    now, late = Instant.parse("2026-03-02T10:00:00Z"), list[Late]()
+    day_us = 86_400_000_000
+    with Bus(rules=[Ahead(day_us)], clock=lambda: now, order=order, on_late=late.append) as bus:
+        found = bus.detect("A followed by A")
+        for number, time in enumerate((now, Instant(now.microseconds + day_us))):
+            bus.publish({"type": "A", "id": number, "time": time})
+        with pytest.raises(ValueRefused, match="the time lies too far ahead: 2062-01-01T00:00:00Z"):
+            bus.publish({"type": "A", "id": "far", "time": Instant.parse("2062-01-01T00:00:00Z")})
+        bus.publish({"type": "A", "id": "after", "time": Instant(now.microseconds + day_us)})
+        counted = bus.statistics()
+    assert (counted.published, counted.refused, counted.late) == (3, 1, 0)
+    assert not late
+    assert len(list(found)) == 1
+
+
+def test_without_a_clock_nothing_lies_ahead() -> None:
+    with Bus(rules=[Ahead(0)]) as bus:
+        assert bus.publish({"x": 1, "time": Instant.parse("2062-01-01T00:00:00Z")}) is not None
+
+
+@both_orders
+def test_what_was_published_is_a_duplicate_after_its_advertisement_was_revoked(order: Order) -> None:
+    with Bus(order=order) as bus:
         advertisement = bus.advertise("x > 0", "p")
         bus.publish({"x": 1, "producer": "p", "id": "1"})
         bus.unadvertise(advertisement)
         assert bus.publish({"x": 1, "producer": "p", "id": "1"}) is None
+        assert bus.publish({"x": 2, "producer": "p", "id": "1"}) is None
         with pytest.raises(NotAdvertised):
             bus.publish({"x": 1, "producer": "p", "id": "2"})
+        counted = bus.statistics()
+    assert (counted.duplicates, counted.conflicts, counted.not_advertised) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("first", ["admitted", "refused"])
+def test_a_refused_copy_never_replaces_the_one_that_an_ordered_bus_holds(first: str) -> None:
+    admitted = {"x": 2, "producer": "p", "id": "1", "time": Instant(10)}
+    refused = {"x": 1, "duck": True, "producer": "p", "id": "1", "time": Instant(5)}
+    got: list[Notification] = []
+    with Bus(rules=[NoDuck()], order="ordered", lateness_us=100) as bus:
+        bus.subscribe("x > 0", got.append)
+        if first == "admitted":
+            assert bus.publish(admitted) is not None
+            assert bus.publish(refused) is None
+        else:
+            with pytest.raises(ValueRefused, match="no ducks"):
+                bus.publish(refused)
+            assert bus.publish(admitted) is not None
+    assert [each.get("x") for each in got] == [2]
+
+
+@st.composite
+def attempts(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Publications of few identities, in the order of their times, some of which rules refuse."""
+    fields = st.fixed_dictionaries(
+        {
+            "producer": st.sampled_from(["p", "q", "evil"]),
+            "id": st.sampled_from("123"),
+            "x": st.integers(0, 1),
+        },
+        optional={"duck": st.booleans()},
+    )
+    return [{**each, "time": Instant(at)} for at, each in enumerate(draw(st.lists(fields, max_size=12)))]
+
+
+@given(attempts=attempts())
+def test_both_orders_give_the_same_verdicts(attempts: list[dict[str, Any]]) -> None:
+    verdicts: dict[str, list[str]] = {}
+    for order in ORDERS:
+        now = [0]
+        rules = [NoEvil(), NoDuck(), AtMost(2)]
+        verdicts[order] = []
+        with Bus(rules=rules, clock=lambda now=now: Instant(now[0]), order=order, lateness_us=1_000) as bus:
+            for number, each in enumerate(attempts):
+                now[0] = number * 300_000
+                try:
+                    verdicts[order].append("duplicate" if bus.publish(each) is None else "published")
+                except ValueRefused as error:
+                    verdicts[order].append(str(error))
+    assert verdicts["live"] == verdicts["ordered"]
+
+
+@both_orders
+def test_a_component_that_the_graph_does_not_name_is_refused_by_a_rule(order: Order) -> None:
+    scopes = Scopes.parse(
+        "DEFINE COMPONENT desk AS\nDEFINE SCOPE floor AS ALL FROM desk", outsiders="refused"
+    )
+    with Bus(scopes=scopes, order=order) as bus:
+        bus.publish({"x": 1, "producer": "desk", "id": "1"})
+        for _ in range(2):  # it is not remembered
+            with pytest.raises(ScopeError, match="no component is named stranger"):
+                bus.publish({"x": 1, "producer": "stranger", "id": "1"})
+        bus.scopes.alter("DEFINE COMPONENT stranger AS")
+        assert bus.publish({"x": 1, "producer": "stranger", "id": "1"}) is not None
+        counted = bus.statistics()
+    assert (counted.published, counted.refused) == (2, 2)
 
 
 def test_depends_names_what_filters_tell_apart() -> None:

@@ -18,7 +18,7 @@ from fairlead.scopes.evaluation import Evaluation
 from fairlead.scopes.graph import ScopeGraph
 from fairlead.scopes.interfaces import Crossing, Edge, Effective, Interface, effective
 from fairlead.scopes.plan import ScopePlan
-from fairlead.scopes.policies import Asked, Chain, Chosen, Direction, Hold
+from fairlead.scopes.policies import Chain, ChoiceContext, Chosen, Direction, Hold
 from fairlead.scopes.sights import Reached, Sight
 from fairlead_lab.scopes.definition import delivery_paths
 
@@ -171,15 +171,15 @@ def subscription_judges_the_original(patch: Patch) -> None:
 
 
 def echo(patch: Patch) -> None:
-    right = evaluation._Route
-    patch.setattr(evaluation, "_Route", lambda trail, governor: right(frozenset(), governor))
+    right = evaluation.Route
+    patch.setattr(evaluation, "Route", lambda trail, governor: right(frozenset(), governor))
 
 
 def echo_over_a_shortcut(patch: Patch) -> None:
     right = Evaluation._up
 
     def changed(self: Evaluation, name: str, version: Any, arrivals: Any) -> Any:
-        forgotten = {evaluation._Route(frozenset(), r.governor): a for r, a in arrivals.items()}
+        forgotten = {evaluation.Route(frozenset(), r.governor): a for r, a in arrivals.items()}
         return right(self, name, version, forgotten)
 
     patch.setattr(Evaluation, "_up", changed)
@@ -246,8 +246,8 @@ def policy_per_member(patch: Patch) -> None:
 
 
 def chain_restarts(patch: Patch) -> None:
-    def restarted(choice: Chain, asked: Asked, state: Any) -> tuple[Chosen, Any]:
-        return Chosen(tuple(name for name in choice.names if name in asked.eligible)[:1]), state
+    def restarted(choice: Chain, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+        return Chosen(tuple(name for name in choice.names if name in context.eligible)[:1]), state
 
     patch.setattr(policies, "CHOOSE", {**policies.CHOOSE, Chain: restarted})
 

@@ -90,7 +90,7 @@ def test_a_change_that_cannot_be_applied_where_it_stands_is_void_and_keeps_its_r
 def test_a_change_below_the_watermark_is_moved_to_it() -> None:
     line = timeline().changed(statement("JOIN x TO B"), OrderKey.first_at(3), watermark=10)
     assert line.changes[0].key == OrderKey.first_at(10)
-    assert line.changes[0].asked == OrderKey.first_at(3)
+    assert line.changes[0].requested == OrderKey.first_at(3)
 
 
 def test_since_says_when_a_statement_takes_effect() -> None:
@@ -183,4 +183,4 @@ def test_epochs_are_in_order() -> None:
     line = timeline()
     for time in (9, 3, 5):
         line = line.changed(statement("JOIN x TO B"), OrderKey.first_at(time))
-    assert all(one.place <= other.place for one, other in pairwise(line.changes))
+    assert all(one.rank <= other.rank for one, other in pairwise(line.changes))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from fairlead.audit import Verdict
+from fairlead.audit.fair import Delivered, Established, FairRun, Multicast, Subscribed, audit_fair
 from fairlead.cli import main
 from fairlead.errors import ScenarioError
 from fairlead_lab.broker.fair.client import Client
@@ -34,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_there_is_an_example_for_each_setup() -> None:
-    assert [FairScenario.read(path).setup for path in EXAMPLES] == ["A", "B", "C", "D"]
+    assert [FairScenario.read(path).setup for path in EXAMPLES] == ["A", "B", "C", "D", "B"]
     assert all(FairScenario.read(path).systems == tuple(SYSTEMS) for path in EXAMPLES)
 
 
@@ -199,3 +202,70 @@ def test_a_run_that_is_not_fair_is_found(file: Path, capsys: pytest.CaptureFixtu
     with patch.object(Client, "_deliver", falls_silent):
         assert main(["simulate", str(file), "--check"]) == 1
     assert "conjunction validity: subscriber 1 delivered no relation" in capsys.readouterr().err
+
+
+# -- few subscribers ---------------------------------------------------------------------------------------------
+
+
+def recorded(**fair: Any) -> FairRun:
+    """A run of ordered merging with few subscribers."""
+    given = {"setup": "B", "subscribers": [4], "types": [3], "effort": 100, **fair}
+    scenario = FairScenario.of({"kind": "fair", "fair": given})
+    [subscribers], [types] = scenario.subscribers, scenario.types
+    runs: list[FairRun] = []
+    FairCell(scenario.setup, "faidecs", types, subscribers).run(scenario, lambda _, run: runs.append(run))
+    return runs[0]
+
+
+def losses_noticed(run: FairRun) -> tuple[int, int]:
+    """Of the deliveries, each left out alone, how many covering agreement misses; and how many there are."""
+    delivered = [index for index, step in enumerate(run.steps) if isinstance(step, Delivered)]
+    some = delivered[:: max(1, len(delivered) // 20)]
+    missed = [FairRun((*run.steps[:each], *run.steps[each + 1 :]), run.finished) for each in some]
+    found = [audit_fair(each, "covering agreement").verdict is Verdict.VIOLATED for each in missed]
+    return sum(found), len(found)
+
+
+def test_covering_agreement_bites_with_few_subscribers_that_share_subscriptions() -> None:
+    for joins in (0, 2):
+        run = recorded(variants=1, joins=joins)
+        assert audit_fair(run).verdict is Verdict.HOLDS
+        noticed, losses = losses_noticed(run)
+        assert noticed >= losses / 3
+    noticed, losses = losses_noticed(recorded())
+    assert (noticed, losses > 10) == (0, True), "subscriptions of their own say nothing about one another"
+
+
+def test_levels_of_a_variant_extend_one_another() -> None:
+    asked = {str(step.subscription) for step in recorded(variants=1).steps if isinstance(step, Subscribed)}
+    shorter, longer = sorted(asked, key=len)
+    assert longer.startswith(f"{shorter} and ")
+
+
+def test_subscribers_join_while_events_come() -> None:
+    run = recorded(variants=1, joins=2, subscribers=[5])
+    multicasts = [index for index, step in enumerate(run.steps) if isinstance(step, Multicast)]
+    subscribed = {step.process: index for index, step in enumerate(run.steps) if isinstance(step, Subscribed)}
+    late = {process for process, index in subscribed.items() if multicasts[0] < index < multicasts[-1]}
+    assert late == {"subscriber 3", "subscriber 4"}
+    assert late <= {step.process for step in run.steps if isinstance(step, Established)}
+    assert late <= {step.process for step in run.steps if isinstance(step, Delivered)}
+    assert audit_fair(run).verdict is Verdict.HOLDS
+
+
+def test_a_newcomer_without_the_state_of_the_others_is_caught_in_a_scenario() -> None:
+    run = recorded(variants=1, joins=2, subscribers=[5])
+    own = [step for step in run.steps if isinstance(step, Delivered) and step.process == "subscriber 4"]
+    verdicts = {
+        audit_fair(
+            FairRun(tuple(step for step in run.steps if step is not each), run.finished), "covering agreement"
+        ).verdict
+        for each in own
+    }
+    assert Verdict.VIOLATED in verdicts
+
+
+def test_at_least_one_subscriber_is_there_from_the_beginning() -> None:
+    run = recorded(variants=1, joins=9)
+    multicast = next(index for index, step in enumerate(run.steps) if isinstance(step, Multicast))
+    assert sum(isinstance(step, Subscribed) for step in run.steps[:multicast]) == 1

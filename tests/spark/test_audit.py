@@ -251,7 +251,7 @@ def told(report: Report) -> dict[tuple[str, str], tuple[Verdict, int, list[tuple
         (each.specification, each.rule): (
             each.verdict,
             each.open,
-            sorted((violation.what, violation.places) for violation in each.violations),
+            sorted((violation.what, violation.indexes) for violation in each.violations),
         )
         for each in report
     }
@@ -411,15 +411,15 @@ def test_the_report_has_the_first_violations_and_the_table_has_all(spark: SparkS
     events = [sub("a"), n, *[Notified("a", n.identity)] * 9, Ended()]
     found = on_spark(spark, events, "simple", shown=3, small=small)
     once = found.report.violated()["simple", "once"]
-    assert [violation.places for violation in once.violations] == [(2, 3), (2, 4), (2, 5)]
+    assert [violation.indexes for violation in once.violations] == [(2, 3), (2, 4), (2, 5)]
     assert found.counts["simple", "once"] == 8
-    rows = found.violations.orderBy("places").collect()
+    rows = found.violations.orderBy("indexes").collect()
     assert [row.asDict() for row in rows] == [
         {
             "specification": "simple",
             "rule": "once",
             "what": "a was notified about p/1 again",
-            "places": [2, place],
+            "indexes": [2, place],
         }
         for place in range(3, 11)
     ]
@@ -464,7 +464,7 @@ def altered(spark: SparkSession, events: list[Event], place: int, **columns: Any
 
     from fairlead.spark.trace import frame_of
 
-    here = F.col("place") == place
+    here = F.col("index") == place
     return frame_of(spark, events).withColumns(
         {name: F.when(here, F.lit(value)).otherwise(F.col(name)) for name, value in columns.items()}
     )

@@ -267,13 +267,14 @@ def test_all_problems_are_told_at_once() -> None:
         ({"order": {"buckets": 4}}, "[order] buckets: no such key; it belongs in [deliveries]"),
         (
             {"order": {"rejected": "fail"}},
-            "[order] rejected: no such key; it stands at the top of the file, above the first table",
+            "[order] rejected: no such key; it belongs at the top of the file, above the first table",
         ),
         ({"colour": "red"}, "colour: no such key"),
         ({"latenes": "1s"}, "latenes: no such key; 'lateness' belongs in [order]"),
         (
             {"paht": "x"},
-            "paht: no such key; 'path' belongs in [events], [subscriptions], [patterns] or [scopes]",
+            "paht: no such key; 'path' belongs in [events], [subscriptions], [patterns], [scopes] or "
+            "[advertisements]",
         ),
         ({"deliverys": {}}, "[deliverys]: no such table; did you mean 'deliveries'?"),
         (
@@ -328,7 +329,7 @@ def test_all_problems_are_told_at_once() -> None:
         ({"events": {"path": "x", "lines": True}}, '[events] lines: it goes with format = "xml"'),
         (
             {"events": {"path": "x", "select": ["a"]}},
-            "[events] select: it goes with typed columns, not with json",
+            "[events] select: it goes with typed columns and CSV, not with json",
         ),
         (
             {"events": {"path": "x", "fields": {"sequnce": "x"}}},
@@ -359,6 +360,14 @@ def test_all_problems_are_told_at_once() -> None:
             "[patterns] path: it overlaps with the subscriptions",
         ),
         ({"patterns": {"path": "out/p.jsonl"}}, "output: it overlaps with the patterns"),
+        (
+            {"advertisements": {"path": "hdfs://host:8020/a.jsonl"}},
+            "[advertisements] path: advertisements are a file on this machine",
+        ),
+        (
+            {"advertisements": {"path": "events/a.jsonl"}},
+            "[advertisements] path: it lies among the events",
+        ),
     ],
     ids=lambda each: json.dumps(each) if isinstance(each, dict) else "",
 )

@@ -32,7 +32,7 @@ from fairlead.spark import groups
 from fairlead.spark.asking import check_ids
 from fairlead.spark.detection import PROGRESS, STREAM, AtOnce, Begun, Detecting, Level, Placer, Router
 from fairlead.spark.frames import encode, notifications_in
-from fairlead.spark.patterns import Asked, Correlation, Patterns
+from fairlead.spark.patterns import Correlation, PatternRow, Patterns
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 from fairlead_lab.testing import fair as fair_made
 from fairlead_lab.testing import patterns as made
@@ -89,7 +89,7 @@ class Shuffling:
         for number in range(len(patterns.levels)):
             level = Level(patterns, number, self.partitions)
             published = (row for row in composites if row["producer"] == PRODUCER or row["is_public"])
-            seen = stream + [{**row, "start": row["place"]["start"]} for row in published]
+            seen = stream + [{**row, "start": row["rank"]["start"]} for row in published]
             if self._rng.random() < 0.3:
                 found = list(self._at_once(Detecting(level, bound), seen))
                 composites += [row for row in found if row["automaton"] is None]
@@ -157,7 +157,9 @@ def asked_for(patterns: Sequence[Pattern | str], rng: Random) -> Patterns:
         since = rng.choice((BEGINNING, BEGINNING, BEGINNING, rng.randint(0, 20)))
         until = rng.choice((END, END, END, max(since, 0) + rng.randint(1, 20)))
         text = pattern if isinstance(pattern, str) else render(pattern)
-        more = replace(asked, rows=(*asked.rows, Asked(f"p{number}", f"u{number % 3}", text, since, until)))
+        more = replace(
+            asked, rows=(*asked.rows, PatternRow(f"p{number}", f"u{number % 3}", text, since, until))
+        )
         try:
             more.levels  # noqa: B018
             asked = more
@@ -248,7 +250,7 @@ def asked_fairly(asked: Patterns, subscriptions: Sequence[Subscription], rng: Ra
         since, until = rng.choice((BEGINNING, BEGINNING, rng.randint(0, 12))), rng.choice((END, END, 20))
         text = str(rng.choice((*subscriptions, *FAIR, *NAMED, *NAMED)))
         choice = rng.choice([each.value for each in Choice])
-        row = Asked(f"f{number}", f"u{number % 3}", text, since, until, choice)
+        row = PatternRow(f"f{number}", f"u{number % 3}", text, since, until, choice)
         more = replace(asked, rows=(*asked.rows, row))
         try:
             more.levels  # noqa: B018
@@ -276,7 +278,7 @@ def by_standing(patterns: Patterns, stream: Sequence[tuple[OrderKey, Notificatio
 
 def _standing(row: Row) -> list[Any]:
     """Where a row stands, as Spark sorts it: what is null comes first."""
-    place = [row["time"], *row["place"].values(), row["id"]]
+    place = [row["time"], *row["rank"].values(), row["id"]]
     return [(each is not None, each) for each in place]
 
 
@@ -310,7 +312,7 @@ def test_relations_and_composites_are_those_of_one_order_each_where_it_stands(
         before = bound
         correlations = [each for level in asked.levels for each in level if isinstance(each, Correlation)]
         ended = [
-            each.name for each in correlations if all(asked.rows[row].until <= bound for row in each.asked)
+            each.name for each in correlations if all(asked.rows[row].until <= bound for row in each.rows)
         ]
         assert not {row["automaton"] for row in shuffling.state}.intersection(ended)
     assert [{name: row[name] for name in expected[0]} for row in found] == expected if expected else not found
@@ -359,9 +361,9 @@ def test_what_lies_in_no_window_of_what_has_begun_is_left_out(
 
 def test_the_attributes_that_tell_what_is_found_are_those_asked_about() -> None:
     def attributes(*texts: str, **more: str) -> frozenset[str] | None:
-        asked = [Asked(f"p{number}", "u", text) for number, text in enumerate(texts)]
+        asked = [PatternRow(f"p{number}", "u", text) for number, text in enumerate(texts)]
         return Patterns(
-            (*asked, *(Asked(id, "u", text, choice="first received") for id, text in more.items()))
+            (*asked, *(PatternRow(id, "u", text, choice="first received") for id, text in more.items()))
         ).attributes
 
     text = "A[x > 1] as a then no B[n.y = 2] within 5 s, same k and room.id, a.z > 3"
@@ -455,7 +457,7 @@ def test_what_is_wrong_with_patterns_is_one_message_with_the_first_line(tmp_path
         ([{"id": 1, "fair": "A", "choice": []}], "patterns:1: no choice of events: []"),
         (
             [{"id": 1, "pattern": "A", "choice": "most recent"}],
-            "patterns:1: a pattern says itself what it takes",
+            "patterns:1: a pattern states its selection itself",
         ),
         (
             [{"id": 1, "fair": "A[x]"}],
@@ -480,7 +482,7 @@ def test_what_is_wrong_with_patterns_is_one_message_with_the_first_line(tmp_path
         ([{"id": 1, "fair": "a: A or a[2]"}], "patterns: patterns see their own composites: a"),
         (
             [{"id": 1, "fair": "composite: A"}],
-            "patterns:1: column 1: composite is what is found for who has no name",
+            "patterns:1: column 1: composite is the type of unnamed detections",
         ),
     ],
 )
@@ -496,7 +498,7 @@ def test_patterns_are_read_from_csv_as_from_json(tmp_path: Path) -> None:
     table.write_text('id,subscriber,pattern,from,until\np,ada,"A followed by B, same k",5,9\n')
     read = Patterns.read(SubscriptionsInput(str(table), "csv"))
     assert read == Patterns.read(lines(tmp_path / "patterns.jsonl", rows)) == Patterns.read(rows)
-    assert read.rows == (Asked("p", "ada", "A followed by B, same k", 5, 9),)
+    assert read.rows == (PatternRow("p", "ada", "A followed by B, same k", 5, 9),)
     assert Patterns.restored(read.dump()) == read
 
 
@@ -505,26 +507,26 @@ def test_a_row_may_have_a_fair_subscription_in_place_of_a_pattern(tmp_path: Path
     table.write_text("id,fair,choice,until\np,A.x < B.x,,\nq,A.x < B.x or C,most recent,9\n")
     read = Patterns.read(SubscriptionsInput(str(table), "csv"))
     assert read.rows == (
-        Asked("p", "p", "A.x < B.x", choice="first received"),
-        Asked("q", "q", "A.x < B.x or C", until=9, choice="most recent"),
+        PatternRow("p", "p", "A.x < B.x", choice="first received"),
+        PatternRow("q", "q", "A.x < B.x or C", until=9, choice="most recent"),
     )
     assert Patterns.restored(read.dump()) == read
     assert [len(level) for level in read.levels] == [3], "each conjunction, by each choice"
     alike = Patterns.read(
         [{"id": n, "fair": text} for n, text in enumerate(("A and C", "C and A or B", "B"))]
     )
-    assert [len(each.asked) for level in alike.levels for each in level] == [2, 2]
+    assert [len(each.rows) for level in alike.levels for each in level] == [2, 2]
     named = Patterns.read(
         [
             {"id": n, "fair": text}
             for n, text in enumerate(("A and C", "one: A and C", "two: C and A", "one[2]"))
         ]
     )
-    assert [[len(each.asked) for each in level] for level in named.levels] == [[3], [1]], (
+    assert [[len(each.rows) for each in level] for level in named.levels] == [[3], [1]], (
         "whatever their names"
     )
     changed = read.changed([{"id": "p", "fair": "A.x < B.x", "choice": "most recent"}, {"id": "q"}], 5)
-    assert changed.patterns.rows == (Asked("p", "p", "A.x < B.x", 5, choice="most recent"),)
+    assert changed.patterns.rows == (PatternRow("p", "p", "A.x < B.x", 5, choice="most recent"),)
 
 
 def test_a_change_takes_effect_at_the_watermark_or_later_and_a_bad_one_changes_nothing() -> None:
@@ -541,14 +543,14 @@ def test_a_change_takes_effect_at_the_watermark_or_later_and_a_bad_one_changes_n
         watermark=20,
     )
     assert changed.patterns.rows == (
-        Asked("p", "p", "a: A", BEGINNING, 30),
-        Asked("q", "q", "B", BEGINNING, 40),
-        Asked("p", "p", "a: C", 30),
-        Asked("r", "r", "D", 20, 50),
+        PatternRow("p", "p", "a: A", BEGINNING, 30),
+        PatternRow("q", "q", "B", BEGINNING, 40),
+        PatternRow("p", "p", "a: C", 30),
+        PatternRow("r", "r", "D", 20, 50),
     )
     assert [each.line for each in changed.rejections] == [4, 5, 6]
     assert [row.id for row in changed.begun] == ["p", "r"]
-    assert changed.cut == (Asked("p", "p", "a: A", BEGINNING, 30),)
+    assert changed.cut == (PatternRow("p", "p", "a: A", BEGINNING, 30),)
     assert len(changed.patterns.changed([], watermark=45).patterns) == 2, "what has ended is forgotten"
 
 

@@ -22,7 +22,7 @@ from hypothesis.strategies import SearchStrategy
 
 from fairlead.bus import Bus
 from fairlead.correlation import fair
-from fairlead.delivery import Delivery
+from fairlead.delivery import DeliveryRecord
 from fairlead.errors import FilterError, PipelineError
 from fairlead.ingest import records
 from fairlead.model import Instant, Notification
@@ -159,7 +159,7 @@ def on_the_bus(events: list[dict[str, Any]], patterns: list[dict[str, Any]]) -> 
         while len(inbox):
             each = inbox.get_delivery()
             assert each.key is not None
-            line = Delivery(each.subscriber, each.key, each.subscriptions).line()
+            line = DeliveryRecord(each.subscriber, each.key, each.subscriptions).line()
             found.setdefault(subscriber, []).append(
                 (line, _composed(each.key.producer, encode(each.notification)))
             )
@@ -180,7 +180,7 @@ def told(deliveries: DataFrame | None) -> dict[str, list[Told]]:
     rows = deliveries.select(*DELIVERY, "record", "batch", "_metadata.file_path", "_metadata.row_index")
     for row in sorted(rows.collect(), key=lambda row: (row.batch, row.file_path, row.row_index)):
         subscriber, *key, subscriptions, record, _, _, _ = row
-        line = Delivery(subscriber, OrderKey(*key), tuple(subscriptions)).line()
+        line = DeliveryRecord(subscriber, OrderKey(*key), tuple(subscriptions)).line()
         found.setdefault(subscriber, []).append((line, _composed(row.producer, record)))
     return found
 
@@ -287,7 +287,7 @@ def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
     typed = ", ".join(f"{name} {'bigint' if name in ('from', 'until') else 'string'}" for name in names)
     table = spark.createDataFrame([tuple(map(row.get, names)) for row in patterns], typed)
     with partitions(spark, counts[1]):
-        alone = detect(released, table).orderBy("time", "place", "id").collect()
+        alone = detect(released, table).orderBy("time", "rank", "id").collect()
     assert {row.record for row in alone} == composites
     for subscriber, lines in expected.items():
         mine = [row.record for row in alone if subscriber in {each.subscriber for each in row.patterns}]

@@ -298,7 +298,7 @@ STACK = "\n\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)\n\t
         ),
         (f"{ABORTED}java.lang.IllegalStateException: odd{STACK}", "Spark failed: odd"),
         (f"{CALLING}java.lang.IllegalStateException: odd{STACK}", "Spark failed: odd"),
-        ("", "Spark failed: it does not say why"),
+        ("", "Spark failed: it gives no reason"),
     ],
 )
 def test_recorded_words_are_understood(recorded: str, expected: str) -> None:
@@ -315,7 +315,7 @@ def test_a_java_process_that_is_gone_is_named() -> None:
     Gone.__module__ = "pyspark.errors.exceptions.captured"
     found = reason(Gone())
     assert isinstance(found, SparkUnavailable)
-    assert "Java process is gone" in str(found)
+    assert "Java process has ended" in str(found)
 
 
 def test_a_refused_connection_is_sparks_only_where_spark_made_it() -> None:

@@ -502,7 +502,7 @@ def test_a_format_that_does_not_fit_the_frame_is_refused(spark: SparkSession) ->
     frame = spark.sql("select 1 as x")
     for format, message in {
         "jsno": "no format of records is named 'jsno'",
-        "json": "stand in a column `value`",
+        "json": "are in a column `value`",
     }.items():
         with pytest.raises(PipelineError, match=message):
             ingest(frame, format)

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from fairlead.spark import Pipeline
+from fairlead.spark.failures import JVM_GONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,6 +167,33 @@ def test_after_a_kill_at_any_moment_the_output_is_that_of_an_undisturbed_run(
     for channel in CHANNELS:
         assert list(rows(output, channel)) == list(rows(whole, channel))
     assert sum("'id': 'again'" in row for row in rows(output, "deliveries")) == DELIVERED
+
+
+def java_of(process: subprocess.Popen[bytes]) -> int:
+    """The process in which Spark runs."""
+    children = [path.read_text().split() for path in Path(f"/proc/{process.pid}/task").glob("*/children")]
+    [java] = [
+        int(child)
+        for some in children
+        for child in some
+        if Path(f"/proc/{child}/comm").read_text().strip() == "java"
+    ]
+    return java
+
+
+def test_a_killed_java_is_told_in_one_message_without_a_traceback(undisturbed: Path) -> None:
+    process = start(undisturbed, "bereft")
+    deadline = time.monotonic() + DEADLINE_S
+    while not any((undisturbed / "bereft" / "_fairlead" / "manifests").glob("*.json")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(java_of(process), signal.SIGKILL)
+    said = process.communicate(timeout=DEADLINE_S)[0].decode()
+    assert process.returncode == 2
+    [message, hint] = said.splitlines()
+    assert message.startswith(f"fairlead: {JVM_GONE}")
+    assert "run it again" in hint
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from fairlead.spark import lines as module
 from fairlead.spark.detection import Detecting, Level, Lines, Router, _compiled
 from fairlead.spark.frames import encode, notifications_in
 from fairlead.spark.lines import LineGroup, types_taken
-from fairlead.spark.patterns import Asked, Patterns
+from fairlead.spark.patterns import PatternRow, Patterns
 
 TEXTS = (
     "A followed by B within 9 us",
@@ -111,9 +111,9 @@ def told(batches: Iterable[pa.RecordBatch], *, payload: bool) -> list[Row]:
         for row in rows
     ]
     for row in rows:
-        assert row["interval"] == {"start": row["place"]["start"], "end": row["time"]}
-        assert row["place"]["id"] == row["id"]
-        assert row["place"]["pattern"] == row["pattern"]
+        assert row["interval"] == {"start": row["rank"]["start"], "end": row["time"]}
+        assert row["rank"]["id"] == row["id"]
+        assert row["rank"]["pattern"] == row["pattern"]
         assert all(each["time"] <= row["time"] for each in row["constituents"])
     return sorted(shown, key=lambda row: (row["id"], row["patterns"]))
 
@@ -131,7 +131,7 @@ def test_over_columns_the_composites_are_those_of_one_detector(
         body, *rest = text.split(", ", 1)
         whole = body + same + (", " + rest[0] if rest else "")
         since = rng.choice((BEGINNING, BEGINNING, 20))
-        row = Asked(f"p{number}", "u", whole, since, rng.choice((END, END, END, 60)))
+        row = PatternRow(f"p{number}", "u", whole, since, rng.choice((END, END, END, 60)))
         patterns = Patterns((*patterns.rows, row))
         assert line_of(patterns.pattern(row)) is not None
     given = columns(events(rng, rng.choice((1, 30, 90))))
@@ -165,6 +165,6 @@ def test_over_columns_the_composites_are_those_of_one_detector(
 
 def test_lines_are_a_group_of_their_own() -> None:
     rows = ("A followed by B, same k", "A or B, same k", "A followed by B followed by C, same k")
-    patterns = Patterns(tuple(Asked(f"p{at}", "u", text) for at, text in enumerate(rows)))
+    patterns = Patterns(tuple(PatternRow(f"p{at}", "u", text) for at, text in enumerate(rows)))
     groups = _compiled(Level(patterns, 0, 2)).groups
     assert sorted((type(group) is LineGroup, len(group.names)) for group in groups) == [(False, 1), (True, 2)]

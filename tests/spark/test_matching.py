@@ -152,7 +152,7 @@ def test_what_is_placed_is_found_where_it_is_sent(tmp_path_factory, data):
     assert len(targets) == len(read.parts) >= len(asked) / 2
     batch = keyed(times, "record", pa.array(map(encode, published)))
     buckets = tuple(frozenset(part.bucket for part in target.parts) for target in targets)
-    sent = [batch] if read.placement is None else list(Router(read.placement, buckets, ways=2)([batch]))
+    sent = [batch] if read.placement is None else list(Router(read.placement, buckets, copies=2)([batch]))
     found: dict[tuple[Any, ...], list[str]] = {}
     for subscriber, time, id, ids in delivered(Matcher(targets, memory=1)(sent)):
         found.setdefault((subscriber, time, id), []).extend(ids)

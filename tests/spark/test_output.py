@@ -330,7 +330,7 @@ def test_a_plan_whose_file_is_gone_is_an_error_that_names_both(tmp_path: Path) -
     file = tmp_path / "subscriptions" / "0.jsonl"
     output = Output(config.output)
     output.keep_plan(0, [str(file)])
-    gone = r"0\.jsonl is gone, and .*plans/00000000\.json says"
+    gone = r"0\.jsonl is missing, and .*plans/00000000\.json lists"
     with pytest.raises(PipelineError, match=gone) as refused:
         demand(config, nobody, 0, None)
     assert "put the file back, or delete the plan" in str(refused.value)
@@ -408,8 +408,8 @@ def test_an_address_of_sparks_is_known_to_pyarrow_by_its_own_name(uri: str, arro
 
 def test_a_batch_tells_its_stage_and_then_its_rows_and_how_fast_they_go() -> None:
     begun = Standing(3, "ingest", since=10.0)
-    assert begun.told(12.0) == "batch 3, ingest"
-    assert begun._replace(stage="match", rows=10_000).told(14.0) == "batch 3, match: 10,000 rows, 2,500/s"
+    assert begun.describe(12.0) == "batch 3, ingest"
+    assert begun._replace(stage="match", rows=10_000).describe(14.0) == "batch 3, match: 10,000 rows, 2,500/s"
 
 
 def test_deliveries_are_read_in_the_format_that_the_run_was_configured_with(

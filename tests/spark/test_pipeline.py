@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from fairlead.cli import main
-from fairlead.delivery import Delivery
+from fairlead.delivery import DeliveryRecord
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
@@ -84,7 +84,7 @@ def config(place: Path, **tables: Any) -> Config:
 
 def delivered(rows: DataFrame) -> list[tuple[str, OrderKey, tuple[str, ...]]]:
     found = [
-        Delivery(subscriber, OrderKey(*key), tuple(subscriptions))
+        DeliveryRecord(subscriber, OrderKey(*key), tuple(subscriptions))
         for subscriber, *key, subscriptions in rows.select(*DELIVERY).collect()
     ]
     return [(each.subscriber, each.key, each.subscriptions) for each in sorted(found, key=lambda d: d.rank)]
@@ -118,14 +118,14 @@ def test_every_sink_gets_each_delivery_once_and_in_order(
         assert (summary.read, summary.rejected, summary.duplicates, summary.deliveries) == (5, 1, 1, 4)
     [file] = (place / "json" / "deliveries").rglob("*.jsonl")
     by_subscriber = sorted(LINES, key=lambda line: (line[0], line[1].rank))
-    assert file.read_bytes() == b"".join(Delivery(*line).line() for line in by_subscriber)
+    assert file.read_bytes() == b"".join(DeliveryRecord(*line).line() for line in by_subscriber)
     assert delivered(spark.table("delivered_by_a_test")) == in_order(LINES)
     [call] = CALLS
     assert call == (0, in_order(LINES))
     report = (place / "table" / "report.html").read_text()
     assert "ada" in report
     unseen = (place / "callback" / "report.html").read_text()
-    assert "nothing is known of who got what" in unseen
+    assert "does not know the deliveries" in unseen
     assert "Nobody was sent anything" not in unseen
 
 
@@ -376,10 +376,10 @@ def test_a_batch_that_is_repeated_takes_the_changes_that_it_took_first(
     assert take(1, step).taken == (str(source / "1.jsonl"),)
     assert compiled(1).count == 2
     # What neither of the last two batches has is gone: the two subscriptions are in one part now.
-    assert set(output.index.names()) == compiled(0).kept_files | compiled(1).kept_files
+    assert set(output.index.names()) == compiled(0).live_files | compiled(1).live_files
     take(2, step)
-    assert set(output.index.names()) == compiled(1).kept_files
-    assert not compiled(0).kept_files <= compiled(1).kept_files
+    assert set(output.index.names()) == compiled(1).live_files
+    assert not compiled(0).live_files <= compiled(1).live_files
     assert output.taken(output.manifest(2)) == [str(source / name) for name in ("0.jsonl", "1.jsonl")]
 
     # A file that cannot be read stops nothing for good: what nobody has seen is planned anew.
@@ -481,7 +481,7 @@ def test_a_dry_run_says_what_is_wrong_with_a_table(spark: SparkSession, place: P
             with pytest.raises(PipelineError, match=problem):
                 Pipeline(made, spark).plan()
         spark.sql("DROP TABLE planned_by_a_test")
-    with pytest.raises(PipelineError, match="planned_by_a_test is gone"):
+    with pytest.raises(PipelineError, match="planned_by_a_test is missing"):
         Step(made).take(ingested(spark, made), 1, final=True)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fairlead.filters import parse
 from fairlead.matching.columnar.arrow import notification_at
 from fairlead.model import Notification
-from fairlead.spark.placement import ANYWHERE, Placement, anchors_of, placed
+from fairlead.spark.placement import ANYWHERE, Placement, anchors_of, assign_buckets
 from fairlead.testing import filters, notifications
 
 
@@ -23,7 +23,7 @@ from fairlead.testing import filters, notifications
     st.integers(1, 5),
 )
 def test_what_matches_a_filter_visits_its_bucket_if_it_has_one(chosen, published, buckets):
-    placement, found = placed(chosen, buckets)
+    placement, found = assign_buckets(chosen, buckets)
     for notification in published:
         visited = placement.buckets_of(notification)
         for filter, bucket in zip(chosen, found.tolist(), strict=True):
@@ -83,7 +83,7 @@ def test_only_what_every_match_has_is_an_anchor(text, attributes):
 
 def test_of_several_equalities_the_one_that_fewest_filters_share_is_taken():
     texts = [f'type = "quote" and symbol = "s{number}"' for number in range(50)]
-    placement, buckets = placed([*map(parse, texts), parse("price > 3")], 8)
+    placement, buckets = assign_buckets([*map(parse, texts), parse("price > 3")], 8)
     assert placement.attributes == ("symbol",)
     assert buckets[-1] == ANYWHERE
     assert len(set(buckets[:-1].tolist())) == 8  # the common type would have put them all into one
@@ -92,7 +92,7 @@ def test_of_several_equalities_the_one_that_fewest_filters_share_is_taken():
 
 
 def test_equal_numbers_of_different_types_have_one_bucket():
-    placement, [bucket] = placed([parse("a = 5")], 1000)
+    placement, [bucket] = assign_buckets([parse("a = 5")], 1000)
     for five in (5, 5.0, Decimal("5.00")):
         assert placement.buckets_of(Notification.of({"a": five})) == {int(bucket)}
     assert not placement.buckets_of(Notification.of({"b": 5}))

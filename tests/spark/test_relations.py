@@ -11,7 +11,7 @@ import pytest
 from fairlead.correlation.fair import Choice
 from fairlead.model.order import END
 from fairlead.spark.detection import FOLLOWS, Detecting, Level, Router
-from fairlead.spark.patterns import Asked, Patterns
+from fairlead.spark.patterns import PatternRow, Patterns
 from fairlead.spark.relations import RelationGroup
 
 TEXTS = (
@@ -62,14 +62,16 @@ def events(rng: Random, size: int) -> pa.RecordBatch:
 def found(texts: list[str], stream: pa.RecordBatch, rng: Random, *, payload: bool) -> list[dict[str, Any]]:
     choices = [each.value for each in Choice]
     patterns = Patterns(
-        tuple(Asked(f"f{at}", f"s{at % 2}", text, choice=choices[at % 2]) for at, text in enumerate(texts))
+        tuple(
+            PatternRow(f"f{at}", f"s{at % 2}", text, choice=choices[at % 2]) for at, text in enumerate(texts)
+        )
     )
     level = Level(patterns, 0, rng.choice((1, 3)))
     routed = pa.Table.from_batches(list(Router(level)([stream])))
     placed = routed.sort_by([(name, "ascending") for name in ("group", "key", "time", FOLLOWS)])
     batches = placed.combine_chunks().to_batches(max_chunksize=rng.choice((3, 1000)))
     rows = [row for batch in Detecting(level, END, payload)(batches) for row in batch.to_pylist()]
-    return sorted(rows, key=lambda row: (row["pattern"], row["place"]["number"] or 0, row["id"]))
+    return sorted(rows, key=lambda row: (row["pattern"], row["rank"]["number"] or 0, row["id"]))
 
 
 @pytest.mark.parametrize("seed", range(12))

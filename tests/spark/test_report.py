@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 from fairlead.audit import Finding, Report, Violation
 from fairlead.model import Instant, Notification
 from fairlead.spark.report import (
+    CompositeExample,
     Constituent,
     Facts,
-    Found,
     Judged,
     Matched,
     Never,
@@ -101,7 +101,7 @@ COMPOSITE = Notification.of(
         ],
     }
 )
-FOUND = Found(
+FOUND = CompositeExample(
     "p-1",
     "slide",
     NOON,
@@ -118,8 +118,8 @@ DETECTING = replace(
     batches=tuple(replace(each, composites=3) for each in SMALL.batches),
     subscriptions=(*SMALL.subscriptions, Matched("s-0", "dora", None, 7)),
     patterns=(Matched("p-1", "desk", "slide: 2 or more StockQuote as quote followed by Order as order", 9),),
-    asked=1,
-    found=(FOUND, replace(FOUND, type="silent", constituents=FOUND.constituents[:1])),
+    patterns_total=1,
+    examples=(FOUND, replace(FOUND, type="silent", constituents=FOUND.constituents[:1])),
 )
 EMPTY = ReportData(replace(FACTS, inputs=(), versions={}, seconds=0.0))
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -161,14 +161,14 @@ class Page(HTMLParser):
 
 
 def test_a_composite_is_shown_by_what_it_is_made_of() -> None:
-    assert Found.of(COMPOSITE, "p-1") == FOUND
+    assert CompositeExample.of(COMPOSITE, "p-1") == FOUND
     assert not FOUND.waited
-    assert DETECTING.found[1].waited
+    assert DETECTING.examples[1].waited
 
 
 def test_what_patterns_found_is_counted_and_drawn_on_a_time_line() -> None:
     page = Page(render(DETECTING))
-    assert "9 composite events found by 1 pattern" in page.text
+    assert "9 composite events of 1 pattern" in page.text
     assert page.tags["circle"] == 3 + 2, "the constituents of one, and of the other with where time was over"
     for said in ("One slide: 3 events in 10 min", "time is over", "XETR/q2", "ended while the run went on"):
         assert said in page.text
@@ -210,7 +210,7 @@ def test_the_page_says_what_happened() -> None:
     for said in (
         "A day on the market",
         "3,000 rows became 7,500 deliveries to 2 subscribers in 12 s.",
-        "The audit found violations.",
+        "The audit reports violations.",
         "ada was notified about t before its cause o",
         "… and 6 more.",
         "type is Auction",
@@ -291,11 +291,11 @@ def test_of_a_sink_that_is_not_read_back_nothing_is_said_that_is_not_known() -> 
             subscribers=(),
             reached=0,
             patterns=(),
-            found=(),
+            examples=(),
             read_back=False,
         )
     )
-    assert "nothing is known of who got what" in page
+    assert "does not know the deliveries" in page
     for untrue in (
         "Nobody was sent anything",
         "There were no subscriptions",
@@ -319,7 +319,7 @@ def test_a_clean_run_says_that_it_was_clean() -> None:
         "Every row could be read.",
         "Nothing came later than allowed.",
         "Every subscription was matched at least once.",
-        "The audit found every rule kept.",
+        "The audit reports no violation.",
         "Each producer's notifications came in the order in which it sent them.",
     ):
         assert said in page
@@ -467,7 +467,9 @@ def test_a_run_is_gathered_as_counting_by_hand_does(spark: SparkSession) -> None
         Matched("pattern", "p1", "A followed by B", 1),
         Matched("quiet", "p1", "A followed by C", 0),
     )
-    assert (found.asked, found.found) == (2, ()), "without their content composites cannot be shown"
+    assert (found.patterns_total, found.examples) == (2, ()), (
+        "without their content composites cannot be shown"
+    )
     assert found.never.count == 61 - len(pairs) + 1, "one that matched has ended: it is counted, too"
     assert [each.id for each in found.never.first] == sorted({id for id, *_ in subscribed} - set(pairs))[:20]
     assert found.never.first[0] == Matched("alone", "alone", "y = 1", 0)

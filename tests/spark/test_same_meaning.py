@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairlead.bus import Bus
-from fairlead.delivery import Delivery
-from fairlead.model import Instant
+from fairlead.delivery import DeliveryRecord
+from fairlead.filters.schema import Schema
+from fairlead.ingest import Fields, records
+from fairlead.log import Log
+from fairlead.log.records import PUBLICATION
+from fairlead.model import Instant, Notification
 from fairlead.model.order import OrderKey
+from fairlead.model.packed import pack
 from fairlead.spark.config import Config
 from fairlead.spark.frames import DELIVERY
 from fairlead.spark.running import Pipeline
@@ -100,7 +105,7 @@ def shuffled(events: list[dict[str, Any]], rng: Random) -> list[dict[str, Any]]:
 
 
 def on_the_bus(events: list[dict[str, Any]], subscriptions: list[dict[str, Any]]) -> list[bytes]:
-    found: list[Delivery] = []
+    found: list[DeliveryRecord] = []
     bus = Bus(order="ordered", lateness_us=LATENESS_US)
     inboxes = {
         row["subscriber"]: bus.subscribe(
@@ -119,7 +124,7 @@ def on_the_bus(events: list[dict[str, Any]], subscriptions: list[dict[str, Any]]
         while len(inbox):
             each = inbox.get_delivery()
             assert each.key is not None
-            found.append(Delivery(each.subscriber, each.key, each.subscriptions))
+            found.append(DeliveryRecord(each.subscriber, each.key, each.subscriptions))
     return [each.line() for each in sorted(found, key=lambda each: each.rank)]
 
 
@@ -151,7 +156,7 @@ def lines(pipeline: Pipeline) -> list[bytes]:
     deliveries = pipeline.output.read(pipeline.spark)
     assert deliveries is not None
     found = [
-        Delivery(subscriber, OrderKey(*key), tuple(subscriptions))
+        DeliveryRecord(subscriber, OrderKey(*key), tuple(subscriptions))
         for subscriber, *key, subscriptions in deliveries.select(*DELIVERY).collect()
     ]
     return [each.line() for each in sorted(found, key=lambda each: each.rank)]
@@ -225,3 +230,72 @@ def test_bus_batch_and_stream_deliver_the_same_bytes(spark: SparkSession, tmp_pa
     assert lines(stream) == expected
     assert (resumed.resumed, resumed.finished, resumed.late) == (True, True, 0)
     assert set(resumed.verdicts.values()) == {"holds"}
+
+
+# -- content ---------------------------------------------------------------------------------------------------
+
+RECORDS = (
+    '{"specversion": "1.0", "id": "1", "source": "/s", "type": "T", "time": "2026-03-02T10:00:00.250+01:00", '
+    '"sequence": "0012", "data": {"price": 10.10, "list": [3, 1, 3], "a.b": 1e3}}',
+    '{"specversion": "1.0", "id": "2", "source": "/s", "type": "T", "data": [52.5, 13.4], "subject": "x"}',
+    '{"specversion": "1.0", "id": "3", "source": "/s", "type": "T", "data_base64": "3q2+7w=="}',
+    '{"nr": 4, "producer": "p", "time": "2026-03-02T09:00:00Z", "price": 10.10, "list": [3, 1, 3]}',
+    '{"id": "5", "producer": "p", "at": "2026-03-02T10:00:00+01:00", "price": 1e3, "z": {"y": [2, 1]}}',
+)
+READINGS: dict[str, dict[str, Any]] = {
+    "events": {},
+    "lifted events": {"lift": True},
+    "other fields": {"fields": {"id": "nr"}},
+    "a schema": {"schema": "at: time\n"},
+}
+
+
+def parsed(text: str) -> Any:
+    """All that a JSON text says: names in their order, numbers as they are spelled."""
+    return json.loads(text, object_pairs_hook=lambda pairs: pairs, parse_float=str, parse_int=str)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_bus_pipeline_and_a_pipeline_over_a_log_deliver_the_same_content(
+    spark: SparkSession, tmp_path: Path, reading: str
+) -> None:
+    given = dict(READINGS[reading])
+    schema = None
+    if "schema" in given:
+        (tmp_path / "declared.schema").write_text(given["schema"])
+        given["schema"] = str(tmp_path / "declared.schema")
+        schema = Schema.read(given["schema"])
+    fields = Fields(**given.get("fields", {}))
+    notifications = [
+        records.read(text, lift=given.get("lift", False), fields=fields, schema=schema) for text in RECORDS
+    ]
+    expected = {}
+    with Bus(order="ordered", engine="brute", lateness_us=2**60) as bus:
+        inbox = bus.subscribe("exists price or absent price", id="s", subscriber="u")
+        for each in notifications:
+            assert isinstance(each, Notification)
+            bus.publish(each)
+    while len(inbox):
+        delivery = inbox.get_delivery()
+        expected[delivery.key.id] = parsed(delivery.notification.to_json())
+    assert sorted(map(str, expected.values())) == sorted(str(parsed(text)) for text in RECORDS)
+
+    write_lines(
+        tmp_path / "subscriptions.jsonl",
+        [{"id": "s", "subscriber": "u", "filter": "exists price or absent price"}],
+    )
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "0.jsonl").write_text("".join(f"{text}\n" for text in RECORDS))
+    with Log(tmp_path / "log") as log:
+        for each in notifications:
+            assert isinstance(each, Notification)
+            log.append(PUBLICATION, pack(each), 0)
+    top = {"schema": given.pop("schema")} if "schema" in given else {}
+    inputs = {"raw": {"path": str(tmp_path / "raw"), "format": "json", **given}}
+    inputs["log"] = {"path": str(tmp_path / "log"), "format": "log"}
+    for name, events in inputs.items():
+        tables = {"events": events, "output": str(tmp_path / f"out-{name}"), **top}
+        pipeline(spark, tmp_path, "batch", deliveries={"format": "json"}, **tables).run()
+        [lines] = sent(tmp_path / f"out-{name}" / "deliveries").values()
+        delivered = [dict(parsed(line.decode())) for line in lines]
+        assert sorted(str(each["notification"]) for each in delivered) == sorted(map(str, expected.values()))

@@ -45,7 +45,7 @@ def test_spark_finds_what_the_plain_program_finds(spark: SparkSession) -> None:
         broken[place] = replace(event, component="exchange" if event.component != "exchange" else "ada")
     for events in (trace, broken):
         plain = {
-            (finding.rule, violation.what, violation.places)
+            (finding.rule, violation.what, violation.indexes)
             for finding in audit(events, "scoped")
             for violation in finding.violations
         }
@@ -53,7 +53,7 @@ def test_spark_finds_what_the_plain_program_finds(spark: SparkSession) -> None:
         for small in (0, len(events)):
             found = audit_on_spark(frame_of(spark, events), "scoped", small=small, shown=1_000).report
             assert plain == {
-                (finding.rule, violation.what, violation.places)
+                (finding.rule, violation.what, violation.indexes)
                 for finding in found
                 for violation in finding.violations
             }

@@ -11,9 +11,8 @@ import pytest
 
 from fairlead.audit import Verdict, audit, parquet
 from fairlead.bus import Bus
-from fairlead.errors import PipelineError
 from fairlead.ingest import Rejection
-from fairlead.scopes import Scopes, System, parse_statements
+from fairlead.scopes import Scopes, parse_statements
 from fairlead.spark.config import Config
 
 if TYPE_CHECKING:
@@ -116,13 +115,3 @@ def test_scope_says_where_each_notification_is_visible(spark: SparkSession) -> N
         "2": ["Desk"],
         "3": ["Floor"],
     }
-
-
-def test_a_graph_with_more_than_filters_is_refused() -> None:
-    from fairlead.spark.scoping import ScopeText
-
-    for feature in ("INTERNAL POLICY ONE", "MAP OUTWARD { RENAME a TO b }"):
-        text = f"DEFINE SCOPE R AS\nDEFINE SCOPE S AS ALL FROM a SUPERSCOPE FROM R {feature}"
-        with pytest.raises(PipelineError, match="mappings and policies"):
-            ScopeText.of(Scopes.parse(text))
-    assert System.of(parse_statements(GRAPH)).graph

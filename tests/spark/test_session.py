@@ -119,3 +119,38 @@ with tempfile.TemporaryFile() as noise:
 def test_while_spark_starts_it_is_silent_and_we_are_heard() -> None:
     run = subprocess.run([sys.executable, "-c", STARTING], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "stopping\nstarted\n")
+
+
+LOSING = """
+import logging, os, socket, struct, sys, threading
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from fairlead.spark import sessions
+
+sessions._quieten_python()
+listening = socket.create_server(("127.0.0.1", 0))
+
+def reset():
+    connection, _ = listening.accept()
+    connection.recv(1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    listening.close()
+
+threading.Thread(target=reset, daemon=True).start()
+java = JavaParameters(port=listening.getsockname()[1], auto_convert=True)
+try:
+    ClientServer(java, PythonParameters(port=0)).jvm.java.lang.System.currentTimeMillis()
+except Exception as error:
+    print(type(error).__name__)
+logging.error("heard")
+sys.stdout.flush()
+os._exit(0)  # py4j listens in a thread that does not end by itself
+"""
+
+
+def test_a_jvm_that_is_lost_is_raised_and_not_logged() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LOSING], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (run.returncode, run.stderr) == (0, "ERROR:root:heard\n")
+    assert run.stdout.strip().endswith("Error")

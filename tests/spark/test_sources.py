@@ -19,7 +19,7 @@ import pytest
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Fields, Rejection, csv, jsonlines, rows, text, xml
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 from fairlead.model.encoding import format_json, notification_to_json
 from fairlead.spark.frames import notifications_in
 from fairlead.spark.ingestion import notifications, rejected
@@ -33,7 +33,10 @@ Refused = tuple[str, int | None, str, bytes]
 
 
 def shown(notification: Notification) -> str:
-    return format_json(notification_to_json(notification), sort_names=True)
+    """The envelope and what filters read; the published text is in a column of its own."""
+    record = notification_to_json(notification)
+    record.pop("content", None)
+    return format_json(record, sort_names=True)
 
 
 def held(frame: DataFrame) -> Counter[str]:
@@ -162,6 +165,49 @@ def test_csv_has_its_delimiter_and_its_schema(spark: SparkSession, tmp_path: Pat
 
     assert attributes(held(found)) == attributes(expected(files, door)[0])
     assert held(found).total() == 2
+
+
+SELECTED_FILES = {
+    "a.csv": b'no;when;price;note\n1;02.03.2026 09:00;1,50;"a;\nb"\n\n2;;2,5;\n3;1;2\n4;never;x;y\n"5',
+    "b.csv": b"price;no\n7,25;6\n",
+}
+SELECT = (
+    "no id",
+    "try_to_timestamp(when, 'dd.MM.yyyy HH:mm') time",
+    "try_cast(replace(price, ',', '.') as double) price",
+    "note",
+)
+
+
+def test_what_is_selected_of_csv_becomes_typed_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Fields are strings, or null where they are empty; what is no record under its header is rejected as ever."""
+    options = {"sep": ";"}
+    input = Input(put(tmp_path / "in", SELECTED_FILES), "csv", options=options, select=SELECT, name="t")
+    instant = Instant.parse("2026-03-02T09:00:00Z")
+    read_ = Counter(
+        shown(Notification.of(each))
+        for each in (
+            {"id": "1", "time": instant, "price": 1.5, "note": "a;\nb"},
+            {"id": "2", "price": 2.5},
+            {"id": "4", "note": "y"},
+            {"id": "6", "price": 7.25},
+        )
+    )
+    batch = ingest_input(read(spark, input), input)
+    stream = ingest_input(read_stream(spark, input), input)
+    query = (
+        stream.writeStream.format("memory").queryName("selected_of_csv").trigger(availableNow=True).start()
+    )
+    query.awaitTermination()
+    for frame in (batch, spark.table("selected_of_csv")):
+        assert held(frame) == read_
+        assert {(file, reason) for file, _, reason, _ in refused(frame)} == {
+            ("a.csv", "3 fields under a header of 4"),
+            ("a.csv", "a quote that nothing closes, at letter 1"),
+        }
+    wrong = Input(input.path, "csv", options=options, select=("nr id",))
+    with pytest.raises(Exception, match="nr"):
+        ingest_input(read(spark, wrong), wrong)
 
 
 XML_FILES = {

@@ -21,7 +21,7 @@ from fairlead.model import Notification
 from fairlead.model.order import BEGINNING
 from fairlead.spark.matcher import Matcher
 from fairlead.spark.parts import TABLE, table_of
-from fairlead.spark.subscriptions import Entry, Place, Subscriptions, SubscriptionsInput, entries
+from fairlead.spark.subscriptions import Entry, Location, Subscriptions, SubscriptionsInput, entries
 
 MAY = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)
 MAY_US = 1_714_557_600_000_000
@@ -234,7 +234,7 @@ def test_a_change_begins_at_the_watermark_and_says_what_was_asked_for(tmp_path):
         ],
         100,
     )
-    assert [(each.id, each.since, each.asked) for each in changed.taken] == [
+    assert [(each.id, each.since, each.requested) for each in changed.taken] == [
         ("a", 100, 50),
         ("b", 100, BEGINNING),
         ("c", 200, None),
@@ -272,9 +272,10 @@ def test_those_are_counted_that_hold_and_each_id_once(tmp_path):
 
 def test_bad_changes_are_rejections_and_the_others_are_taken_in(tmp_path):
     base = Subscriptions.read([{"id": "a", "filter": "true"}], tmp_path)
-    place = Place("c.json", 3)
+    location = Location("c.json", 3)
     changed = base.changed(
-        [Entry(place, b'{"id": "b", "filter": "x >"}'), {"id": "unknown"}, {"id": "a", "filter": "x = 1"}], 10
+        [Entry(location, b'{"id": "b", "filter": "x >"}'), {"id": "unknown"}, {"id": "a", "filter": "x = 1"}],
+        10,
     )
     assert [(each.source, each.line) for each in changed.rejections] == [("c.json", 3), ("changes", 2)]
     assert changed.rejections[0].raw == b'{"id": "b", "filter": "x >"}'
@@ -361,7 +362,7 @@ def test_random_changes_at_random_watermarks_are_what_a_dumb_table_says(tmp_path
         for attributes in ({"x": 1, "y": "k"}, {"x": 2, "y": None}, {"x": None, "y": "k"}):
             present = {name: value for name, value in attributes.items() if value is not None}
             assert matching(subscriptions, attributes, time) == dumb.matching(present, time)
-    assert {path.name for path in directory.iterdir()} >= subscriptions.kept_files
+    assert {path.name for path in directory.iterdir()} >= subscriptions.live_files
 
 
 def test_entries_of_a_watched_file_are_changes(tmp_path):

@@ -58,7 +58,7 @@ def test_a_record_in_a_trace_is_what_it_is_between_the_stages(notification: Noti
 def test_the_table_has_the_same_columns_everywhere(spark: SparkSession) -> None:
     from fairlead.spark.trace import COLUMNS, frame_of
 
-    assert dict(frame_of(spark, [Ended()]).dtypes) == {**COLUMNS, "place": "bigint"}
+    assert dict(frame_of(spark, [Ended()]).dtypes) == {**COLUMNS, "index": "bigint"}
     assert list(COLUMNS) == parquet.SCHEMA.names
 
 
@@ -149,11 +149,11 @@ def test_places_run_through_the_files_of_all_batches(spark: SparkSession, tmp_pa
     assert events_at(tmp_path) == expected
     both = [str(tmp_path / f"batch={batch:08}") for batch in (1, 0)]
     for paths in ([str(tmp_path)], both):
-        found = read(spark, *paths).orderBy("place").collect()
-        assert [row["place"] for row in found] == list(range(len(expected)))
+        found = read(spark, *paths).orderBy("index").collect()
+        assert [row["index"] for row in found] == list(range(len(expected)))
         rows = [row.asDict(recursive=True) for row in found]
         assert [parquet.event_of({name: row[name] for name in COLUMNS}) for row in rows] == expected
-    frame = frame_of(spark, expected).orderBy("place").select(*COLUMNS).collect()
+    frame = frame_of(spark, expected).orderBy("index").select(*COLUMNS).collect()
     assert [parquet.event_of(row.asDict(recursive=True)) for row in frame] == expected
 
 

@@ -2,15 +2,11 @@
 
 trace            the events of a run, one per line, the same from every runtime
 history          a trace, indexed
-formulas         temporal logic over finite traces and lassos
 specifications   the specifications as efficient programs (`audit`), with `orders`
-literal          the same as temporal formulas, word for word, for small traces
 report           verdicts, and the events that prove each violation
-routing          the specification of routing, checked in every state
 fair             the properties of fair correlation, over runs of their own
 """
 
-from fairlead.audit.formulas import Verdict
 from fairlead.audit.history import History, TraceRefused
 from fairlead.audit.report import Finding, Report, Violation
 from fairlead.audit.specifications import SPECIFICATIONS, audit
@@ -31,6 +27,7 @@ from fairlead.audit.trace import (
     format_event,
     read,
 )
+from fairlead.audit.verdict import Verdict
 
 __all__ = [
     "SPECIFICATIONS",

@@ -102,7 +102,7 @@ class Delivered:
 
 
 def named(identity: Identity) -> str:
-    """How a notification is called in a report."""
+    """The name of a notification in a report."""
     return f"{identity.producer}/{identity.id}" if identity.producer else identity.id
 
 
@@ -150,7 +150,7 @@ class _Reader:
     def read(self, events: Iterable[Event]) -> History:
         for index, event in enumerate(events):
             if self._history.ended:
-                raise TraceRefused(f"event {index}: the trace goes on behind its end")
+                raise TraceRefused(f"event {index}: the trace has events after its end")
             self._take(index, event)
         return self._history
 

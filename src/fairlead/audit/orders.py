@@ -106,7 +106,7 @@ def key_rank(key: OrderKey) -> tuple[Any, ...]:
 
 
 def number_rank(key: OrderKey) -> tuple[int, str] | None:
-    """What is compared of sequence numbers: the ids where they are equal; None where there is none."""
+    """The rank of sequence numbers: the ids where they are equal; None where there is none."""
     return None if key.sequence is None else (key.sequence, key.id)
 
 

@@ -199,7 +199,7 @@ def read(*paths: str, schema: Schema | None = None) -> Iterator[tuple[int, Event
 
 
 def language_of(*paths: str) -> Language | None:
-    """What a trace says about its schema and extensions; None where it says nothing."""
+    """The schema and extensions that a trace declares; None if it declares none."""
     for file in files(*paths):
         for batch in file.open().iter_batches(batch_size=100_000, columns=["event", "about"]):
             said = batch.filter(pc.equal(batch.column("event"), "language")).column("about").to_pylist()

@@ -83,7 +83,8 @@ class Recorder:
         self.record(Subscribed(subscriber, id, filter, validity.since, validity.until))
 
     def detecting(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
-        """Record a subscription to a pattern: only its composites may be delivered; the filter does not say which.
+        """Record a subscription to a pattern: only its composites may be delivered, but the filter alone does not
+        decide which.
 
         So the subscription never becomes ready: a delivery must match, and a match need not be delivered.
         """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.audit.formulas import Verdict
+from fairlead.audit.verdict import Verdict
 
 __all__ = ["Finding", "Report", "Violation"]
 
@@ -16,7 +16,7 @@ class Violation:
     """A violation, and the indexes in the trace of the events that prove it, counted from 0."""
 
     what: str
-    places: tuple[int, ...]
+    indexes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Report:
 
     @property
     def open(self) -> int:
-        """How much is open, of all rules."""
+        """The number of open obligations, of all rules."""
         return sum(finding.open for finding in self.findings)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ class Report:
                     "verdict": finding.verdict.value,
                     "open": finding.open,
                     "violations": [
-                        {"what": violation.what, "places": list(violation.places)}
+                        {"what": violation.what, "indexes": list(violation.indexes)}
                         for violation in finding.violations
                     ],
                 }

@@ -44,7 +44,7 @@ RULES: Final = ("subscribed", "published", "once", "visible", "liveness")
 _PATHS_MAX: Final = 100_000
 
 
-class _Way(NamedTuple):
+class _Step(NamedTuple):
     """How a version came to a component: what it has left upwards, and whether no policy had a choice."""
 
     trail: frozenset[str]
@@ -59,8 +59,8 @@ class Paths:
         self._contents: dict[Record, Notification] = {notification.attributes: notification}
         # Without mappings a path that meets a component twice can be shortened: it need not be known.
         self._tracks = any(edge.mapping != IDENTITY for edge in graph.edges)
-        self._up: dict[str, set[tuple[Record, _Way]]] = {}
-        self._down: dict[str, set[tuple[Record, _Way]]] = {}
+        self._up: dict[str, set[tuple[Record, _Step]]] = {}
+        self._down: dict[str, set[tuple[Record, _Step]]] = {}
         self._steps = 0
         self._climb(notification.producer)
 
@@ -89,7 +89,7 @@ class Paths:
         return not any(self._graph.scope(scope).internal for scope in scopes)
 
     def _climb(self, producer: str) -> None:
-        graph, start = self._graph, (self._published.attributes, _Way(frozenset(), True))
+        graph, start = self._graph, (self._published.attributes, _Step(frozenset(), True))
         if graph.is_scope(producer):
             self._up[producer] = {start}
             order = graph.above(producer)
@@ -99,7 +99,7 @@ class Paths:
         for scope in order:  # members first
             self._leave(scope, self._up.get(scope, set()))
 
-    def _leave(self, name: str, arrived: set[tuple[Record, _Way]]) -> None:
+    def _leave(self, name: str, arrived: set[tuple[Record, _Step]]) -> None:
         chooses = bool(self._graph.node(name).publishing)
         for edge in self._graph.carrying(name):
             outward = effective(self._graph, edge).outward
@@ -107,10 +107,10 @@ class Paths:
                 crossed = self._cross(outward, content)
                 if crossed is not None:
                     trail = way.trail | {name} if self._tracks else way.trail
-                    passed = _Way(trail, way.is_owed and not chooses)
+                    passed = _Step(trail, way.is_owed and not chooses)
                     self._add(self._up, edge.scope, crossed, passed)
 
-    def _below(self, name: str) -> set[tuple[Record, _Way]]:
+    def _below(self, name: str) -> set[tuple[Record, _Step]]:
         """What comes down to a component or scope."""
         if name not in self._down:
             for scope in reversed(self._graph.above(name)):  # superscopes first: calls do not nest deeply
@@ -140,7 +140,7 @@ class Paths:
                     crossed = self._cross(inward, content)
                     if crossed is not None:
                         trail = way.trail | {scope.name} if turns and self._tracks else way.trail
-                        self._add(self._down, name, crossed, _Way(trail, way.is_owed and not chooses))
+                        self._add(self._down, name, crossed, _Step(trail, way.is_owed and not chooses))
 
     def _cross(self, crossing: Crossing, content: Record) -> Record | None:
         try:
@@ -152,7 +152,9 @@ class Paths:
         self._contents.setdefault(crossed.attributes, crossed)
         return crossed.attributes
 
-    def _add(self, into: dict[str, set[tuple[Record, _Way]]], name: str, content: Record, way: _Way) -> None:
+    def _add(
+        self, into: dict[str, set[tuple[Record, _Step]]], name: str, content: Record, way: _Step
+    ) -> None:
         into.setdefault(name, set()).add((content, way))
         self._steps += 1
         if self._steps > _PATHS_MAX:
@@ -160,7 +162,7 @@ class Paths:
 
 
 class Graphs:
-    """The scope graph of a trace at every place: by index, or by order key where changes have one."""
+    """The scope graph of a trace at every point: by index, or by order key where changes have one."""
 
     def __init__(self, changes: Iterable[tuple[int, ScopeChanged]]) -> None:
         self.by_index: list[tuple[int, System]] = []
@@ -189,13 +191,13 @@ class Graphs:
             self.by_index.append((index, self.by_index[-1][1].apply(statement)))
 
     def at(self, index: int, key: OrderKey) -> ScopeGraph | None:
-        """The graph that a publication is judged by; None where nothing is said of scopes."""
+        """The graph that a publication is judged by; None if the trace has no scopes."""
         if self._timeline is not None and self._timeline.changes:
             return _lenient(self._timeline.at(key).graph)
         return next((_lenient(system.graph) for at, system in reversed(self.by_index) if at < index), None)
 
     def after(self, index: int) -> Iterator[ScopeGraph]:
-        """The graphs that an index is followed by, where changes stand at indexes."""
+        """The graphs that follow an index, if changes have indexes."""
         return (_lenient(system.graph) for at, system in self.by_index if at > index)
 
 
@@ -237,7 +239,7 @@ class _Judge:
             Finding(
                 "scoped",
                 rule,
-                tuple(sorted(violations, key=lambda each: each.places)),
+                tuple(sorted(violations, key=lambda each: each.indexes)),
                 self._open if rule == "liveness" else 0,
             )
             for rule, violations in self._violations.items()

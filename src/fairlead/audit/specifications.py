@@ -19,7 +19,7 @@ notified about: deliveries are judged by the first publication, and a second del
 
 Safety holds or is violated. Liveness may also be open: where a trace has not ended, a missing delivery may still
 happen. A producer that has not yet advertised anything may publish everything, so `simple` is `advertisements`
-without advertisements. Each check takes about one pass; `literal` has the formulas themselves.
+without advertisements. Each check takes about one pass; the laboratory has the formulas themselves.
 
 The book's (2.1) says "notify(Y, n) implies always not notify(Y, n)", which no notification satisfies; meant is
 "next always", as in (2.6).
@@ -64,11 +64,11 @@ def audit_history(history: History, *specifications: str, engine: str = "columna
 
 
 def _simple(history: History, engine: str) -> list[Finding]:
-    return _Delivery(history, engine, advertisements=False).findings("simple")
+    return _DeliveryCheck(history, engine, advertisements=False).findings("simple")
 
 
 def _advertisements(history: History, engine: str) -> list[Finding]:
-    return _Delivery(history, engine, advertisements=True).findings("advertisements")
+    return _DeliveryCheck(history, engine, advertisements=True).findings("advertisements")
 
 
 def _fifo(history: History, _: str) -> list[Finding]:
@@ -111,7 +111,7 @@ SPECIFICATIONS: Final[dict[str, Callable[[History, str], list[Finding]]]] = {
 """The specifications by name."""
 
 
-class _Delivery:
+class _DeliveryCheck:
     """Safety and liveness: each publication is checked once, with all deliveries of it."""
 
     def __init__(self, history: History, engine: str, advertisements: bool) -> None:
@@ -145,7 +145,7 @@ class _Delivery:
             Finding(
                 specification,
                 rule,
-                tuple(sorted(violations, key=lambda each: each.places)),
+                tuple(sorted(violations, key=lambda each: each.indexes)),
                 self._open if rule == "liveness" else 0,
             )
             for rule, violations in self._violations.items()

@@ -92,12 +92,12 @@ class Published:
 
     @property
     def component(self) -> str:
-        """Who published it."""
+        """The publisher."""
         return self.notification.producer
 
     @property
     def identity(self) -> Identity:
-        """What was published."""
+        """The identity of the notification."""
         return identity_of(self.notification)
 
 
@@ -188,7 +188,7 @@ class Faulted(_Changed):
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How filters and notifications were read: the text of the schema, and the extensions by their names."""
+    """The language of a trace: the text of the schema, and the extensions by their names."""
 
     schema: str | None = None
     extensions: Mapping[str, str] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class Language:
 
     @classmethod
     def spoken(cls, schema: Schema | None) -> Language | None:
-        """The language of this process with a schema; None where there is nothing to say about it."""
+        """The language of this process with a schema; None if it has neither schema nor extensions."""
         found = extensions()
         return None if schema is None and not found else cls(None if schema is None else str(schema), found)
 
@@ -218,7 +218,7 @@ class Language:
         )
 
     def missing(self) -> list[str]:
-        """Where the extensions come from that are not loaded here."""
+        """The sources of extensions that are not loaded here."""
         return [origin for name, origin in self.extensions.items() if name not in extensions()]
 
 
@@ -346,7 +346,7 @@ def read(
 
 @dataclass(slots=True)
 class Reading:
-    """The events of a trace, one after the other, each in the language that the trace says it has."""
+    """The events of a trace, one after the other, each in the language that the trace declares."""
 
     given: Schema | None = None
     schema: Schema | None = field(init=False)
@@ -401,7 +401,7 @@ class _Given:
         if value is ...:
             raise ValueRefused(f"the event has no {name!r}")
         if value is not default and not fits(value):
-            raise ValueRefused(f"not what stands under {name!r}: {value!r}")
+            raise ValueRefused(f"not a value of {name!r}: {value!r}")
         return value
 
     def text(self, name: str) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, get_args
 
 from fairlead.broker.batches import Batches
-from fairlead.broker.clients import Clients
+from fairlead.broker.clients import Clients, Declared
 from fairlead.broker.declarations import Declarations, Names
 from fairlead.broker.delivered import Delivered
 from fairlead.broker.history import History
@@ -40,6 +40,7 @@ from fairlead.broker.messages import (
     Duplicate,
     Effect,
     Forward,
+    Grant,
     Join,
     Leave,
     Link,
@@ -47,6 +48,7 @@ from fairlead.broker.messages import (
     Message,
     Passed,
     Publish,
+    Reconsider,
     Refuse,
     Renew,
     Send,
@@ -63,8 +65,8 @@ from fairlead.broker.publications import Effect as Released
 from fairlead.broker.publications import Entry as Publication
 from fairlead.broker.published import Published
 from fairlead.broker.settings import Settings
-from fairlead.errors import ValueRefused
-from fairlead.filters.filter import Filter
+from fairlead.errors import Forbidden, ValueRefused
+from fairlead.filters.filter import NOTHING, Filter
 from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.model.order import Identity, identity_of
@@ -74,7 +76,9 @@ from fairlead.rules import Advertisements, Refusal, Route, Rule, Seam
 
 __all__ = ["Broker", "Settings"]
 
-NO_ADVERTISEMENTS: Final = "this broker has no advertisements: [routing] advertisements says how they travel"
+NO_ADVERTISEMENTS: Final = "this broker has no advertisements: set [routing] advertisements"
+REPLACING: Final = "\0"
+"""The id under which a filter is in effect while it replaces another one."""
 RENEWED_MAX: Final = 10_000
 """How many interests it remembers that somebody has asked to renew."""
 _CALLS: Final = frozenset(get_args(Call))
@@ -233,7 +237,7 @@ class Broker:
         return self.identities.take_identity(identity)
 
     def forget(self, notification: Notification) -> None:
-        """It could not be published after all: whoever publishes it again does so for the first time."""
+        """Forget the identity of a publication that failed: publishing it again is no duplicate."""
         self.identities.forget(identity_of(notification))
 
     def knows(self, notification: Notification) -> bool:
@@ -251,7 +255,7 @@ class Broker:
                 route = Route(route.neighbours, ())
             self._send_along(route, Forward(self.name, notification, number=number))
             return
-        if not self._is_one_way:
+        if not self._keeps_order:
             queue = self._queues.get(notification.producer)
             if queue is not None:
                 queue.append(notification)
@@ -271,7 +275,7 @@ class Broker:
         return self._logged.take(identity)
 
     @property
-    def _is_one_way(self) -> bool:
+    def _keeps_order(self) -> bool:
         """Whether all notifications of a producer go along the same links, or nobody minds their order. What is
         flooded does: each is sent over a link, in either direction or in both, before the next is."""
         settings = self.settings
@@ -358,7 +362,7 @@ class Broker:
                 self._send(neighbour, Stamp(self.name, self.name, time))
 
     def _stamp(self, message: Stamp, now: int) -> None:
-        assert self.history is not None, "only brokers with a history are told what is done"
+        assert self.history is not None, "only brokers with a history expect Passed"
         if message.origin != self.name and self.history.forget(message.origin, message.time):
             for neighbour in self.neighbours:
                 if neighbour != message.source:
@@ -387,10 +391,58 @@ class Broker:
         refusal = declared.refusal(call.id, call.filter)
         if refusal is not None:
             self._effects.append(Refuse(call.source, refusal))
-        elif self.clients.subscribe(call.source, call.id, call.filter):
-            self._administer(
-                call.source, self._declarations.add(call.source, call.filter, now, advertisements=False), ()
-            )
+        elif call.id not in declared.by_id:
+            granted = self._granted(call, "subscribe", declared, now)
+            if granted is not None:
+                self._install(call.source, call.id, granted, now)
+
+    def _granted(
+        self, call: Subscribe | Advertise, action: str, declared: Declared, now: int
+    ) -> Filter | None:
+        """What the rules leave of a request; None where they refuse it."""
+        granted = self.seam.grant(call.source, action, call.filter, now)
+        if isinstance(granted, Refusal) and isinstance(call, Subscribe) and call.lasting:
+            granted = NOTHING
+        if isinstance(granted, Refusal):
+            forbidden = granted.error is Forbidden
+            self._effects.append(Refuse(call.source, granted.reason, is_forbidden=forbidden))
+            return None
+        if granted != call.filter:
+            declared.requested[call.id] = call.filter
+            self._effects.append(Grant(call.source, call.id, granted, action == "advertise"))
+        return granted
+
+    def _install(self, client: str, id: str, filter: Filter, now: int) -> None:
+        if self.clients.subscribe(client, id, filter):
+            self._administer(client, self._declarations.add(client, filter, now, advertisements=False), ())
+
+    def _reconsider(self, call: Reconsider, now: int) -> None:
+        """Grant what the rules say now. A subscription of which nothing is left stays, and matches nothing."""
+        if call.source not in self.clients:
+            return
+        client = self.clients[call.source]
+        for action, declared in (("subscribe", client.subscriptions), ("advertise", client.advertisements)):
+            for id, before in list(declared.by_id.items()):
+                requested = declared.requested.get(id, before)
+                granted = self.seam.grant(call.source, action, requested, now)
+                filter = NOTHING if isinstance(granted, Refusal) else granted
+                if filter != before:
+                    self._replace(call.source, id, filter, now, advertisement=action == "advertise")
+                    if filter != requested:
+                        declared.requested[id] = requested
+                    self._effects.append(Grant(call.source, id, filter, action == "advertise"))
+
+    def _replace(self, client: str, id: str, filter: Filter, now: int, *, advertisement: bool) -> None:
+        """Have another filter in effect under an id. The new one comes first: what both match is not missed."""
+        install = self._install_advertisement if advertisement else self._install
+        install(client, REPLACING, filter, now)
+        for each in (id, REPLACING):
+            if advertisement:
+                self._unadvertise(Unadvertise(client, each), now)
+            else:
+                self._unsubscribe(Unsubscribe(client, each), now)
+            if each == id:
+                install(client, id, filter, now)
 
     def _unsubscribe(self, call: Unsubscribe, now: int) -> None:
         removed = self.clients.unsubscribe(call.source, call.id)
@@ -411,10 +463,16 @@ class Broker:
         refusal = declared.refusal(call.id, call.filter)
         if refusal is not None:
             self._effects.append(Refuse(call.source, refusal))
-        elif declared.add(call.id, call.filter):
-            advertised = self._declarations.add(call.source, call.filter, now, advertisements=True)
-            self._administer_advertisements(call.source, advertised, ())
-            self._advertised.changed(call.filter)
+        elif call.id not in declared.by_id:
+            granted = self._granted(call, "advertise", declared, now)
+            if granted is not None:
+                self._install_advertisement(call.source, call.id, granted, now)
+
+    def _install_advertisement(self, client: str, id: str, filter: Filter, now: int) -> None:
+        if self.clients[client].advertisements.add(id, filter):
+            advertised = self._declarations.add(client, filter, now, advertisements=True)
+            self._administer_advertisements(client, advertised, ())
+            self._advertised.changed(filter)
 
     def _unadvertise(self, call: Unadvertise, now: int) -> None:
         removed = self.clients.join(call.source).advertisements.remove(call.id)
@@ -455,7 +513,7 @@ class Broker:
             self.subscriptions.remove(interest, neighbour)
 
     def unserved(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Those entries of the subscription table that no advertisement serves, and that need not stay."""
+        """The entries of the subscription table that no advertisement serves and that need not stay."""
         if self.history is not None or self.settings.strategy.initial():
             return []
         known = [(interest, name) for interest, name in entries if name in self.links]
@@ -570,7 +628,7 @@ class Broker:
             self._announce(self.settings.strategy, self.subscriptions, neighbour)
 
     def add_neighbour(self, neighbour: str) -> None:
-        """Have a neighbour whom somebody else tells what it has to know: see `announcement`."""
+        """Add a neighbour to which the caller sends the `announcement`."""
         if neighbour not in self.links:
             self._add_neighbour(neighbour, LinkId())
 
@@ -678,6 +736,7 @@ class Broker:
         Stamp: _stamp,
         Batch: _batch,
         Join: _join,
+        Reconsider: _reconsider,
         Leave: _leave,
         Publish: _publish,
         Subscribe: _subscribe,

@@ -13,14 +13,16 @@ __all__ = ["Client", "Clients", "Declared"]
 
 @dataclass(slots=True)
 class Declared:
-    """Filters under ids. What others are told of is the set of filters (book 2.5.2)."""
+    """Filters under ids. Other brokers learn the set of filters, not the ids (book 2.5.2)."""
 
     by_id: dict[str, Filter] = field(default_factory=dict)
     by_filter: dict[Filter, dict[str, None]] = field(default_factory=dict)
+    requested: dict[str, Filter] = field(default_factory=dict)
+    """Those that were narrowed, as they were requested."""
 
     def refusal(self, id: str, filter: Filter) -> str | None:
         """Why a filter cannot be declared under an id; None where it can, or is already."""
-        if self.by_id.get(id, filter) != filter:
+        if self.requested.get(id, self.by_id.get(id, filter)) != filter:
             return f"the id {id!r} is taken"
         return None
 
@@ -35,6 +37,7 @@ class Declared:
     def remove(self, id: str) -> tuple[Filter, bool] | None:
         """Take a filter back, and whether it was the last of its kind; None where there is none under the id."""
         filter = self.by_id.pop(id, None)
+        self.requested.pop(id, None)
         if filter is None:
             return None
         ids = self.by_filter[filter]
@@ -53,7 +56,7 @@ class Client:
 
 
 class Clients:
-    """Who is here, and whose subscriptions match."""
+    """The clients of a broker, and whose subscriptions match a notification."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -70,7 +73,7 @@ class Clients:
         return self._clients[name]
 
     def join(self, name: str) -> Client:
-        """The client of that name, who is here from now on."""
+        """Connect a client, or return the one of this name that is connected."""
         return self._clients.setdefault(name, Client())
 
     def leave(self, name: str) -> None:
@@ -81,7 +84,7 @@ class Clients:
         self._numbers.pop(name, None)
 
     def subscribe(self, name: str, id: str, filter: Filter) -> bool:
-        """Note a subscription of a client who is here; whether it is the client's first to this filter."""
+        """Record a subscription of a connected client. True if it is the client's first one to this filter."""
         is_first = self._clients[name].subscriptions.add(id, filter)
         interest = self._catalogue.interest(filter)
         number = self._catalogue.retain(interest) if is_first else self._catalogue.number(interest)

@@ -1,4 +1,4 @@
-"""The interests that stand for the filters of a broker's clients, on their way to other brokers.
+"""The interests that a broker declares to others on behalf of its clients' filters.
 
 An interest may be wider than the filter (`Settings.widen`), and may have its client as the owner, where a strategy
 needs that. In cyclic overlays the owner's name is new each time, so that what is late is known as late.

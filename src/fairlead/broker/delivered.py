@@ -47,17 +47,19 @@ class Delivered(Generic[Identity]):
             self._age()
 
     def take_all(self, identities: Sequence[Identity]) -> list[bool] | None:
-        """Which of several were not delivered before; now they all were. None: none of them was."""
-        younger = self._younger
-        if younger.isdisjoint(identities) and self._older.isdisjoint(identities):
-            before = len(younger)
-            younger.update(identities)
-            if len(younger) - before == len(identities):
-                if len(younger) >= self._latest:
-                    self._age()
-                return None
-            younger.difference_update(identities)  # one of them is there twice
-        return [self.take(each) for each in identities]
+        """Record several identities as delivered; returns which of them are new. None if all of them are."""
+        younger, new = self._younger, set(identities)  # a set: their hashes are computed once
+        if len(new) < len(identities) or not (younger.isdisjoint(new) and self._older.isdisjoint(new)):
+            return [self.take(each) for each in identities]
+        younger |= new
+        if len(younger) >= self._latest:
+            self._age()
+        return None
+
+    def forget(self, identity: Identity) -> None:
+        """As if it had not been delivered."""
+        self._younger.discard(identity)
+        self._older.discard(identity)
 
     def __contains__(self, identity: object) -> bool:
         return identity in self._younger or identity in self._older

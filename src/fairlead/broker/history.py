@@ -22,7 +22,7 @@ from fairlead.model.order import Identity
 
 __all__ = ["History"]
 
-TOLD_AFTER: Final = 32
+STAMP_EVERY: Final = 32
 """So many publications of a broker end before it tells the others to forget them."""
 
 
@@ -37,13 +37,13 @@ class _Passage:
 
 
 class History:
-    """What a broker has handled and may still meet again."""
+    """The notifications that a broker has handled and that may still arrive again."""
 
-    def __init__(self, broker: str, told_after: int = TOLD_AFTER) -> None:
+    def __init__(self, broker: str, stamp_every: int = STAMP_EVERY) -> None:
         self._broker = broker
-        self._told_after = told_after
+        self._stamp_every = stamp_every
         self._seen: dict[str, dict[Identity, int]] = {}
-        self._under_way: dict[Identity, _Passage] = {}
+        self._in_flight: dict[Identity, _Passage] = {}
         self._done: dict[str, int] = {}
         self._ended = 0
         self._last = 0
@@ -64,54 +64,56 @@ class History:
     def begin(
         self, identity: Identity, origin: str, stamp: int, sender: str | None, passed_to: Iterable[str]
     ) -> str | None:
-        """Handle a notification; whom to answer, where that is due at once."""
+        """Begin to handle a notification; returns the neighbour to answer, if an answer can be given at once."""
         self._seen.setdefault(origin, {})[identity] = stamp
-        self._under_way[identity] = _Passage(origin, stamp, sender, set(passed_to))
+        self._in_flight[identity] = _Passage(origin, stamp, sender, set(passed_to))
         return self._settle(identity)
 
     def answered(self, identity: Identity, neighbour: str) -> str | None:
-        """A neighbour answered; whom to answer in turn, where that is due now."""
-        passage = self._under_way.get(identity)
+        """A neighbour has answered; returns the neighbour to answer in turn, if all answers have arrived."""
+        passage = self._in_flight.get(identity)
         if passage is None:
             return None
         passage.waiting.discard(neighbour)
         return self._settle(identity)
 
     def lost(self, neighbour: str) -> list[tuple[Identity, str]]:
-        """A neighbour has gone and will not answer: whom to answer now, about what."""
+        """A neighbour has disconnected and will not answer; returns the answers that are possible now, by
+        notification."""
         due = []
-        for identity in [key for key, passage in self._under_way.items() if neighbour in passage.waiting]:
+        for identity in [key for key, passage in self._in_flight.items() if neighbour in passage.waiting]:
             sender = self.answered(identity, neighbour)
             if sender is not None:
                 due.append((identity, sender))
         return due
 
     def _settle(self, identity: Identity) -> str | None:
-        passage = self._under_way[identity]
+        passage = self._in_flight[identity]
         if passage.waiting:
             return None
-        del self._under_way[identity]
+        del self._in_flight[identity]
         if passage.sender is None:
             self._ended += 1
             self._over.append(identity)
         return passage.sender
 
     def over(self) -> list[Identity]:
-        """What was published here and is under way nowhere any more, since this was asked for."""
+        """The publications of this broker that have left the network since the last call."""
         over, self._over = self._over, []
         return over
 
     def news(self) -> int | None:
         """The time up to which this broker's publications are done, once enough of them are."""
-        if self._ended < self._told_after:
+        if self._ended < self._stamp_every:
             return None
         self._ended = 0
-        own = [each.stamp for each in self._under_way.values() if each.sender is None]
+        own = [each.stamp for each in self._in_flight.values() if each.sender is None]
         time = min(own, default=self._last + 1)
         return time if self.forget(self._broker, time) else None
 
     def forget(self, origin: str, time: int) -> bool:
-        """What was published at a broker before this time is done; whether that is news."""
+        """Forget the publications of a broker before this time, which have left the network. True if that
+        is new."""
         if time <= self._done.get(origin, 0):
             return False
         self._done[origin] = time

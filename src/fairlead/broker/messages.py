@@ -1,4 +1,4 @@
-"""What a broker is told and what it answers: frozen values, whoever drives it.
+"""The messages that a broker handles and the effects that it returns: frozen values, the same for every driver.
 
 Messages have a source. Those between brokers (book 4.2, 4.6) come from a neighbour:
 
@@ -79,7 +79,7 @@ Micros: TypeAlias = int
 
 
 class Forward(Struct, frozen=True):
-    """forward(n). Where histories are kept (book 4.6.6) it says where and when n was published.
+    """forward(n). With histories (book 4.6.6) it has the broker and the time of the publication of n.
 
     `number` is one more than the offset of n in the source's log, and 0 where it is in none.
     """
@@ -101,7 +101,7 @@ class Admin(Struct, frozen=True, gc=False):
 
 
 class Renew(Struct, frozen=True):
-    """Whoever these interests belong to: end them, and declare them again (see `routing.cyclic`)."""
+    """End these interests, and declare them again: a request to their owner (see `routing.cyclic`)."""
 
     source: str
     interests: tuple[Interest, ...]
@@ -128,7 +128,7 @@ class LinkId(Struct, frozen=True, order=True):
 
 
 class Connect(Struct, frozen=True):
-    """The source is a neighbour from now on, over this link; all it says from now on belongs to it."""
+    """The source is a neighbour from now on, over this link. Its later messages belong to this link."""
 
     source: str
     link: LinkId
@@ -149,7 +149,7 @@ class Passed(Struct, frozen=True):
 
 
 class Stamp(Struct, frozen=True):
-    """Nothing that was published at `origin` before this time is under way anywhere (book 4.6.6)."""
+    """No notification that was published at `origin` before this time is in flight anywhere (book 4.6.6)."""
 
     source: str
     origin: str
@@ -192,6 +192,8 @@ class Subscribe(Struct, frozen=True):
     source: str
     id: str
     filter: Filter
+    lasting: bool = False
+    """Whether it stays, and matches nothing, where the rules refuse it: it was granted before."""
 
 
 class Unsubscribe(Struct, frozen=True):
@@ -216,7 +218,13 @@ class Unadvertise(Struct, frozen=True):
     id: str
 
 
-Call: TypeAlias = Join | Leave | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+class Reconsider(Struct, frozen=True):
+    """The rules have changed for a client: what it was granted is decided about once more."""
+
+    source: str
+
+
+Call: TypeAlias = Reconsider | Join | Leave | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 
 
 class Link(Struct, frozen=True):
@@ -239,7 +247,7 @@ class Climb(Struct, frozen=True):
 
 
 class Tick(Struct, frozen=True):
-    """The time that the broker asked to be woken at has come."""
+    """The time has come at which the broker wanted to be woken."""
 
 
 class Synced(Struct, frozen=True):
@@ -267,7 +275,7 @@ class Deliver(Struct, frozen=True):
 
 
 class Append(Struct, frozen=True):
-    """Write a notification from a client or a neighbour to the log; it is sent on when Synced says so."""
+    """Write a notification from a client or a neighbour to the log. It is forwarded after `Synced`."""
 
     offset: int
     source: str
@@ -282,7 +290,7 @@ class Acknowledge(Struct, frozen=True):
 
 
 class Duplicate(Struct, frozen=True):
-    """A publication has no effect: it was published before, and is as safe as it was then."""
+    """A publication is a duplicate, and has no effect. It is as durable as the first one."""
 
     client: str
     number: int = 0
@@ -297,6 +305,17 @@ class Refuse(Struct, frozen=True):
     """Whether something was to be ended that is not there."""
     number: int = 0
     """Of a publication."""
+    is_forbidden: bool = False
+    """Whether the access policy refuses it."""
+
+
+class Grant(Struct, frozen=True):
+    """A client's subscription or advertisement is in effect with another filter than it requested, or had."""
+
+    client: str
+    id: str
+    filter: Filter
+    advertisement: bool = False
 
 
 class Wake(Struct, frozen=True):
@@ -305,4 +324,4 @@ class Wake(Struct, frozen=True):
     at: Micros
 
 
-Effect: TypeAlias = Send | Deliver | Append | Acknowledge | Refuse | Duplicate | Wake
+Effect: TypeAlias = Send | Deliver | Append | Acknowledge | Refuse | Duplicate | Grant | Wake

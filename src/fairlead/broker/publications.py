@@ -37,6 +37,7 @@ __all__ = [
     "Effect",
     "Entry",
     "Log",
+    "Logged",
     "Pending",
     "Publications",
     "Run",
@@ -62,7 +63,7 @@ Logged: TypeAlias = tuple[int, Routed, Content, int]
 
 
 class Log(Protocol[_Origin_contra, Content]):
-    """What the program appends to. Offsets grow."""
+    """The log that the program appends to. Offsets grow."""
 
     @property
     def end(self) -> int:
@@ -74,7 +75,7 @@ class Log(Protocol[_Origin_contra, Content]):
 
 @dataclass(slots=True)
 class Pending(Generic[Origin, Routed, Content]):
-    """What happens when the log is synced up to and including an offset."""
+    """The steps to perform when the log is synced up to and including an offset."""
 
     offset: int
     origin: Origin | None = None
@@ -94,7 +95,7 @@ class SendOn(NamedTuple, Generic[Routed, Content]):
 
 
 class AnswerDuplicates(NamedTuple, Generic[Origin, Routed, Content]):
-    """These were published before, and are as safe as they were then."""
+    """Acknowledge duplicates. They are as durable as the first publication."""
 
     origin: Origin
     entries: list[Entry[Routed, Content]]
@@ -135,7 +136,7 @@ class Publications(Generic[Origin, Routed, Content]):
     # -- in ----------------------------------------------------------------------------------------------------
 
     def commit(self, origin: Origin, entries: list[Entry[Routed, Content]], now: int) -> int:
-        """Append a batch; how many of it are new. An error of the log's says that nothing was taken."""
+        """Append a batch; returns how many of it are new. If the log raises, nothing of the batch is admitted."""
         new = [each for each in entries if each[0] is not None]
         logged = [each for each in new if each[2]] if self._log is not None else []
         offsets: Iterator[int] = iter(())

@@ -13,7 +13,8 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a broker works. What they have to agree on is said where brokers are put together."""
+    """The settings of a broker. Settings that all brokers of a network must share are checked where the network
+    is built."""
 
     strategy: Strategy
     advertisements: Strategy | None = None

@@ -26,7 +26,7 @@ class Advertised:
         self.rule = Advertisements(self._filters, self._refusal)
 
     def get(self, producer: str, filter: Filter) -> Advertisement | None:
-        """That of a producer with that filter, if it is active."""
+        """The active advertisement of a producer with this filter, if there is one."""
         return self._active.get(producer, {}).get(filter)
 
     def add(self, advertisement: Advertisement) -> None:

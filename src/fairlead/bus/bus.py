@@ -1,4 +1,5 @@
-"""All publications stand in one order, and every subscriber is notified in that order.
+"""The bus: publish and subscribe within one process. All publications are in one order, and every subscriber is
+notified in that order.
 
 A publication is matched under the bus's lock, at the moment at which it takes its place: when it is published, or,
 on an ordered bus, when the watermark passes it. What it completes takes its place next. Then all is handed over.
@@ -8,6 +9,7 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     receivers     where a subscriber's notifications go: a callback, or a queue
     handing_over  that they get there, in order, by one thread at a time
     advertising   who may publish what
+    arriving      the identities of an ordered bus
     scoping       who may see what, where the bus has scopes
     handles       what users hold: subscriptions, detections, advertisements
 """
@@ -25,19 +27,36 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from fairlead.bus.advertising import Advertised
+from fairlead.bus.arriving import Arriving
 from fairlead.bus.handing_over import ErrorHook, HandingOver
 from fairlead.bus.handles import Advertisement, Detection, Subscription
 from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
-from fairlead.errors import BusClosed, NotAdvertised, ScopeError, SubscriptionRefused, ValueRefused
-from fairlead.filters.filter import Filter
+from fairlead.errors import (
+    BusClosed,
+    FairleadError,
+    Forbidden,
+    NotAdvertised,
+    ScopeError,
+    SubscriptionRefused,
+    ValueRefused,
+)
+from fairlead.filters.filter import NOTHING, Filter
 from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import content_hash
-from fairlead.model.order import BEGINNING, END, REMEMBERED, LatestContents, LatestIdentities, OrderKey
+from fairlead.model.order import (
+    BEGINNING,
+    END,
+    REMEMBERED,
+    LatestContents,
+    LatestIdentities,
+    OrderKey,
+    identity_of,
+)
 from fairlead.rules import Refusal, Route, Rule, Seam
 
 if TYPE_CHECKING:
@@ -60,14 +79,13 @@ Failures: TypeAlias = list[tuple[Subscription, Exception]]
 Failed: TypeAlias = tuple[Failures, Notification]
 
 OBJECT: Final = "object"
+PART_HINT: Final = "a pattern over a part of the events means something else: write the part into the pattern"
 COUNTED_AS: Final = {
     Arrival.HELD: "published",
     Arrival.LATE: "late",
     Arrival.DUPLICATE: "duplicates",
     Arrival.CONFLICT: "conflicts",
 }
-
-REPEATED: Final = frozenset({Arrival.DUPLICATE, Arrival.CONFLICT})
 
 
 class Bus:
@@ -112,7 +130,6 @@ class Bus:
         self._engine: Engine[str] = engine_named(engine) if isinstance(engine, str) else engine
         self._registry = Registry()
         self._advertised = Advertised()
-        self._seam = Seam(self._route, (self._advertised.rule, *rules))
         self._identities = LatestIdentities(remembered)
         self._contents = LatestContents()
         self._is_ordered = _is_ordered(order)
@@ -126,9 +143,14 @@ class Bus:
         self._objects = itertools.count(1)
         self._closed = False
         self._counts = dict.fromkeys(COUNTED, 0)
+        self._failures: Failures = []  # of filters, while the seam is asked for a route
         self._trace = None if trace is None else _recorder(trace, schema)  # late: it opens a file
         self._handing_over = HandingOver(self._lock, self._counts, trace=self._trace, on_error=on_error)
         self._scoped = None if scopes is None else self._with_scopes(scopes)
+        of_scopes = () if self._scoped is None else (self._scoped.rule,)
+        self._seam = Seam(self._route, (*of_scopes, self._advertised.rule, *rules))
+        self._granted_by = self._seam.grant_version
+        """The version of the rules that subscriptions were granted by."""
 
     # -- producers -----------------------------------------------------------------------------------------
 
@@ -149,9 +171,6 @@ class Bus:
             return self._publish_ordered(notification, digest)
         with self._lock:
             self._check_open()
-            matched = self._matching(notification)
-            if self._scoped is not None:
-                self._scoped.running.check_component(notification.producer)
             identified = self._seam.take(
                 notification.producer, notification, self._identities, self._now(), digest
             )
@@ -160,6 +179,11 @@ class Bus:
             if identified is None:
                 self._counts["conflicts" if self._contents.differs(notification) else "duplicates"] += 1
                 return None
+            try:
+                matched = self._matching(identified)
+            except BaseException:
+                self._identities.forget(identity_of(identified))  # it is not here, and may come again
+                raise
             self._contents.remember(identified)
             self._counts["published"] += 1
             failures = self._enter(identified, matched)
@@ -174,19 +198,22 @@ class Bus:
             notification = replace(notification, id=digest)
         with self._lock:
             self._check_open()
-            admitted = self._seam.admit(notification.producer, notification, self._now())
-            if isinstance(admitted, Refusal):
-                raise self._refused(admitted)
-            if self._scoped is not None:
-                self._scoped.running.check_component(notification.producer)
-            arrival, identified = self._queue.take(admitted)
-            if arrival is Arrival.HELD:
-                self._seam.count(identified.producer, identified, self._now())
+            arriving = Arriving(self._queue)
+            identified = self._seam.take(notification.producer, notification, arriving, self._now(), digest)
+            if isinstance(identified, Refusal):
+                raise self._refused(identified)
+            arrival = self._copied(notification) if arriving.arrival is None else arriving.arrival
             self._counts[COUNTED_AS[arrival]] += 1
             late = self._queue.take_late()
             failures = self._release()
         self._conclude(failures, late)
-        return None if arrival in REPEATED else identified
+        return identified
+
+    def _copied(self, copy: Notification) -> Arrival:
+        """Take a duplicate: it may be released instead of the copy that is buffered, unless a rule refuses it."""
+        if self._seam.objection(copy.producer, copy, self._now()) is None:
+            return self._queue.take(copy)[0]
+        return self._queue.compare(copy)
 
     def advance(self, to: Instant | None = None) -> None:
         """Let time pass: nothing that happened before `to` is still to come, and what comes all the same is late.
@@ -256,7 +283,7 @@ class Bus:
         notification: Notification,
         matched: tuple[list[str], Failures],
         key: OrderKey | None = None,
-        asked_by: tuple[str, ...] = (),
+        query_ids: tuple[str, ...] = (),
     ) -> list[Failed]:
         """Hand the next notification of the bus's one order, and what it completes, to those concerned."""
         if self._scoped is not None:
@@ -266,7 +293,9 @@ class Bus:
             matching = [id for id in matching if id not in self._validity or key in self._validity[id]]
         if self._trace is not None:
             self._trace.published(notification, key)
-        self._handing_over.pending.extend(self._registry.handovers(notification, [*matching, *asked_by], key))
+        self._handing_over.pending.extend(
+            self._registry.handovers(notification, [*matching, *query_ids], key)
+        )
         failed: list[Failed] = [(failures, notification)] if failures else []
         if self._standing is not None:
             for relation in self._standing.relations(notification, key):
@@ -295,6 +324,7 @@ class Bus:
             self._check_open()
             if self._trace is not None:
                 self._trace.check(parsed)
+            parsed = self._granted(producer, "advertise", parsed)
             existing = self._advertised.get(producer, parsed)
             if existing is not None:
                 return existing
@@ -348,7 +378,7 @@ class Bus:
         parsed = self._parsed(filter)
         if not self._is_ordered and (since is not None or until is not None):
             raise SubscriptionRefused(
-                "`since` and `until` are places in the total order", hint='make the bus with order="ordered"'
+                "`since` and `until` are times in the total order", hint='make the bus with order="ordered"'
             )
         with self._lock:
             self._check_open()
@@ -356,20 +386,21 @@ class Bus:
             if existing is not None:
                 return existing
             identity, receiver = self._registry.entrance(callback, id, subscriber, maxsize, overflow)
-            if self._trace is not None:
-                self._trace.check(parsed)
             validity = self._admitted(since, until) if self._is_ordered else Validity()
             name = identity if subscriber is None else subscriber
             if self._scoped is not None:
                 self._scoped.running.check_component(name)
-            self._engine.add(identity, parsed)
+            granted = self._granted(name, "subscribe", parsed)
+            if self._trace is not None:
+                self._trace.check(granted)
+            self._engine.add(identity, granted)
             if validity != Validity():
                 self._validity[identity] = validity
-            subscription = Subscription(self, identity, name, parsed, receiver)
+            subscription = Subscription(self, identity, name, parsed, receiver, granted=granted)
             self._registry.add(subscription, is_joinable=subscriber is not None)
             if self._trace is not None:
-                self._trace.subscribed(name, identity, parsed, validity)
-            self._happened("sub", name, parsed)
+                self._trace.subscribed(name, identity, granted, validity)
+            self._happened("sub", name, granted)
             return subscription
 
     def detect(
@@ -405,7 +436,7 @@ class Bus:
         in_time = self._is_ordered or question.is_pattern
         if not in_time and (since is not None or until is not None):
             raise SubscriptionRefused(
-                "`since` and `until` are places in the total order", hint='make the bus with order="ordered"'
+                "`since` and `until` are times in the total order", hint='make the bus with order="ordered"'
             )
         with self._lock:
             self._check_open()
@@ -418,6 +449,7 @@ class Bus:
                 self._trace.check(question.filter)
             validity = self._admitted(since, until) if in_time else Validity()
             name = identity if subscriber is None else subscriber
+            self._check_granted(name, question.filters)
             times = _time(validity.since, BEGINNING), _time(validity.until, END)
             if self._scoped is not None:
                 self._scoped.running.check_component(name)
@@ -452,14 +484,14 @@ class Bus:
             self._validity.pop(identity, None)
             if self._trace is not None and found._is_recorded:  # not before: a delivery may begin up to here
                 self._trace.unsubscribed(found.subscriber, identity)
-            self._happened("unsub", found.subscriber, found.filter)
+            self._happened("unsub", found.subscriber, found.granted)
             return True
 
     def _ask_no_more(self, detection: Detection) -> None:
         if self._scoped is not None:
             self._scoped.ask_no_more(detection.subscriber, detection.id)
             return
-        assert self._standing is not None, "it holds what is asked"
+        assert self._standing is not None, "the subscription holds no state"
         self._standing.remove(detection.id)
         if not len(self._standing):
             self._standing = None
@@ -477,6 +509,44 @@ class Bus:
         """The active subscriptions, in the order in which they were made."""
         with self._lock:
             return tuple(self._registry.by_id.values())
+
+    # -- what the rules grant ------------------------------------------------------------------------------
+
+    def _granted(self, who: str, action: str, filter: Filter) -> Filter:
+        """What the rules leave of a subscription or an advertisement; the refusal is raised."""
+        granted = self._seam.grant(who, action, filter, self._now())
+        if isinstance(granted, Refusal):
+            raise self._refused(granted)
+        return granted
+
+    def _check_granted(self, subscriber: str, filters: Iterable[Filter]) -> None:
+        """A pattern sees what its subscriber may subscribe to: all of it, for a part would mean something else."""
+        for filter in filters if self._seam.grants else ():
+            if self._granted(subscriber, "subscribe", filter) != filter:
+                raise self._refused(
+                    Refusal(f"{subscriber} may subscribe to a part of {filter} only", PART_HINT, Forbidden)
+                )
+
+    def _grant_again(self) -> None:
+        """The rules have changed: subscriptions are narrowed by what they are now, detections may end."""
+        self._granted_by = self._seam.grant_version
+        for subscription in list(self._registry.by_id.values()):
+            name, id = subscription.subscriber, subscription.id
+            if isinstance(subscription, Detection):
+                try:
+                    self._check_granted(name, subscription._question.filters)
+                except FairleadError:
+                    self.unsubscribe(subscription)
+                continue
+            granted = self._seam.grant(name, "subscribe", subscription.filter, self._now())
+            filter = NOTHING if isinstance(granted, Refusal) else granted
+            if filter != subscription.granted:
+                self._engine.remove(id)
+                self._engine.add(id, filter)
+                subscription.granted = filter
+                if self._trace is not None:
+                    self._trace.unsubscribed(name, id)
+                    self._trace.subscribed(name, id, filter, self._validity.get(id, Validity()))
 
     # -- the bus itself ------------------------------------------------------------------------------------
 
@@ -537,7 +607,7 @@ class Bus:
         return Scoped(
             scopes,
             ordered=self._is_ordered,
-            match=self._visible_matches,
+            match=self._routed,
             registry=self._registry,
             validity=self._validity,
             handing_over=self._handing_over,
@@ -547,13 +617,6 @@ class Bus:
             hold=self._hold,
             changed=None if self._trace is None else self._trace.scope_changed,
         )
-
-    def _visible_matches(self, version: Notification) -> tuple[list[str], Failures]:
-        matching, failures = self._matched(version)
-        if self._seam.narrows:
-            route = self._seam.narrow(self._route_to(matching), version, "")
-            matching = [id for _, ids in route.clients for id in ids]
-        return matching, failures
 
     def _change_scopes(self, statements: tuple[Statement, ...]) -> None:
         with self._lock:
@@ -573,7 +636,7 @@ class Bus:
             self._scoped.running.happened(Trigger(kind, component, filter=filter), key)
 
     def statistics(self) -> BusStatistics:
-        """What the bus holds and has done."""
+        """The state of the bus in figures, and its counters."""
         with self._lock:
             return BusStatistics(
                 **self._counts,
@@ -658,29 +721,36 @@ class Bus:
         """The ids of the subscriptions that a notification goes to, and those whose filter failed instead."""
         if self._scoped is not None:
             return [], []  # each version is matched where it is entered
-        matching, failures = self._matched(notification)
-        if self._seam.narrows:
-            route = self._seam.narrow(self._route_to(matching), notification, "")
-            matching = [id for _, ids in route.clients for id in ids]
-        return matching, failures
+        return self._routed(notification)
+
+    def _routed(self, notification: Notification) -> tuple[list[str], Failures]:
+        """The same, as the seam answers it."""
+        outer, self._failures = self._failures, []  # a filter object may publish
+        try:
+            route = self._seam.route(notification, "")
+            return [id for _, ids in route.clients for id in ids], self._failures
+        finally:
+            self._failures = outer
 
     def _route(self, notification: Notification, source: str) -> Route:
-        return self._route_to(self._matched(notification)[0])
-
-    def _route_to(self, matching: Iterable[str]) -> Route:
-        """The route to these subscriptions, each by itself: two may be of subscribers of the same name."""
+        """The route before rules narrow it. Each subscription is there by itself: two may be of subscribers of the
+        same name."""
+        matching, failures = self._matched(notification)
+        self._failures += failures
         by_id = self._registry.by_id
-        return Route((), tuple((by_id[id].subscriber, (id,)) for id in matching))
+        return Route((), tuple([(by_id[id].subscriber, (id,)) for id in matching]))
 
     def _matched(self, notification: Notification) -> tuple[list[str], Failures]:
         """The subscriptions that match, and those whose filter failed instead of answering."""
+        if self._seam.grants and self._granted_by != self._seam.grant_version:
+            self._grant_again()
         try:
             return self._engine.match(notification), []
         except Exception:  # a filter object's own: asked one by one, only its subscriber misses out
             matching, failures = [], []
             for identity, subscription in self._registry.by_id.items():
                 try:
-                    if not isinstance(subscription, Detection) and subscription.filter.matches(notification):
+                    if not isinstance(subscription, Detection) and subscription.granted.matches(notification):
                         matching.append(identity)
                 except Exception as error:
                     failures.append((subscription, error))

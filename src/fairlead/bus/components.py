@@ -1,4 +1,4 @@
-"""What users of a bus with scopes hold: a component, and the administration of the scope graph."""
+"""The objects of a bus with scopes that users hold: a component, and the administration of the scope graph."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ErrorHook: TypeAlias = Callable[[Delivery, Exception], object]
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A delivery on its way to the receiver that the subscriber had when it was published."""
+    """A delivery in flight to the receiver that the subscriber had when the notification was published."""
 
     receiver: Receiver
     delivery: Delivery
@@ -108,7 +108,7 @@ class HandingOver:
                 self._counts[outcome] += 1
 
     def failed(self, receiver: Receiver, delivery: Delivery, error: Exception) -> None:
-        """A callback or a filter has raised: count it, and report it to whoever wants to know."""
+        """Count an error of a callback or a filter, and report it to the error handlers."""
         receiver.failed(error)
         with self._lock:
             self._counts["errors"] += 1

@@ -1,4 +1,5 @@
-"""What was asked for holds until its handle is given back, and a handle can be given back by leaving a block."""
+"""Handles: an advertisement, subscription or detection is in effect until its handle is closed, or its `with`
+block ends."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ __all__ = ["Advertisement", "Detection", "Subscription"]
 
 @dataclass(frozen=True, slots=True)
 class Advertisement:
-    """That a producer will publish what matches a filter; as a context manager, until the block ends."""
+    """A producer's promise to publish only what matches a filter; as a context manager, until the block ends."""
 
     producer: str
     filter: Filter
@@ -47,17 +48,28 @@ class Subscription:
     Leaving the block ends the subscription. A subscriber's subscriptions read from the same queue.
     """
 
-    __slots__ = ("_bus", "_receiver", "filter", "id", "subscriber")
+    __slots__ = ("_bus", "_receiver", "filter", "granted", "id", "subscriber")
 
-    def __init__(self, bus: Bus, id: str, subscriber: str, filter: Filter, receiver: Receiver) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        id: str,
+        subscriber: str,
+        filter: Filter,
+        receiver: Receiver,
+        *,
+        granted: Filter | None = None,
+    ) -> None:
         self._bus = bus
         self._receiver = receiver
         self.id = id
         self.subscriber = subscriber
         self.filter = filter
+        self.granted = filter if granted is None else granted
+        """What the rules of the bus grant of the filter: only that is delivered."""
 
     @property
-    def _asked(self) -> Hashable:
+    def _definition(self) -> Hashable:
         """What a subscriber asks for once."""
         return self.filter
 
@@ -72,18 +84,23 @@ class Subscription:
         return self.id in self._receiver.active
 
     @property
+    def narrowed(self) -> bool:
+        """Whether the rules of the bus grant less than the filter."""
+        return self.granted != self.filter
+
+    @property
     def errors(self) -> tuple[Exception, ...]:
-        """What the subscriber's callback and filters have raised: the latest ones."""
+        """The latest errors that the subscriber's callback and filters have raised."""
         return tuple(self._receiver.errors)
 
     @property
     def error_count(self) -> int:
-        """How often they have raised."""
+        """The number of errors that they have raised."""
         return self._receiver.error_count
 
     @property
     def dropped(self) -> int:
-        """How many notifications later ones have pushed out of the full queue."""
+        """The number of notifications that later ones have pushed out of the full queue."""
         return self._receiver.dropped
 
     def get(self, timeout: float | None = None) -> Notification:
@@ -102,7 +119,7 @@ class Subscription:
         self._bus.unsubscribe(self)
 
     def __len__(self) -> int:
-        """How many notifications wait in the queue."""
+        """The number of notifications in the queue."""
         return len(self._receiver)
 
     def __bool__(self) -> bool:
@@ -125,7 +142,7 @@ class Subscription:
 
     def __repr__(self) -> str:
         state = "" if self.active else ", closed"
-        return f"<{type(self).__name__} {self.id!r} of {self.subscriber!r}: {self._asked}{state}>"
+        return f"<{type(self).__name__} {self.id!r} of {self.subscriber!r}: {self._definition}{state}>"
 
 
 class Detection(Subscription):
@@ -139,11 +156,11 @@ class Detection(Subscription):
 
     @property
     def pattern(self) -> patterns.Pattern | fair.Subscription:
-        """What is asked."""
+        """The query of this detection."""
         return self._question.about
 
     @property
-    def _asked(self) -> Hashable:
+    def _definition(self) -> Hashable:
         return self._question
 
     @property

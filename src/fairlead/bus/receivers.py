@@ -23,13 +23,13 @@ __all__ = ["Callback", "Delivery", "Overflow", "Receiver", "check_callable"]
 Callback: TypeAlias = Callable[[Notification], object]
 Overflow: TypeAlias = Literal["block", "drop_oldest"]
 
-ERRORS_KEPT: Final = 100
+ERRORS_MAX: Final = 100
 """How many of its latest errors a subscriber keeps; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """That a subscriber is notified, once, and which of its subscriptions matched, sorted by id."""
+    """One notification of a subscriber, with the sorted ids of its subscriptions that match."""
 
     subscriber: str
     notification: Notification
@@ -43,7 +43,7 @@ class Delivery:
 
 
 class Receiver:
-    """Where a subscriber's notifications go: its callback, or its queue."""
+    """The receiver of a subscriber's notifications: its callback, or its queue."""
 
     __slots__ = (
         *("_callback", "_changed", "_maxsize", "_overflow", "_waiting"),
@@ -63,7 +63,7 @@ class Receiver:
         self._waiting: deque[Delivery] = deque()
         self._changed = threading.Condition()
         self.active: set[str] = set()
-        self.errors: deque[Exception] = deque(maxlen=ERRORS_KEPT)
+        self.errors: deque[Exception] = deque(maxlen=ERRORS_MAX)
         self.error_count = 0
         self.dropped = 0
 

@@ -1,4 +1,5 @@
-"""A subscriber has one receiver, asks the same question once, and is notified once, whatever of it matches.
+"""The subscribers of a bus. A subscriber has one receiver, one subscription per filter or query, and one delivery
+per notification.
 
 Subscriptions made under one subscriber's name are that subscriber's; one without that name is a subscriber of its
 own.
@@ -32,10 +33,11 @@ class Registry:
         self._ids_made = 0
 
     def existing(
-        self, asked: Hashable, callback: Callback | None, id: str | None, subscriber: str | None
+        self, definition: Hashable, callback: Callback | None, id: str | None, subscriber: str | None
     ) -> Subscription | None:
-        """The subscription of a subscriber that asks the same already, under that id where there is one."""
-        known = {} if subscriber is None else self._by_question.get((subscriber, asked), {})
+        """The subscription of this subscriber to the same filter or query, under the given id where there
+        is one."""
+        known = {} if subscriber is None else self._by_question.get((subscriber, definition), {})
         existing = next(iter(known.values()), None) if id is None else known.get(id)
         if existing is not None:
             existing._receiver.check_same(callback)
@@ -64,7 +66,7 @@ class Registry:
         self.by_id[subscription.id] = subscription
         subscription._receiver.active.add(subscription.id)
         if is_joinable:
-            key = subscription.subscriber, subscription._asked
+            key = subscription.subscriber, subscription._definition
             self._by_question.setdefault(key, {})[subscription.id] = subscription
             self._receivers[subscription.subscriber] = subscription._receiver
 
@@ -73,7 +75,7 @@ class Registry:
         del self.by_id[subscription.id]
         last = subscription._receiver.leave(subscription.id)
         if self._receivers.get(subscription.subscriber) is subscription._receiver:
-            key = subscription.subscriber, subscription._asked
+            key = subscription.subscriber, subscription._definition
             alike = self._by_question[key]
             del alike[subscription.id]
             if not alike:
@@ -112,7 +114,7 @@ class Registry:
 
     @property
     def subscribers(self) -> int:
-        """How many there are."""
+        """The number of subscribers."""
         return len({subscription._receiver for subscription in self.by_id.values()})
 
     def __len__(self) -> int:

@@ -1,4 +1,5 @@
-"""A bus with scopes: each component is notified about the versions that it may see, and asks patterns of these.
+"""A bus with scopes. Each component is notified about the versions of notifications that are visible to it, and
+its patterns match these.
 
 The bus decides about a notification where it takes its place in the one order: by the graph of that moment, with
 the policies in the state that all notifications before it have left. A subscriber's name is the name of a
@@ -20,6 +21,8 @@ from fairlead.errors import ScopeError
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Notification
 from fairlead.model.order import BEGINNING, END, Identity, OrderKey, event_time, identity_of
+from fairlead.rules import Depends, Refusal, Rule
+from fairlead.rules.scoping import unknown_component
 from fairlead.scopes import ScopePlan, Scopes, System
 from fairlead.scopes.rules import Trigger
 from fairlead.scopes.running import Changed, Notice, Running, Seen
@@ -38,7 +41,7 @@ Match: TypeAlias = Callable[[Notification], tuple[list[str], Failures]]
 
 
 @dataclass(slots=True)
-class _Found:
+class _Result:
     """An answer that may be for several who asked."""
 
     notification: Notification
@@ -47,6 +50,22 @@ class _Found:
     origins: list[str] = field(default_factory=list)
     """The components that asked, where the answer is public."""
     seen: dict[tuple[str, str], Seen] = field(default_factory=dict)
+
+
+class _Components(Rule):
+    """Refuses publications of components that the graph does not name, where the graph says so.
+
+    It is volatile: the graph at the time of the publication decides. At its release on an ordered bus, the graph
+    of its order key decides who sees it.
+    """
+
+    depends = Depends(producer=True, volatile=True)
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
+        return unknown_component(self._running.system.graph, notification.producer)
 
 
 class Scoped:
@@ -69,6 +88,7 @@ class Scoped:
     ) -> None:
         system = scopes.system if isinstance(scopes, Scopes) else scopes
         self.running = Running(system, ordered=ordered, changed=changed)
+        self.rule = _Components(self.running)
         self._ordered = ordered
         self._match, self._registry, self._validity = match, registry, validity
         self._handing_over, self._counts, self._published = handing_over, counts, published
@@ -95,10 +115,10 @@ class Scoped:
         key: OrderKey | None,
         *,
         origins: Iterable[str] | None = None,
-        asked_by: tuple[str, ...] = (),
+        query_ids: tuple[str, ...] = (),
         plan: ScopePlan | None = None,
     ) -> list[Failed]:
-        """Hand the next notification to those who may see it, with what it completes."""
+        """Hand the next notification, and the composites that it completes, to the components that may see it."""
         failed: list[Failed] = []
         if not self._ordered:
             self._time = max(self._time, event_time(notification))
@@ -111,7 +131,7 @@ class Scoped:
             failed.append((failures, notification))
         if self._standings:
             self._see([each for each, _ in seen], None if self._ordered else identity_of(notification))
-        return failed + self._notify(notification, key, seen, asked_by)
+        return failed + self._notify(notification, key, seen, query_ids)
 
     def _filters_decide(self, producer: str, key: OrderKey | None) -> bool:
         """Whether nothing but filters decides who sees a notification, and nothing else follows from it."""
@@ -186,12 +206,12 @@ class Scoped:
         notification: Notification,
         key: OrderKey | None,
         seen: list[tuple[Seen, list[str]]],
-        asked_by: Iterable[str] = (),
+        query_ids: Iterable[str] = (),
     ) -> list[Failed]:
         """Queue the deliveries of one notification, version by version, then what its versions complete."""
         versions: dict[tuple[str, Identity], tuple[Notification, OrderKey | None, int | None, list[str]]] = {}
-        if asked_by:
-            versions["", identity_of(notification)] = (notification, key, None, [*asked_by])
+        if query_ids:
+            versions["", identity_of(notification)] = (notification, key, None, [*query_ids])
         for each, ids in seen:
             if not ids:
                 continue
@@ -283,16 +303,16 @@ class Scoped:
     # -- patterns --------------------------------------------------------------------------------------------
 
     def ask(self, name: str, id: str, question: Query, since: int, until: int) -> None:
-        """Let a component ask a pattern or fair subscription; FilterError where it would see its own answers."""
+        """Add a pattern or fair subscription of a component. FilterError if it would see its own results."""
         from fairlead.correlation.queries import QuerySet
 
         standing = self._standings.get(name)
         if standing is None:
             standing = QuerySet(lambda: engine_named(self._engine), live=not self._ordered)
-        asked = {**self._questions, name: {**self._questions.get(name, {}), id: question}}
-        order = _dependencies_first(asked)
+        queries = {**self._questions, name: {**self._questions.get(name, {}), id: question}}
+        order = _dependencies_first(queries)
         standing.add(id, question, since, until)
-        self._standings[name], self._questions, self._order = standing, asked, order
+        self._standings[name], self._questions, self._order = standing, queries, order
         if self._atoms is None:
             self._atoms = engine_named(self._engine)
         for number, filter in enumerate(question.filters):
@@ -330,13 +350,13 @@ class Scoped:
                 self._fed.setdefault(each.component, []).append((each.key, each.notification))
 
     def overlook(self, notification: Notification) -> None:
-        """Patterns will not look at a notification: it came too late for them."""
+        """Leave a notification out of all patterns: it came too late for them."""
         self._waiting.pop(identity_of(notification), None)
         for standing in self._standings.values():
             standing.overlook(notification)
 
     def look_at(self, released: Iterable[tuple[OrderKey, Notification]], watermark: int) -> list[Failed]:
-        """On a live bus: patterns look at what the watermark has passed."""
+        """On a live bus: pass notifications below the watermark to the patterns."""
         for key, notification in released:
             for each in self._waiting.pop(identity_of(notification), ()):
                 place = each.key if each.moved else key
@@ -346,18 +366,18 @@ class Scoped:
             failed += self._deliver_answer(answer)
         return failed
 
-    def _answers(self, bound: int) -> list[_Found]:
+    def _answers(self, bound: int) -> list[_Result]:
         """What patterns find before a bound, in order. Public ones are taken here: other patterns may see them."""
         from fairlead.correlation.queries import rank_of
 
-        found: dict[tuple[Any, ...], _Found] = {}
+        found: dict[tuple[Any, ...], _Result] = {}
         for name in self._order:
             standing = self._standings[name]
             if not standing.is_timed:
                 continue
             fed = self._fed.pop(name, [])
             for answer in standing.advance([each for each in fed if each[0].time < bound], bound):
-                entry = found.setdefault(rank_of(answer), _Found(answer.notification, answer.key))
+                entry = found.setdefault(rank_of(answer), _Result(answer.notification, answer.key))
                 entry.ids.extend(answer.ids)
                 if answer.is_public:
                     self._publish_answer(entry, name)
@@ -366,9 +386,9 @@ class Scoped:
         self._looked_at = max(self._looked_at, bound)
         return [found[place] for place in sorted(found)]
 
-    def _publish_answer(self, answer: _Found, name: str) -> None:
+    def _publish_answer(self, answer: _Result, name: str) -> None:
         """A public answer comes from the component that asked: whoever may see it does, other patterns too."""
-        assert answer.key is not None, "composites stand in the total order"
+        assert answer.key is not None, "composites are in the total order"
         if not answer.origins:
             self._published(answer.notification, answer.key if self._ordered else None)
         answer.origins.append(name)
@@ -379,7 +399,7 @@ class Scoped:
             if each.component in self._standings and each.component != name:
                 self._standings[each.component].see(each.notification, answer.key)
 
-    def _deliver_answer(self, answer: _Found) -> list[Failed]:
+    def _deliver_answer(self, answer: _Result) -> list[Failed]:
         self._counts["composites"] += 1
         key = answer.key if self._ordered else None
         if not answer.origins:
@@ -387,7 +407,7 @@ class Scoped:
         seen = [(each, self._ids_of(each)[0]) for each in answer.seen.values()]
         return self._notify(answer.notification, key, seen, answer.ids)
 
-    def _hand_over_privately(self, answer: _Found, key: OrderKey | None) -> list[Failed]:
+    def _hand_over_privately(self, answer: _Result, key: OrderKey | None) -> list[Failed]:
         """Those who asked get an answer that is not public."""
         self._handing_over.pending.extend(
             self._registry.handovers(answer.notification, answer.ids, key, is_public=False)
@@ -396,14 +416,14 @@ class Scoped:
 
     def _relations(self, seen: list[tuple[Seen, list[str]]]) -> list[Failed]:
         """What fair subscriptions of those who see a notification find complete with it."""
-        found: dict[str, _Found] = {}
+        found: dict[str, _Result] = {}
         for each, _ in sorted(seen, key=lambda pair: (pair[0].tag, pair[0].component)):
             standing = self._standings.get(each.component)
             if standing is None:
                 continue
             for answer in standing.relations(each.notification, each.key if self._ordered else None):
                 entry = found.setdefault(
-                    answer.notification.id or "", _Found(answer.notification, answer.key)
+                    answer.notification.id or "", _Result(answer.notification, answer.key)
                 )
                 entry.ids.extend(answer.ids)
                 if answer.is_public:
@@ -414,8 +434,8 @@ class Scoped:
             if not made.origins:
                 failed += self._hand_over_privately(made, made.key)
                 continue
-            asked_by = tuple(made.ids)
-            failed += self.enter(made.notification, made.key, origins=made.origins, asked_by=asked_by)
+            query_ids = tuple(made.ids)
+            failed += self.enter(made.notification, made.key, origins=made.origins, query_ids=query_ids)
             self._hold(made.notification)  # it is published by itself: so it is on a live bus only
         return failed
 
@@ -426,15 +446,15 @@ class Scoped:
                 yield [(self._registry.by_id[id], each.error) for id in each.ids], each.notification
 
 
-def _dependencies_first(asked: dict[str, dict[str, Query]]) -> tuple[str, ...]:
+def _dependencies_first(queries: dict[str, dict[str, Query]]) -> tuple[str, ...]:
     """Components that ask, each behind those whose public answers it sees; FilterError where one sees its own."""
     from fairlead.correlation.patterns.levels import Seeing, leveled
 
     seeing = {}
-    for name, questions in asked.items():
+    for name, questions in queries.items():
         each = [question.seeing for question in questions.values()]
         makes = frozenset[str]().union(*(one.makes for one in each))
         # What a component sees of its own answers is a matter of its own detectors.
         seeing[name] = Seeing(frozenset[str]().union(*(one.types for one in each)) - makes, makes)
     levels = leveled(seeing)
-    return tuple(sorted(asked, key=lambda name: (levels[name], name)))
+    return tuple(sorted(queries, key=lambda name: (levels[name], name)))

@@ -1,4 +1,4 @@
-"""Nothing disappears without a number that says so: what a bus holds, and what it has done."""
+"""The figures of a bus: its state, and counters of everything that it delivers, drops or refuses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ COUNTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BusStatistics:
-    """What a bus holds and what it has done."""
+    """The state and the counters of a bus."""
 
     published: int
     duplicates: int
     """Publications with an identity that was published before, and the same content."""
     conflicts: int
-    """Likewise, with other content. A live bus delivers the first copy, an ordered one the smallest."""
+    """Likewise, with other content. A live bus delivers the first copy, an ordered one the earliest."""
     late: int
     """Came after the watermark had passed their place in the order. (On a live bus, patterns did not see them.)"""
     held: int

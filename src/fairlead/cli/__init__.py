@@ -35,7 +35,8 @@ COMMANDS: Final = {
     "sub": "subscribe at a broker, and print deliveries",
     "top": "watch what brokers are doing, live",
     "topology": "draw the network of brokers, with its routing tables",
-    "scope": "check, draw, explain and compare scope graphs: who may see what",
+    "scope": "check, draw, explain and compare scope graphs: which component sees which notifications",
+    "policy": "check an access policy: roles, and what they may publish and subscribe to",
     "audit": "check the trace of a run against the specification",
     "tour": "show the subscription language on the embedded bus",
 }
@@ -52,6 +53,7 @@ EXTRAS: Final = {
     **dict.fromkeys(("numba", "numpy", "pyarrow"), "fast"),
     **dict.fromkeys(("pandas", "pyspark"), "spark"),
     **dict.fromkeys(("starlette", "uvicorn"), "console"),
+    "jwt": "security",
 }
 """The libraries that a command may need, and the extra that each comes with."""
 

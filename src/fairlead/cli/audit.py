@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar
@@ -50,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Judge a trace, which the bus, the simulator, the network and the pipeline can write, by the "
         "specification of event systems; or a run of fair correlation, by the properties of that. A violation is "
-        "told with the lines that prove it. What is missing from a trace that has not ended is open: it may still "
+        "reported with the lines that prove it. What is missing from a trace without an end is open: it may still "
         "come."
     )
     parser.epilog = (
@@ -67,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         choices=(*SPECIFICATIONS, *PROPERTIES, ALL),
         default=ALL,
-        help=f"{', '.join(SPECIFICATIONS)}, or all (default); all takes advertisements in place of simple "
+        help=f"{', '.join(SPECIFICATIONS)}, or all (default); all takes advertisements instead of simple "
         "where somebody advertises, and not ordered, which live runs do not promise. "
         f"Of a run of fair correlation: {', '.join(PROPERTIES)}, or all",
     )
@@ -190,9 +191,7 @@ def _judge_of(arguments: argparse.Namespace, trace: _Trace) -> Judge:
         raise BadInput(f"{trace.name}: {what}, to be judged by {', '.join(fitting)}, or {ALL}")
     wants_spark = _wants_spark(arguments, trace)
     if trace.is_fair:
-        if wants_spark:
-            raise BadInput(f"{trace.name}: a run of fair correlation is judged here, not on Spark")
-        return _fair
+        return _fair_on_spark if wants_spark else _fair
     return _on_spark if wants_spark else _here
 
 
@@ -239,7 +238,7 @@ class _Judged:
         for finding, written in zip(self.report, jsonable["findings"], strict=True):
             written["count"] = self.count(finding)
             for violation in written["violations"]:
-                violation[self.noun] = self.where(violation.pop("places"))
+                violation[self.noun] = self.where(violation.pop("indexes"))
         return jsonable
 
 
@@ -256,13 +255,31 @@ def _here(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -
 
 
 def _fair(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
-    from fairlead.audit.fair.files import run_of
     from fairlead.audit.fair.judging import audit_fair
+
+    return _judged_fair(arguments, trace, schema, audit_fair)
+
+
+def _fair_on_spark(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -> _Judged:
+    from fairlead.spark.sessions import check_installed, session
+
+    check_installed()
+    from fairlead.spark.fair_auditing import audit_fair
+
+    spark = session(master=arguments.master, remote=arguments.remote)
+    judge = partial(audit_fair, spark, schema=schema, extensions=arguments.extension)
+    return _judged_fair(arguments, trace, schema, judge)
+
+
+def _judged_fair(
+    arguments: argparse.Namespace, trace: _Trace, schema: Schema | None, judge: Callable[..., Report]
+) -> _Judged:
+    from fairlead.audit.fair.files import run_of
 
     steps: list[Step | Ended]
     lines, steps = _read(trace, trace.steps(schema))
     run = run_of(steps)
-    report = audit_fair(run, *(name.replace("-", " ") for name in _named(arguments)))
+    report = judge(run, *(name.replace("-", " ") for name in _named(arguments)))
     return _Judged(report, _counts(report), len(run.steps), lines, "steps")
 
 
@@ -334,7 +351,7 @@ def _show(judged: _Judged) -> None:
         verdict = finding.verdict.value
         say(f"{name:<{width}} {paint(verdict, COLOURS[verdict])}{_tally(finding, judged.count(finding))}")
         for violation in finding.violations[:VIOLATIONS_SHOWN]:
-            where = ", ".join(map(str, judged.where(violation.places)))
+            where = ", ".join(map(str, judged.where(violation.indexes)))
             say(f"  {violation.what} ({judged.noun} {where})")
         if (more := judged.count(finding) - VIOLATIONS_SHOWN) > 0:
             say(f"  … and {more:,} more; --json has {_extent(judged, finding)}")

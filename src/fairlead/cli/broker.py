@@ -36,20 +36,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Run a broker until it is interrupted (Ctrl-C) or terminated. When it listens it prints where. Options go"
         " before what the file says; without a file, one broker needs none of them."
     )
-    run.epilog = "Example: fairlead broker run -c broker.toml. Exit code: 0 when it was told to stop."
+    run.epilog = "Example: fairlead broker run -c broker.toml. Exit code: 0 when it was stopped."
     run.add_argument("-c", "--config", metavar="FILE", help="what it is run with (TOML)")
     run.add_argument(
-        "--network", metavar="FILE", help="the file of a network; --name says which of its brokers"
+        "--network", metavar="FILE", help="the file of a network; --name chooses one of its brokers"
     )
     run.add_argument("--name", metavar="NAME", help="what it is called; no two of a network have one name")
     run.add_argument("--listen", metavar="HOST:PORT", help="where it listens (default: 127.0.0.1:7400)")
     where = run.add_mutually_exclusive_group()
     where.add_argument("--data", metavar="DIR", help="the directory of its log (default: fairlead-data)")
-    where.add_argument("--memory", action="store_true", help="keep no log: nothing is durable")
+    where.add_argument("--memory", action="store_true", help="without a log: nothing is durable")
     run.add_argument(
         "--link", metavar="URL", action="append", default=[], help="a broker to link with (may be repeated)"
     )
     run.add_argument("--http", metavar="HOST:PORT", help="where it serves HTTP (default: nowhere)")
+    run.add_argument(
+        "--insecure",
+        action="store_true",
+        help="to listen beyond this machine without an access policy is meant",
+    )
     run.add_argument("--ports", metavar="NAME=PORT", action="append", default=[], help=argparse.SUPPRESS)
     run.add_argument("--stdin", action="store_true", help="stop when standard input ends, too")
     run.add_argument("-v", "--verbose", action="store_true", help="log messages of the level info, too")
@@ -57,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--log-format", choices=("text", "json"), help="the form of log messages (default: text)"
     )
     run.set_defaults(run=_run)
-    check = actions.add_parser("check", help="check a broker's file, and say what holds")
+    check = actions.add_parser("check", help="check a broker's file, and show the settings")
     check.description = (
         "Check the file that a broker is run with: all that is wrong with it, or all that holds."
     )
@@ -111,14 +116,23 @@ def _add_operations(actions: argparse._SubParsersAction[argparse.ArgumentParser]
     drain.add_argument("--undo", action="store_true", help="take clients again")
     add_connection_options(drain)
     drain.set_defaults(run=_drain)
+    reload = actions.add_parser("reload", help="have a broker read its certificates, keys and policy anew")
+    reload.description = (
+        "Have a running broker read its certificates, keys and access policy anew, as SIGHUP does. The policy"
+        " holds at once, for the connections and subscriptions that there are, too. If a file is wrong, nothing"
+        " changes."
+    )
+    reload.epilog = "Example: fairlead broker reload -b :7400. Exit code: 2 where a file is wrong."
+    add_connection_options(reload)
+    reload.set_defaults(run=_reload)
     durables = actions.add_parser("durables", help="show durable subscribers by age and backlog, or end them")
     durables.description = (
         "Show the durable subscribers of a broker, the one with the oldest notification that waits for it first."
-        " With --forget, end those that are shown and not connected: the log keeps nothing for them any longer."
+        " With --forget, end those that are shown and not connected: the log retains nothing for them any longer."
     )
     durables.epilog = "Example: fairlead broker durables --older 30d --forget"
     durables.add_argument(
-        "--older", metavar="D", type=seconds, help="only those for whom something waits so long"
+        "--older", metavar="D", type=seconds, help="only those with a notification that has waited so long"
     )
     durables.add_argument("--behind", metavar="N", type=int, default=0, help="only those with such a backlog")
     durables.add_argument("--forget", action="store_true", help="end those of them that are not connected")
@@ -223,6 +237,8 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         settings = replace(settings, log_level="info")
     if arguments.log_format is not None:
         settings = replace(settings, log_format=arguments.log_format)
+    if arguments.insecure:
+        settings = replace(settings, security=replace(settings.security, insecure=True))
     links = tuple(str(Address.parse(url)) for url in arguments.link)
     return replace(settings, links=(*settings.links, *links))
 
@@ -261,6 +277,13 @@ def _drain(arguments: argparse.Namespace) -> int:
         ended = client.drain(undo=arguments.undo)
         done = "takes clients" if arguments.undo else f"is drained: {ended:,} connections are ended"
         note(f"{client.broker} {done}")
+    return 0
+
+
+def _reload(arguments: argparse.Namespace) -> int:
+    with connected(arguments, OPERATOR) as client:
+        client.reload()
+        note(f"{client.broker} has read its files anew")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How commands find their broker: the options of all that speak to one."""
+"""The options of all commands that connect to a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairlead.network.addresses import Tls
     from fairlead.network.sync import Client
 
-__all__ = ["add_connection_options", "brokers_of", "connected", "now", "seconds", "tls_of"]
+__all__ = ["add_connection_options", "brokers_of", "connected", "credentials_of", "now", "seconds", "tls_of"]
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +41,14 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     options.add_argument("--authority", metavar="FILE", help="TLS: whose certificates are trusted")
     options.add_argument("--certificate", metavar="FILE", help="TLS: the certificate to show")
     options.add_argument("--key", metavar="FILE", help="TLS: its key")
+    options.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="a file with a token that says who you are (default: $FAIRLEAD_TOKEN)",
+    )
+    options.add_argument(
+        "--user", metavar="NAME", help="who you are, with a password: $FAIRLEAD_PASSWORD, or it is asked for"
+    )
 
 
 def brokers_of(arguments: argparse.Namespace) -> list[str]:
@@ -76,6 +84,25 @@ def tls_of(arguments: argparse.Namespace) -> Tls | None:
     return Tls(*given) if any(given) else None
 
 
+def credentials_of(arguments: argparse.Namespace) -> str | None:
+    """The credentials to show: never given as an argument, which every user of the machine can see."""
+    from pathlib import Path
+
+    from fairlead.security.credentials import basic, bearer
+
+    if arguments.user is not None:
+        password = os.environ.get("FAIRLEAD_PASSWORD")
+        if password is None:
+            from getpass import getpass
+
+            password = getpass(f"password of {arguments.user}: ")
+        return basic(arguments.user, password)
+    if arguments.token_file is not None:
+        return bearer(Path(arguments.token_file).read_text(encoding="utf-8"))
+    token = os.environ.get("FAIRLEAD_TOKEN")
+    return None if token is None else bearer(token)
+
+
 def now() -> Instant:
     """The time that it is."""
     from fairlead.model import Instant
@@ -100,4 +127,5 @@ def connected(
         tls=tls_of(arguments),
         patience=arguments.patience,
         clock=clock,
+        credentials=credentials_of(arguments),
     )

@@ -45,10 +45,10 @@ SHAPE: Final = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Detect patterns in events. Out come composite events in their total order: when each ended, which pattern"
-        " found it, and what its steps took; and the relations of fair subscriptions, behind what completes them."
-        " The events may stand in any order; with --lateness they are read as a stream, and what comes later than"
-        " that is left out."
+        "Detect patterns in events. Out come composite events in their total order: when each ended, which "
+        "pattern it matches, and the constituents of its steps; and the relations of fair subscriptions, each "
+        "after its last event. The events may be in any order; with --lateness they are read as a stream, and "
+        "events that arrive later than that are dropped."
     )
     parser.epilog = (
         "Example: fairlead detect --pattern 'A followed by B within 1 hour' --events events.jsonl. "
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patterns",
         metavar="P",
-        help='JSON lines {"id", "subscriber", "pattern", "from", "until"}, or "fair" and "choice" in place of'
+        help='JSON lines {"id", "subscriber", "pattern", "from", "until"}, or "fair" and "choice" instead of'
         ' "pattern"; or one pattern per line',
     )
     parser.add_argument(
@@ -81,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help='JSON lines {"patterns", "notification"}')
     parser.add_argument(
-        "--lateness", metavar="D", help="how much later than a newer event an older one may come, as 5s"
+        "--lateness", metavar="D", help="how much later than a newer event an older one may arrive, as 5s"
     )
     parser.add_argument(
         "--rejected", metavar="FILE", help='write the lines that cannot be read: {"line", "reason", "raw"}'
@@ -121,7 +121,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.patterns == arguments.events == "-":
         raise BadInput("patterns and events cannot both come from standard input")
     if arguments.rejected == "-":
-        raise BadInput("--rejected takes a file", hint="standard output is for what is found")
+        raise BadInput("--rejected takes a file", hint="standard output is for composites")
     for path in (arguments.patterns, arguments.events):
         if arguments.rejected and path not in (None, "-") and _same_file(arguments.rejected, path):
             raise BadInput(f"--rejected would overwrite {path}, which is read", hint="name another file")
@@ -239,7 +239,9 @@ def _question(given: dict[str, Any], schema: Schema | None, where: str) -> Query
         raise BadInput(f"{where}: a row has a pattern or a fair subscription, not both")
     if isinstance(pattern, str):
         if choice is not None:
-            raise BadInput(f"{where}: a pattern says itself what it takes", hint='"choice" goes with "fair"')
+            raise BadInput(
+                f"{where}: a pattern states its selection itself", hint='"choice" goes with "fair"'
+            )
         return Query(_read(pattern, schema, where))
     if not isinstance(fair, str):
         raise BadInput(f"{where}: a pattern, or a fair subscription, as text was expected", hint=SHAPE)
@@ -393,7 +395,7 @@ def _on_spark(arguments: argparse.Namespace, queries: list[_Query], schema: Sche
     rows = ingest_input(read(spark, input), input, schema).persist()
     patterns = Patterns.read([each.row() for each in queries], schema=schema, extensions=arguments.extension)
     ordered = order(notifications(rows)).persist()
-    found = detect(ordered.released, patterns).orderBy("time", "place", "id")
+    found = detect(ordered.released, patterns).orderBy("time", "rank", "id")
     tally, unnamed = _Tally(), _unnamed(queries)
     write_utf8()
     for row in found.toLocalIterator():
@@ -475,6 +477,7 @@ def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) 
     from fairlead.correlation.fair.subscriptions import UNNAMED as RELATION
     from fairlead.correlation.patterns.model import UNNAMED
     from fairlead.model.encoding import encode, format_json
+    from fairlead.network.diagnostics import printable
 
     steps: dict[str, list[str]] = {}
     for each in composite.get("constituents"):
@@ -482,15 +485,15 @@ def _line(composite: Notification, ids: Iterable[str], unnamed: frozenset[str]) 
     name = str(composite.get("type"))
     if nameless := [id for id in ids if id in unnamed]:
         name = ",".join(nameless) + name.removeprefix(RELATION if composite.producer == FAIR else UNNAMED)
-    taken = " ".join(f"{step}={','.join(ids)}" for step, ids in steps.items())
+    taken = printable(" ".join(f"{step}={','.join(ids)}" for step, ids in steps.items()))
     known = {"type", "id", "producer", "time", "interval", "pattern", "constituents", *steps}
     known |= {"conjunction", "number", "events"} if composite.producer == FAIR else set()
     given = [
-        f"{key}={format_json(encode(value))}"
+        printable(f"{key}={format_json(encode(value))}")
         for key, value in composite.attributes.items()
         if key not in known
     ]
-    return "  ".join([str(composite.time or "-"), paint(name, "bold"), taken, *given])
+    return "  ".join([str(composite.time or "-"), paint(printable(name), "bold"), taken, *given])
 
 
 def _short(id: str) -> str:
@@ -501,7 +504,9 @@ def _summarise(tally: _Tally, patterns: int, elapsed_s: float, arguments: argpar
     for line in tally.first_rejected:
         complain(line)
     if tally.rejected > len(tally.first_rejected) > 0:
-        complain(f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE keeps them all")
+        complain(
+            f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE writes them all"
+        )
     kept = f" (see {arguments.rejected})" if arguments.rejected and tally.rejected else ""
     again = f"{tally.duplicates:,} duplicates dropped, " if tally.duplicates else ""
     late = f"{tally.late:,} too late, " if tally.late else ""

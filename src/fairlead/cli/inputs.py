@@ -1,4 +1,4 @@
-"""What commands read: filters, schemas, extensions, files of lines. `-` is standard input."""
+"""The inputs of commands: filters, schemas, extensions, files of lines. `-` is standard input."""
 
 from __future__ import annotations
 

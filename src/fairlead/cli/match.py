@@ -249,7 +249,9 @@ def _summarise(tally: _Tally, subscriptions: int, elapsed_s: float, arguments: a
     for line in tally.first_rejected:
         complain(line)
     if tally.rejected > len(tally.first_rejected) > 0:
-        complain(f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE keeps them all")
+        complain(
+            f"… and {tally.rejected - len(tally.first_rejected):,} more; --rejected FILE writes them all"
+        )
     from fairlead.ingest.times import suspected_unit
 
     if not arguments.time and (unit := suspected_unit(tally.times)) is not None:

@@ -36,16 +36,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     up = actions.add_parser("up", help="run all brokers of a network until interrupted")
     up.description = (
-        "Run all brokers of a network, each a process of its own, until interrupted (Ctrl-C) or terminated. The"
-        " file is checked before anything starts. When one of them dies it is said, and the others go on; it can"
-        " be started again with `fairlead broker run --network FILE --name NAME`."
+        "Run all brokers of a network, each a process of its own, until interrupted (Ctrl-C) or terminated. "
+        "The file is checked before anything starts. When one of them dies, the command says so, and the "
+        "others continue; it can be started again with `fairlead broker run --network FILE --name NAME`."
     )
     up.epilog = (
         "Example: fairlead network up topology.toml. "
-        "Exit code: 0 when it was told to stop, 1 when all brokers had died, 2 when one could not be started."
+        "Exit code: 0 when it was stopped, 1 when all brokers had died, 2 when one could not be started."
     )
     up.add_argument("file", metavar="FILE")
-    up.add_argument("-v", "--verbose", action="store_true", help="tell more about what happens")
+    up.add_argument("-v", "--verbose", action="store_true", help="write more log messages")
     up.set_defaults(run=_up)
     check = actions.add_parser("check", help="check the file of a network, and draw it")
     check.description = (
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     check.epilog = "Example: fairlead network check topology.toml. Exit code: 2 where something is wrong."
     check.add_argument("file", metavar="FILE")
-    check.add_argument("--name", metavar="NAME", help="say what this broker is run with")
+    check.add_argument("--name", metavar="NAME", help="show the settings of this broker")
     check.add_argument("--json", action="store_true", help="one JSON object")
     check.set_defaults(run=_check)
 

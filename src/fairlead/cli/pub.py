@@ -44,14 +44,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="JSON lines, each a flat record or a CloudEvents 1.0 event; - is standard input (may be repeated)",
     )
-    parser.add_argument("--producer", metavar="NAME", help="who publishes what names no producer itself")
+    parser.add_argument("--producer", metavar="NAME", help="the producer of events that name none themselves")
     parser.add_argument(
         "--no-wait", action="store_true", help="best effort: not logged, nothing is waited for"
     )
     parser.add_argument(
         "--advertise",
         metavar="FILTER",
-        help="say first what will be published, where the brokers want to know",
+        help="advertise this filter first, where the brokers require it",
     )
     parser.add_argument("--stamp", action="store_true", help="what has no time gets that of publishing")
     parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")

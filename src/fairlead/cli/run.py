@@ -34,7 +34,7 @@ COLOURS: Final = {"holds": "green", "open": "yellow", "violated": "red"}
 
 
 class Pipeline(Protocol):
-    """What this command needs of `fairlead.spark.running.Pipeline`."""
+    """The interface of `fairlead.spark.running.Pipeline` that this command needs."""
 
     @property
     def at(self) -> str: ...
@@ -49,8 +49,8 @@ class Pipeline(Protocol):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Run a pipeline on Spark: read events, match them against subscriptions, deliver in order and once. A run "
-        "that was stopped goes on where it ended when the same command is given again."
+        "Run a pipeline on Spark: read events, match them against subscriptions, deliver in order and once. "
+        "The same command continues a run that was stopped."
     )
     parser.epilog = (
         "Example: fairlead run pipeline.toml --dry-run. Exit code: 0 when all is done, 1 when an audit finds a "
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--master", metavar="M", help="Spark's master, instead of the file's")
     where.add_argument("--remote", metavar="URL", help="a Spark Connect server, instead of the file's")
     parser.add_argument("--output", metavar="DIR", help="where to write, instead of the file's")
-    parser.add_argument("--verbose", action="store_true", help="show what Spark says, and tracebacks")
+    parser.add_argument("--verbose", action="store_true", help="show Spark's messages, and tracebacks")
     parser.set_defaults(run=run)
 
 
@@ -126,7 +126,7 @@ def _shown(error: Exception, verbose: bool) -> FairleadError:
 def _exit_code(summary: Summary, stopped: bool) -> int:
     if stopped and not summary.finished:
         note(
-            f"stopped after {_counted(summary.batches, 'batch', 'batches')}; the same command goes on from here"
+            f"stopped after {_counted(summary.batches, 'batch', 'batches')}; the same command continues from here"
         )
         return 130
     return summary.exit_code
@@ -257,19 +257,21 @@ def _show_plan(pipeline: Pipeline, config: Config, as_json: bool) -> int:
 
 
 def show_summary(summary: Summary, config: Config) -> None:
-    """The summary for a person."""
-    if summary.resumed and summary.finished and summary.batches == 0:
+    """The summary for a person: of this run, or of all runs where this one had nothing to do."""
+    is_idle = summary.resumed and summary.finished and summary.batches == 0
+    if is_idle:
         why = (
-            "an earlier run has ended here, and what has come since is for a new output"
+            "an earlier run has ended here, and newer events need a new output"
             if summary.ended
-            else "nothing new has come"
+            else "there are no new events"
         )
-        say(f"{paint(config.name, 'bold')}: nothing to do: {why}")
+        say(f"{paint(config.name, 'bold')}: nothing to do: {why}; all runs:")
+        summary = summary.of_all_runs
     else:
-        again = ", resumed" if summary.resumed else ""
+        again = "this run, resumed: " if summary.resumed else ""
         say(
-            f"{paint(config.name, 'bold')}: {_counted(summary.read, 'row', 'rows')} in "
-            f"{_counted(summary.batches, 'batch', 'batches')}{again}, {summary.batch_seconds:.1f} s, "
+            f"{paint(config.name, 'bold')}: {again}{_counted(summary.read, 'row', 'rows')} in "
+            f"{_counted(summary.batches, 'batch', 'batches')}, {summary.batch_seconds:.1f} s, "
             f"{summary.rows_per_s:,.0f} rows/s; {summary.seconds:.1f} s in all"
         )
     rows: list[tuple[str, str]] = [
@@ -280,7 +282,7 @@ def show_summary(summary: Summary, config: Config) -> None:
     ]
     if summary.patterns or summary.composites:
         found = _counted(summary.patterns, "pattern", "patterns")
-        rows.append(("composites", f"{summary.composites:,} found by {found}"))
+        rows.append(("composites", f"{summary.composites:,} of {found}"))
     if config.publish is not None:
         left_out = f"; {summary.own:,} of its own left out of the input" if summary.own else ""
         rows.append(("published", f"{summary.published:,} at {config.publish.url}{left_out}"))
@@ -294,7 +296,7 @@ def show_summary(summary: Summary, config: Config) -> None:
     if summary.late:
         rows.append(("late", _late(summary, config)))
     if summary.held:
-        rows.append(("held", f"{summary.held:,}, until something newer comes"))
+        rows.append(("held", f"{summary.held:,}, until newer events arrive"))
     if summary.verdicts:
         judged = (
             f"{name} {paint(verdict, COLOURS.get(verdict, 'dim'))}"
@@ -307,6 +309,16 @@ def show_summary(summary: Summary, config: Config) -> None:
                 "times",
                 f"they look like {summary.suspected_unit}, and were read as microseconds, in 1970: "
                 f'fields = {{ times = "{summary.suspected_unit}" }}',
+            )
+        )
+    if summary.resumed and not is_idle:
+        whole = summary.in_all
+        rows.append(
+            (
+                "all runs",
+                f"{_counted(whole.read, 'row', 'rows')} in {_counted(whole.batches, 'batch', 'batches')}, "
+                f"{whole.batch_seconds:.1f} s; {_counted(whole.deliveries, 'delivery', 'deliveries')}, "
+                f"{whole.rejected:,} rejected, {whole.late:,} late: the figures of the report",
             )
         )
     rows.append(("output", summary.output))

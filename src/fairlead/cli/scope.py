@@ -22,7 +22,7 @@ __all__ = ["configure"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's own commands."""
-    parser.description = "Scope graphs: who may see what."
+    parser.description = "Scope graphs: which component sees which notifications."
     parser.epilog = "Example: fairlead scope visible market.scopes ME pc3"
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -51,7 +51,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
     explain = _verb(
-        verbs, "explain", "what each edge does with an event on its way to a component", run_explain
+        verbs,
+        "explain",
+        "what each edge does with an event that a component publishes for another",
+        run_explain,
     )
     _ends(explain)
     explain.add_argument("--event", metavar="E", required=True, help="one event as JSON, or a file with one")
@@ -225,7 +228,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
     if arguments.json:
         emit_json({"id": published.id, "statements": len(statements)})
     else:
-        say(f"{len(statements)} statements are on their way to every broker, as the change {published.id}")
+        say(f"{len(statements)} statements are sent to every broker, as the change {published.id}")
     return 0
 
 

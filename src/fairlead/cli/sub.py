@@ -25,17 +25,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "Subscribe to what a filter matches, and print it as it is delivered. A durable subscriber misses nothing"
-        " while it is away: under its name it goes on where it was. What has been printed is accepted."
+        " while it is away: under its name it continues where it was. What has been printed is accepted."
     )
     parser.epilog = (
         "Example: fairlead sub 'price > 100' -n 10. "
-        "Exit code: 0 when so many have come, 1 when none came for as long as --timeout says."
+        "Exit code: 0 when so many were delivered, 1 when --timeout has passed without a delivery."
     )
     parser.add_argument("wanted", metavar="FILTER", nargs="?", help="what is wanted (default: everything)")
     parser.add_argument("--filter", metavar="TEXT", help="the same, as an option")
     parser.add_argument("-n", metavar="N", type=int, dest="most", help="stop after so many")
     parser.add_argument(
-        "--timeout", metavar="D", type=seconds, help="stop when nothing has come for so long, as 10s"
+        "--timeout", metavar="D", type=seconds, help="stop when nothing was delivered for so long, as 10s"
     )
     parser.add_argument("--durable", metavar="NAME", help="as the durable subscriber of this name")
     parser.add_argument(
@@ -60,12 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lateness",
         metavar="D",
-        help="with --pattern or --fair: how late an older event may come, as 5s (default: 0s)",
+        help="with --pattern or --fair: how late an older event may arrive, as 5s (default: 0s)",
     )
     parser.add_argument(
         "--clock",
         action="store_true",
-        help="with --pattern or --fair: time passes by the clock where nothing comes",
+        help="with --pattern or --fair: time passes by the clock while no event arrives",
     )
     parser.add_argument("--json", action="store_true", help="JSON lines, as `fairlead pub` reads them")
     parser.add_argument(
@@ -113,8 +113,8 @@ WITH: Final = {"lateness": ("pattern", "fair"), "clock": ("pattern", "fair")}
 OPTIONS: Final = {"most": "-n", "wanted": "a filter", "filter": "a filter"}
 WHY: Final = {
     "forget": "it ends a durable subscriber, and nothing else is done",
-    "pattern": "it says itself what it is about, and is not durable; --since goes with it",
-    "fair": "it says itself what it is about, and is not durable; --since goes with it",
+    "pattern": "it takes no filter, and is not durable; --since can be combined with it",
+    "fair": "it takes no filter, and is not durable; --since can be combined with it",
     "durable": "what waits for it waits in the log, however slow it is",
 }
 
@@ -220,8 +220,10 @@ def _show(query: Subscription | Detection, arguments: argparse.Namespace) -> int
 
 
 def _record(notification: Notification) -> dict[str, Any]:
-    """The content as it was published; identity behind it, where it does not have one."""
+    """The content as it was published; identity behind it, where it does not have one. A CloudEvent has."""
     record = notification.content
+    if record.get("specversion") == "1.0" and record.get("source") == notification.producer:
+        return record
     record.setdefault("id", notification.id)
     record.setdefault("producer", notification.producer)
     return record
@@ -232,12 +234,13 @@ def _line(notification: Notification) -> str:
 
     fields = " ".join(_fields(_record(notification)))
     identity = printable(f"{notification.producer}/{notification.id}")
-    return f"{paint(identity, 'dim')}  {printable(fields)}"
+    return f"{paint(identity, 'dim')}  {fields}"
 
 
 def _fields(record: dict[str, Any]) -> Iterator[str]:
     from fairlead.model.encoding import format_json
+    from fairlead.network.diagnostics import printable
 
     for name, value in record.items():
         if name not in ("id", "producer"):
-            yield f"{paint(name, 'bold')}={format_json(value)}"
+            yield f"{paint(printable(name), 'bold')}={printable(format_json(value))}"

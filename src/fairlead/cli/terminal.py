@@ -1,4 +1,4 @@
-"""What commands write: JSON for programs, colours where a person is watching, errors in one voice."""
+"""The output of commands: JSON for programs, colours on a terminal, errors in one form."""
 
 from __future__ import annotations
 

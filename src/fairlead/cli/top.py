@@ -25,7 +25,7 @@ RATES: Final = ("published", "received", "delivered", "relayed", "dropped")
 HEADS: Final = ("pub/s", "recv/s", "deliv/s", "relay/s", "drop/s")
 """All fit into 80 columns, with their values."""
 BROKERS: Final = ("broker", *HEADS, "clients", "subs", "queue", "log")
-QUEUES: Final = ("broker", "queue", "state", "behind", "under way")
+QUEUES: Final = ("broker", "queue", "state", "behind", "in flight")
 READING: Final = "reading"
 """The inflow of a connection that nothing stops: `network.inflow` has the others."""
 UNITS: Final = (" ", "k", "M", "G", "T")
@@ -39,13 +39,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = (
         "Example: fairlead top --all --every 2s. "
-        "Exit code, with --once or --json: 0 when all brokers could be asked, 1 when one could not."
+        "Exit code, with --once or --json: 0 when all brokers answered, 1 when one did not."
     )
     parser.add_argument(
         "--all", action="store_true", help="all brokers that it is linked with, over others, too"
     )
     parser.add_argument("--once", action="store_true", help="show it once; rates are those of one interval")
-    parser.add_argument("--json", action="store_true", help="what the brokers say, once, as one JSON object")
+    parser.add_argument(
+        "--json", action="store_true", help="the status of the brokers, once, as one JSON object"
+    )
     parser.add_argument("--every", metavar="D", type=seconds, default=1.0, help="the interval (default: 1s)")
     add_connection_options(parser)
     parser.set_defaults(run=run)
@@ -57,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         seen = _survey(arguments)
         emit_json(seen.to_json())
-        return 0 if seen.is_told else 1
+        return 0 if seen.is_complete else 1
     before, asked = _survey(arguments), time.monotonic()
     with _screen(arguments.once) as show:
         while True:
@@ -65,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
             after, elapsed_s, asked = _survey(arguments), time.monotonic() - asked, time.monotonic()
             show(_brokers(before, after, elapsed_s), _queues(after), _remarks(after))
             if arguments.once:
-                return 0 if after.is_told else 1
+                return 0 if after.is_complete else 1
             before = after
 
 
@@ -100,7 +102,7 @@ def _broker(before: Seen | None, after: Seen, elapsed_s: float) -> Row:
 def _queues(survey: Survey) -> list[Row]:
     """What waits for neighbours and for durable subscribers; and the links that are waited for."""
     queues = [
-        (name, f"{kind} {to}", _state(queue), _figure(queue["behind"]), _figure(queue["unconfirmed"]))
+        (name, f"{kind} {to}", _state(queue), _figure(queue["behind"]), _figure(queue["in_flight"]))
         for name, seen in survey.brokers.items()
         if seen.status is not None
         for kind, queues in (("link to", seen.status["links"]), ("durable", seen.status["durables"]))
@@ -115,7 +117,7 @@ def _remarks(survey: Survey) -> list[str]:
     slow = [
         f"{name}: {_waiting(status['held_up'])} for {', '.join(waited_for)}"
         for name, status in told
-        if status["held_up"] and (waited_for := _waited_for(status))
+        if status["blocked"] and (waited_for := _waited_for(status))
     ]
     stopped = [
         f"{name}: {_clients(count)} {inflow}"

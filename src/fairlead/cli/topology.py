@@ -14,12 +14,12 @@ __all__ = ["configure"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Draw the network that a broker belongs to: it is asked for its neighbours, these are asked for theirs,"
+        "Draw the network that a broker belongs to: it reports its neighbours, these report theirs,"
         " and so on."
     )
     parser.epilog = (
         "Example: fairlead topology --tables. "
-        "Exit code: 0 when the network is whole, 1 when a broker cannot be asked or a link is down or too many."
+        "Exit code: 0 when the network is whole, 1 when a broker cannot be reached or a link is down or too many."
     )
     parser.add_argument("--tables", action="store_true", help="with the routing tables")
     drawn = parser.add_mutually_exclusive_group()

@@ -61,7 +61,7 @@ PAUSE_S: Final = 0.05
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = "A market morning on the embedded bus: who gets what, and why."
+    parser.description = "A market morning on the embedded bus: which subscriber gets what, and why."
     parser.epilog = "Example: fairlead tour --seed 5 --events 30"
     parser.add_argument("--seed", metavar="N", type=int, default=74, help="what the sample is drawn from")
     parser.add_argument("--events", metavar="N", type=int, default=20, help="how many events (default: 20)")
@@ -218,4 +218,4 @@ def _show_totals(bus: Bus, signs: _Signs) -> None:
         f"{totals.published} events {signs.dot} {totals.subscriptions} subscriptions {signs.dot} "
         f"{totals.delivered} deliveries, in the order of publishing"
     )
-    say(paint("Ask it yourself: fairlead filter relate 'price > 10' 'price in [20, 30]'", "dim"))
+    say(paint("Try it: fairlead filter relate 'price > 10' 'price in [20, 30]'", "dim"))

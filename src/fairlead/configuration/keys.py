@@ -92,7 +92,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Off:
-    """A flag beside a key: `memory = true` says that there is no `data`."""
+    """A flag beside a key: `memory = true` excludes `data`."""
 
     name: str
     meaning: str

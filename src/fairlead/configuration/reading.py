@@ -16,7 +16,7 @@ __all__ = ["Reading", "all_of", "read_toml", "small_tables"]
 
 
 def read_toml(path: str | Path, error: type[FairleadError], hint: str) -> dict[str, Any]:
-    """The tables of a file, or this error; the hint is for those who are new to TOML."""
+    """The tables of a file, or this error; the hint is for users who are new to TOML."""
     try:
         content = Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as bad:
@@ -41,9 +41,9 @@ class Reading:
         self.unsound: set[str] = set()
         """The tables with errors: rules across their keys are not checked."""
 
-    def wrong(self, table: str, place: str, problem: str) -> None:
+    def wrong(self, table: str, location: str, problem: str) -> None:
         """Record an error and its location, once."""
-        if (sentence := f"{place}: {problem}") not in self.problems:
+        if (sentence := f"{location}: {problem}") not in self.problems:
             self.problems.append(sentence)
         self.unsound.add(table)
 
@@ -77,27 +77,27 @@ class Reading:
         """The values of a table by key: those that are given, and paths that hold without that."""
         label = (f"[{name}]" if name else "") if label is None else label
         if not isinstance(given, Mapping):
-            place = label.removesuffix(":")
-            self.wrong(name, place, str(expected(f"a table {place}", given)))
+            location = label.removesuffix(":")
+            self.wrong(name, location, str(expected(f"a table {location}", given)))
             return {}
         rows = self._format[name].rows
         for key in given:
             if key not in rows:
                 is_table = not name and isinstance(given[key], Mapping)
-                place = f"[{key}]" if is_table else f"{label} {key}".strip()
+                location = f"[{key}]" if is_table else f"{label} {key}".strip()
                 there_are = (
                     f"; there are {', '.join(f'[{each}]' for each in self._names)}" if is_table else ""
                 )
                 meant = self._elsewhere(key, name) or there_are
-                self.wrong(name, place, f"no such {'table' if is_table else 'key'}{meant}")
+                self.wrong(name, location, f"no such {'table' if is_table else 'key'}{meant}")
         values: dict[str, Any] = {}
         for key, row in rows.items():
-            place = f"{label} {key}".strip()
+            location = f"{label} {key}".strip()
             if key in given:
                 try:
                     value = row.kind.read(given[key])
                 except Wrong as wrong:
-                    self.wrong(name, place, str(wrong))
+                    self.wrong(name, location, str(wrong))
                     continue
                 values[key] = self._resolve(value) if row.kind is PATH else value
                 if row.off and value:
@@ -108,7 +108,7 @@ class Reading:
             elif row.kind is PATH and row.default is not None:
                 values[key] = self._resolve(row.default)
             elif row.required:
-                self.wrong(name, place, f"missing: {row.meaning}")
+                self.wrong(name, location, f"missing: {row.meaning}")
         return values
 
     def _elsewhere(self, key: str, table: str) -> str:
@@ -123,7 +123,7 @@ class Reading:
             homes = [home for home, table in self._format.items() if name in table.rows]
             meant = "it" if name == key else repr(name)
             if "" in homes:
-                return f"; {meant} stands at the top of the file, above the first table"
+                return f"; {meant} belongs at the top of the file, above the first table"
             return f"; {meant} belongs in {listed([f'[{home}]' for home in homes])}"
         return ""
 

@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 class Kind(NamedTuple):
-    """How a file writes the values of a key: `write` is the inverse of `read`."""
+    """The notation of a key's values in a file: `write` is the inverse of `read`."""
 
     read: Reader
     """The value, or `Wrong`."""
@@ -63,7 +63,7 @@ NOUNS: Final = {
 
 
 def expected(what: str, given: Any) -> Wrong:
-    """What to raise where a value is of another type than its key's."""
+    """The error for a value of another type than its key's."""
     noun = NOUNS.get(type(given), "a date or time")
     return Wrong(f"{what} was expected, not {noun} ({json.dumps(given, default=str)[:40]})")
 
@@ -118,7 +118,7 @@ def number(least: float, most: float) -> Callable[[Any], float]:
 
 
 def parsed(parse: Callable[[str], Any], what: str = "a string") -> Reader:
-    """What this function makes of the text; its errors become those of the key."""
+    """A reader that applies this function to the text; its errors become those of the key."""
 
     def read(given: Any) -> Any:
         if not isinstance(given, str):
@@ -154,7 +154,7 @@ PATH: Final = Kind(text)
 
 
 def suggestion(given: str, known: Iterable[str]) -> str:
-    """What a misspelt name was meant to be, as the end of a sentence; nothing where nothing is close."""
+    """The name that a misspelt one is closest to, as the end of a sentence; empty if none is close."""
     names = list(known)
     close = get_close_matches(given, names, n=1) or get_close_matches(given.lower(), names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -14,8 +14,8 @@ HTTP receives what any other client receives.
     openapi      the description that the tests check all this against
     problems     refusals
 
-There is no authentication: every program that reaches the port can publish and subscribe. Listen where only
-trusted programs can connect, or put an authenticating proxy in front.
+A request acts for the principal of its `Authorization` header or certificate, by the broker's access policy.
+Without a policy every program that reaches the port can publish and subscribe.
 """
 
 from fairlead.console.gateway import Gateway, HttpLimits

@@ -29,7 +29,7 @@ class StreamParameters(TypedDict):
 
     filter: Annotated[str, Meta(min_length=1, description="what to deliver, in the filter language")]
     durable: NotRequired[
-        Annotated[str, Meta(description="the name of a durable subscriber, who misses nothing while away")]
+        Annotated[str, Meta(description="the name of a durable subscriber, which misses nothing while away")]
     ]
     since: NotRequired[
         Annotated[
@@ -37,7 +37,7 @@ class StreamParameters(TypedDict):
         ]
     ]
     after: NotRequired[
-        Annotated[str, Meta(description="begin after the event with this id, as Last-Event-ID says it")]
+        Annotated[str, Meta(description="begin after the event with this id, as in Last-Event-ID")]
     ]
     policy: NotRequired[
         Annotated[
@@ -73,7 +73,7 @@ class PublishedEvent(TypedDict):
 
 
 class Published(TypedDict):
-    """What became of the events of a request."""
+    """The outcome of the events of a request."""
 
     accepted: Count
     duplicates: Count

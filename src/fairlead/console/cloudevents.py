@@ -140,9 +140,10 @@ def event_of(notification: Notification) -> dict[str, Any]:
     """The CloudEvent of a notification, in the structured form."""
     attributes, content = notification.written()
     fields = attributes if content is None else content
-    event = _as_it_came(notification, fields) if _came_as_event(notification, fields) else None
-    plain: dict[str, Any] = _with_plain_numbers(_made(notification, fields) if event is None else event)
-    return plain
+    if _came_as_event(notification, fields):
+        return _as_it_came(notification, fields)
+    made: dict[str, Any] = _with_plain_numbers(_made(notification, fields))
+    return made
 
 
 def _came_as_event(notification: Notification, fields: Mapping[str, Any]) -> bool:
@@ -156,9 +157,7 @@ def _came_as_event(notification: Notification, fields: Mapping[str, Any]) -> boo
 
 def _as_it_came(notification: Notification, fields: dict[str, Any]) -> dict[str, Any]:
     event = dict(fields)
-    if next(reversed(event)) == "producer" and event["producer"] == event["source"]:
-        del event["producer"]  # ingest has put it there
-    if isinstance(notification.get("data", None), bytes):
+    if "data" in event and isinstance(notification.get("data", None), bytes):
         event["data_base64"] = event.pop("data")["$bytes"]
     return event
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
+from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
 from fairlead.model.packed import pack
@@ -19,6 +19,8 @@ from fairlead.network import wire
 from fairlead.network.destinations import Durable
 from fairlead.network.server import Server, micros
 from fairlead.network.sessions import Session
+from fairlead.security import Principal
+from fairlead.security.principals import NOBODY
 
 __all__ = ["Arrival", "Desk", "Dropped"]
 
@@ -37,7 +39,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """So many were dropped here, because they were not read in time."""
+    """The number of notifications that were dropped here, because they were not read in time."""
 
     count: int
 
@@ -48,7 +50,7 @@ Arrived: TypeAlias = Arrival | Dropped
 class Desk:
     """One client session of a running broker. ProtocolError if the broker takes no more clients."""
 
-    def __init__(self, server: Server, policy: str = "") -> None:
+    def __init__(self, server: Server, policy: str = "", principal: Principal = NOBODY) -> None:
         self._server = server
         self._frames = wire.Frames(ANY_LENGTH)
         self._numbers = 0
@@ -64,7 +66,9 @@ class Desk:
         """Why it is over, once it is."""
         high = server.node.limits.buffer_bytes // 2
         self._high, self._low = high, high // 4
-        self.session: Session = server.node.greet(self, wire.Hello(wire.VERSION, "client", "", policy))
+        self.session: Session = server.node.greet(
+            self, wire.Hello(wire.VERSION, "client", "", policy), micros(), principal
+        )
         server.schedule()
 
     # -- the node's side ---------------------------------------------------------------------------------------
@@ -95,12 +99,12 @@ class Desk:
         match message:
             case wire.Done(number):
                 self._answer(number, None)
-            case wire.Told(number, answer):
+            case wire.Response(number, answer):
                 self._answer(number, answer)
             case wire.Refused(0, reason) | wire.Bye(reason):
                 self._end(reason)
-            case wire.Refused(number, reason):
-                self._answer(number, BrokerRefused(reason))
+            case wire.Refused(number, reason, _, _, is_forbidden):
+                self._answer(number, (AccessRefused if is_forbidden else BrokerRefused)(reason))
             case wire.Dropped(count):
                 self._put(Dropped(count))
             case _:
@@ -178,7 +182,8 @@ class Desk:
         return found if found is not None and found.session is self.session else None
 
     async def arrivals(self, room: int) -> list[Arrived]:
-        """What has arrived, up to so many bytes but at least one; ConnectionEnded when nothing more will."""
+        """The deliveries that have arrived, up to so many bytes but at least one. ConnectionEnded when none will
+        follow."""
         while not self._arrived:
             self._check()
             self._news.clear()

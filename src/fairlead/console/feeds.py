@@ -22,7 +22,7 @@ from fairlead.console.answers import StreamParameters
 from fairlead.console.cloudevents import text_of
 from fairlead.console.desk import Arrival, Desk
 from fairlead.console.problems import Problem
-from fairlead.errors import BrokerRefused, ConnectionEnded, FairleadError
+from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError
 from fairlead.filters.language import parse, render
 from fairlead.model import Instant
 from fairlead.model.packed import unpack
@@ -61,10 +61,10 @@ class Wanted:
                 raise Problem(400, f"no parameter {name!r}; there are {', '.join(PARAMETERS)}")
         if len(given) < len(query):
             raise Problem(
-                400, "a parameter is given twice; to ask for either of two things, write one or the other"
+                400, "a parameter is given twice; to match either of two things, write one or the other"
             )
         if "filter" not in given:
-            raise Problem(400, "a filter is needed; 'true' asks for everything")
+            raise Problem(400, "a filter is needed; 'true' matches everything")
         try:
             parse(given["filter"])
             since = _microseconds(given["since"]) if "since" in given else None
@@ -150,7 +150,7 @@ class Feed:
                     await asyncio.shield(answer)
             self.is_installed = answer.done()
         except BrokerRefused as error:
-            raise Problem.of(409, error) from None
+            raise Problem.of(403 if isinstance(error, AccessRefused) else 409, error) from None
         except ConnectionEnded as error:
             raise Problem.of(503, error) from None
 
@@ -181,13 +181,13 @@ class Feed:
         elif self.is_durable and offset < since:
             self._report_gap(f"{outbox.name} is a durable subscriber since the offset {since + 1}")
         elif not self.is_durable and (node.links or offset < ledger.parted):
-            self._report_gap("what other brokers had meanwhile came here only for those who were subscribed")
+            self._report_gap("notifications of other brokers came here only for subscriptions of that time")
 
     def _report_gap(self, reason: str) -> None:
         self._gap = ControlEvent("gap", {"after": self._wanted.after, "reason": reason})
 
     async def next(self) -> list[Outgoing]:
-        """What is to be sent next, at least one; ConnectionEnded when nothing more will be."""
+        """The items to send next, at least one. ConnectionEnded when none will follow."""
         if self._gap is not None:
             gap, self._gap = self._gap, None
             return [gap]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,25 +28,37 @@ from fairlead.console.metrics import TEXT_FORMAT, Requests, exposition
 from fairlead.console.openapi import DOCUMENT, OPERATIONS
 from fairlead.console.problems import Problem
 from fairlead.console.streams import EVENT_STREAM, EventStream, converse
-from fairlead.errors import BrokerRefused, ConnectionEnded, ProtocolError
+from fairlead.errors import (
+    AccessRefused,
+    BrokerRefused,
+    ConnectionEnded,
+    Forbidden,
+    NotAuthenticated,
+    ProtocolError,
+)
 from fairlead.log.writer import ROOM_HINT
 from fairlead.model import Notification
 from fairlead.model.encoding import format_json
 from fairlead.model.packed import pack
 from fairlead.network import wire
-from fairlead.network.server import Server
+from fairlead.network.server import Server, micros
+from fairlead.security import Principal
+from fairlead.security.principals import NOBODY
 
 __all__ = ["Gateway", "HttpLimits"]
 
 METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "POST"})
 ANSWERS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 """The messages of an application that answer a request."""
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="fairlead", Basic realm="fairlead"'}
+PEER: Final = "peer certificate"
+"""Where the state of a connection has the certificate of the other side."""
 ROUTES: Final = frozenset(path for path, _ in OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """How much is taken on over HTTP."""
+    """The limits of HTTP."""
 
     body_bytes: int = 1 << 20
     receiving_bytes: int = 64 << 20
@@ -53,6 +66,8 @@ class HttpLimits:
     batch: int = 1_000
     """The most events of one request."""
     streams: int = 1_000
+    agents: int = 100
+    """How many principals have a session between their requests."""
     connections: int = 2_000
     """All connections: more than streams, so that health and metrics always respond."""
     headers_s: float = 10.0
@@ -74,7 +89,8 @@ class Gateway:
         self.server, self.limits = server, limits or HttpLimits()
         self.requests = Requests()
         self._desks: set[Desk] = set()
-        self._agent: Desk | None = None
+        self._agents: dict[tuple[Any, ...], Desk] = {}
+        """The client session of each principal, for requests that are no streams; the latest last."""
         self._opening = asyncio.Lock()
         self._receiving = 0
         self.app = Starlette(
@@ -87,10 +103,13 @@ class Gateway:
                 Route("/tables", self._tables),
                 Route("/healthz", self._health),
                 Route("/readyz", self._readiness),
-                Route("/metrics", self._metrics),
+                Route("/metrics", self._guarded_metrics),
                 Route("/openapi.json", self._description),
             ],
-            middleware=[Middleware(_Counted, requests=self.requests)],
+            middleware=[
+                Middleware(_Counted, requests=self.requests),
+                *_cross_origin(server.settings.origins),
+            ],
             exception_handlers=_HANDLERS,
         )
         self.health = Starlette(
@@ -107,27 +126,64 @@ class Gateway:
         """End all streams, with a `bye` event."""
         for desk in list(self._desks):
             desk.close()
-        if self._agent is not None:
-            self._agent.leave()
+        for agent in list(self._agents.values()):
+            agent.leave()
+
+    # -- principals --------------------------------------------------------------------------------------------
+
+    async def _principal(self, request: HTTPConnection, right: str = "connect") -> Principal:
+        """The principal of a request, which has a right; Problem 401 or 403."""
+        authentication, guard = self.server.authentication, self.server.node.guard
+        if not guard.is_on:
+            return NOBODY
+        given = request.headers.getlist("authorization")
+        if len(given) > 1:
+            raise Problem(400, "a request has one Authorization")
+        authorization = given[0] if given else ""
+        try:
+            if authentication.is_slow(authorization):
+                principal = await authentication.check_beside(authorization)
+            else:
+                principal = authentication.principal(authorization, request.scope.get("state", {}).get(PEER))
+        except NotAuthenticated as error:
+            raise Problem.of(401, error, headers=CHALLENGE) from None
+        try:
+            guard.check_principal(principal, right, micros())
+        except Forbidden as error:
+            if principal == NOBODY:
+                raise Problem(401, "credentials are needed", headers=CHALLENGE) from None
+            raise Problem.of(403, error) from None
+        return principal
+
+    def _check_origin(self, request: HTTPConnection) -> None:
+        """Browsers let pages of any site post, and open WebSockets: here, those of this host or of `origins`."""
+        origin = request.headers.get("origin")
+        is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+        if not is_own and origin not in self.server.settings.origins:
+            raise Problem(403, f"a page of {origin} may not do this here")
 
     # -- events ------------------------------------------------------------------------------------------------
 
     async def _events(self, request: Request) -> Response:
         if request.method == "POST":
-            return await self._publish(request)
+            self._check_origin(request)
+            return await self._publish(request, await self._principal(request))
+        principal = await self._principal(request)
         wanted = Wanted.of(request.query_params.multi_items(), request.headers.get("last-event-id", ""))
         if request.method == "HEAD":
             return Response(headers={"Content-Type": EVENT_STREAM})
-        return EventStream(self._opened(wanted), beat_s=self.limits.beat_s)
+        return EventStream(self._opened(wanted, principal), beat_s=self.limits.beat_s)
 
-    async def _publish(self, request: Request) -> Response:
+    async def _publish(self, request: Request, principal: Principal) -> Response:
         body = await self._body(request)
         found = notifications_in(request.headers.items(), body, most=self.limits.batch)
-        notifications = [self._identified(each) for each in found]
+        notifications = [self._identified(each, principal) for each in found]
         self._check_sizes(notifications)
         try:
-            async with self._acting() as agent:
+            async with self._acting(principal) as agent:
                 repeated = await agent.publish(notifications)
+        except AccessRefused as error:
+            raise Problem.of(403, error) from None
         except BrokerRefused as error:
             raise Problem.of(507 if ROOM_HINT in str(error) else 503, error) from None
         except (ConnectionEnded, TimeoutError):
@@ -165,15 +221,17 @@ class Gateway:
         except TimeoutError:
             raise Problem(408, "the request did not end in time", headers={"Connection": "close"}) from None
         except ClientDisconnect:
-            raise Problem(400, "the client has gone before its request ended") from None
+            raise Problem(400, "the client disconnected before its request ended") from None
         finally:
             self._receiving -= len(body)
         return bytes(body)
 
-    def _identified(self, notification: Notification) -> Notification:
+    def _identified(self, notification: Notification, principal: Principal) -> Notification:
         """With a producer and an id: the response has both, so that the client can publish it again under them."""
         if not notification.producer:
-            notification = replace(notification, producer=f"{self.server.settings.name}/http")
+            is_known = self.server.node.guard.is_on
+            producer = principal.name if is_known else f"{self.server.settings.name}/http"
+            notification = replace(notification, producer=producer)
         return notification if notification.id is not None else replace(notification, id=uuid.uuid4().hex)
 
     def _check_sizes(self, notifications: list[Notification]) -> None:
@@ -184,20 +242,23 @@ class Gateway:
                 raise Problem(413, f"an event of more than {most:,} bytes", index=index)
 
     @asynccontextmanager
-    async def _acting(self) -> AsyncIterator[Desk]:
-        """The client session for all requests over HTTP; TimeoutError after a while.
+    async def _acting(self, principal: Principal) -> AsyncIterator[Desk]:
+        """The client session for all requests of a principal over HTTP; TimeoutError after a while.
 
         While it is blocked, another one takes over: other publications must not wait.
         """
+        key = (principal.name, principal.via, principal.token, principal.until)
         async with asyncio.timeout(self.limits.patience_s):
             async with self._opening:
-                agent = self._agent
+                agent = self._agents.pop(key, None)
                 if agent is None or agent.ended is not None or agent.session.inflow.is_blocked:
-                    agent = self._desk()
+                    agent = self._desk("", principal)
                     if self.server.settings.advertisements is not None:
-                        # Publications over HTTP are not known in advance.
-                        await agent.request(lambda number: wire.Advertise(number, "http", "true"))
-                    self._agent = agent
+                        # Publications over HTTP are not known in advance. Not everybody may publish.
+                        with suppress(AccessRefused):
+                            await agent.request(lambda number: wire.Advertise(number, "http", "true"))
+                self._agents[key] = agent
+                self._let_idle_go()
             try:
                 yield agent
             except (TimeoutError, asyncio.CancelledError):
@@ -205,23 +266,30 @@ class Gateway:
                     agent.leave()  # no caller waits for its response any longer
                 raise
             finally:
-                if agent is not self._agent and not agent.is_busy:
+                if agent is not self._agents.get(key) and not agent.is_busy:
                     agent.leave()
 
-    def _desk(self, policy: str = "") -> Desk:
+    def _let_idle_go(self) -> None:
+        """Only the latest principals have a session that waits for more."""
+        for key, agent in list(self._agents.items())[: -self.limits.agents]:
+            if not agent.is_busy:
+                del self._agents[key]
+                agent.leave()
+
+    def _desk(self, policy: str, principal: Principal) -> Desk:
         try:
-            return Desk(self.server, policy)
+            return Desk(self.server, policy, principal)
         except ProtocolError as error:
             raise Problem.of(503, error, headers={"Retry-After": "1"}) from None
 
     @contextmanager
-    def _opened(self, wanted: Wanted) -> Iterator[Feed]:
+    def _opened(self, wanted: Wanted, principal: Principal) -> Iterator[Feed]:
         """A feed, for as long as its stream is open."""
         if len(self._desks) >= self.limits.streams:
             raise Problem(
                 503, f"{self.limits.streams:,} streams are open already", headers={"Retry-After": "1"}
             )
-        desk = self._desk(wanted.policy)
+        desk = self._desk(wanted.policy, principal)
         self._desks.add(desk)
         self.requests.streams = len(self._desks)
         try:
@@ -233,20 +301,21 @@ class Gateway:
 
     async def _socket(self, socket: WebSocket) -> None:
         try:
-            _check_origin(socket)
+            self._check_origin(socket)
+            principal = await self._principal(socket)
             wanted = Wanted.of(socket.query_params.multi_items())
             if wanted.durable and wanted.after:
                 raise Problem(
-                    400, "a durable subscriber goes on after what it has accepted: leave out 'after'"
+                    400, "a durable subscriber continues after the last event it accepted: leave out 'after'"
                 )
-            await converse(socket, self._opened(wanted))
+            await converse(socket, self._opened(wanted, principal))
         except Problem as problem:
             await socket.send_denial_response(problem.response())
 
     async def _no_socket(self, request: Request) -> Response:
         raise Problem(
             426,
-            "this is a WebSocket: ask for an upgrade",
+            "this is a WebSocket: request an upgrade",
             headers={"Upgrade": "websocket", "Connection": "Upgrade"},
         )
 
@@ -254,9 +323,13 @@ class Gateway:
 
     async def _forget(self, request: Request) -> Response:
         name = request.path_params["name"]
+        self._check_origin(request)
+        principal = await self._principal(request)
         try:
-            async with self._acting() as agent:
+            async with self._acting(principal) as agent:
                 await agent.request(lambda number: wire.Unsubscribe(number, "", name))
+        except AccessRefused as error:
+            raise Problem.of(403, error) from None
         except BrokerRefused as error:
             raise Problem.of(404, error) from None
         except (ConnectionEnded, TimeoutError):
@@ -264,9 +337,11 @@ class Gateway:
         return Response(status_code=204)
 
     async def _status(self, request: Request) -> Response:
+        await self._principal(request, "inspect")
         return _json(self.server.node.status())
 
     async def _tables(self, request: Request) -> Response:
+        await self._principal(request, "inspect")
         return _json(self.server.node.tables())
 
     async def _health(self, request: Request) -> Response:
@@ -276,6 +351,10 @@ class Gateway:
     async def _readiness(self, request: Request) -> Response:
         results = readiness(self.server)
         return _json(results, 200 if results["ready"] else 503)
+
+    async def _guarded_metrics(self, request: Request) -> Response:
+        await self._principal(request, "inspect")
+        return await self._metrics(request)
 
     async def _metrics(self, request: Request) -> Response:
         return Response(exposition(self.server, self.requests), media_type=TEXT_FORMAT)
@@ -315,11 +394,19 @@ def readiness(server: Server) -> Readiness:
     return answer
 
 
-def _check_origin(socket: WebSocket) -> None:
-    """Browsers let any page open a WebSocket anywhere, so the page has to be of this very host."""
-    origin = socket.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != socket.headers.get("host"):
-        raise Problem(403, f"a page of {origin} may not open a WebSocket here")
+def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
+    """What lets browsers show answers to pages of these sites."""
+    if not origins:
+        return []
+    headers = ["Authorization", "Content-Type", "Last-Event-ID"]
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["DELETE", "GET", "POST"],
+            allow_headers=headers,
+        )
+    ]
 
 
 def _json(content: Any, status: int = 200) -> Response:

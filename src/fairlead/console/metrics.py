@@ -108,21 +108,23 @@ def _families(status: Status, requests: Requests) -> Iterator[Family]:
     yield _gauge("clients", "connected clients, those over HTTP included", _one(status["clients"]))
     yield _gauge("blocking_clients", "clients for which publishers wait", _one(len(status["blocking"])))
     yield _gauge(
-        "held_up_connections",
-        "connections that wait for a client or a neighbour that cannot keep up",
-        _one(status["held_up"]),
+        "blocked_connections",
+        "connections blocked by a slow client or neighbour",
+        _one(status["blocked"]),
     )
     yield _gauge("queued_notifications", "notifications that wait for slow clients", _one(status["queued"]))
     yield _gauge(
-        "queued_bytes", "bytes that wait for clients, or are held of them", _one(status["queued_bytes"])
+        "queued_bytes",
+        "bytes in the backlogs of clients, and pending frames from them",
+        _one(status["queued_bytes"]),
     )
     memory = status["memory"]
-    yield _gauge("memory_budget_bytes", "how much all connections may hold", _one(memory["budget"]))
-    yield _gauge("memory_used_bytes", "how much all connections hold", _one(memory["used"]))
+    yield _gauge("memory_budget_bytes", "how much memory all connections may use", _one(memory["budget"]))
+    yield _gauge("memory_used_bytes", "how much memory all connections use", _one(memory["used"]))
     yield Family(
         "fairlead_memory_ended_total",
         "counter",
-        "connections that were ended because they held most of the budget",
+        "connections that were ended because they used most of the budget",
         (((), memory["ended"]),),
     )
     yield _gauge("draining", "whether the broker is being drained", _one(int(status["draining"])))
@@ -145,7 +147,7 @@ def _families(status: Status, requests: Requests) -> Iterator[Family]:
         yield _gauge("log_bytes", "the size of the log", _one(log["bytes"]))
         yield _gauge("log_first_offset", "the first record that is in the log", _one(log["first"]))
         yield _gauge("log_end_offset", "the record that is written next", _one(log["end"]))
-        yield _gauge("log_synced_offset", "all records before this one are safe", _one(log["synced"]))
+        yield _gauge("log_synced_offset", "all records before this one are synced", _one(log["synced"]))
     yield from _links(status["links"])
     yield _gauge("http_streams", "open streams of events over HTTP", _one(requests.streams))
     answered = sorted(requests.answered.items())
@@ -180,9 +182,9 @@ def _links(links: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
         by_neighbour("behind"),
     )
     yield _gauge(
-        "link_unconfirmed",
-        "notifications under way to a neighbour that are not safe there yet",
-        by_neighbour("unconfirmed"),
+        "link_in_flight",
+        "notifications in flight to a neighbour",
+        by_neighbour("in_flight"),
     )
 
 

@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """What a method does at a path."""
+    """The operation of a method at a path."""
 
     id: str
     summary: str
@@ -56,24 +56,27 @@ def _problems(**statuses: str) -> dict[int, Answer]:
     return {int(name[1:]): Answer(text, ProblemDetails, PROBLEM_JSON) for name, text in statuses.items()}
 
 
-_STREAM_PROBLEMS: Final = _problems(
+_UNKNOWN: Final = _problems(_401="there is an access policy, and no credentials that it accepts")
+_DENIED: Final = _UNKNOWN | _problems(_403="the access policy, or the site of the page, does not allow it")
+_STREAM_PROBLEMS: Final = _DENIED | _problems(
     _400="the filter, or another parameter, means nothing",
-    _409="the broker does not take this subscription: it keeps no log, for instance",
+    _409="the broker refuses this subscription: it has no log, for instance",
     _503="too many streams are open, or the broker takes no more clients",
 )
 
 OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
     ("/events", "post"): Operation(
         "publish",
-        "Publish events; they are answered when they are safe in the broker's log",
+        "Publish events; the broker answers when they are synced in its log",
         {
             200: Answer("all of it had been published before", Published),
-            202: Answer("it is in the log, and on its way", Published),
+            202: Answer("it is in the broker's log", Published),
+            **_DENIED,
             **_problems(
                 _400="no event can be read from it; of a batch nothing is taken",
                 _408="the request did not end in time",
                 _413="the request, or an event in it, is too large",
-                _415="events do not come in this form",
+                _415="events have another form",
                 _503="not acknowledged in time, or too much at once; publish it again",
                 _507="the broker's disk is full; nothing was taken",
             ),
@@ -100,9 +103,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
         {
             101: Answer("the WebSocket is open"),
             **_STREAM_PROBLEMS,
-            **_problems(
-                _403="a page of another site has asked", _426="this is a WebSocket: ask for an upgrade"
-            ),
+            **_problems(_426="this is a WebSocket: request an upgrade"),
         },
         StreamParameters,
     ),
@@ -110,7 +111,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
         "forget",
         "Forget a durable subscriber",
         {
-            204: Answer("nothing is kept for it any longer"),
+            204: Answer("the broker retains nothing for it any longer"),
+            **_DENIED,
             **_problems(_404="there is no such durable subscriber", _503="the broker takes no more clients"),
         },
         others=[
@@ -124,10 +126,12 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
         ],
     ),
     ("/status", "get"): Operation(
-        "status", "How the broker is, in figures", {200: Answer("the figures", Status)}
+        "status", "How the broker is, in figures", {200: Answer("the figures", Status), **_DENIED}
     ),
     ("/tables", "get"): Operation(
-        "tables", "The routing tables: filters, each with where it leads", {200: Answer("the tables", Tables)}
+        "tables",
+        "The routing tables: filters, each with where it leads",
+        {200: Answer("the tables", Tables), **_DENIED},
     ),
     ("/healthz", "get"): Operation("health", "Whether the process answers", {200: Answer("it does", Health)}),
     ("/readyz", "get"): Operation(
@@ -136,7 +140,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
         {200: Answer("it is ready", Readiness), 503: Answer("it is not, and what is missing", Readiness)},
     ),
     ("/metrics", "get"): Operation(
-        "metrics", "Figures in Prometheus' text format", {200: Answer("the figures", str, TEXT)}
+        "metrics", "Figures in Prometheus' text format", {200: Answer("the figures", str, TEXT), **_DENIED}
     ),
     ("/openapi.json", "get"): Operation("description", "This document", {200: Answer("it", dict[str, Any])}),
 }

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from fairlead.console.gateway import Gateway, HttpLimits
+from fairlead.console.gateway import PEER, Gateway, HttpLimits
 from fairlead.console.problems import Problem
 from fairlead.errors import NetworkError
 from fairlead.network.memory import Holder
@@ -122,7 +122,7 @@ async def _listening(
             )
         config.ssl = server.tls_context()
     listening = _listen(address)
-    http = _Uvicorn(config, listening.getsockname()[1])
+    http = _Uvicorn(config, listening, server.settings.limits.handshake_seconds)
     serving = asyncio.create_task(http.serve(sockets=[listening]))
     try:
         await http.begun.wait()
@@ -164,6 +164,7 @@ def _protocol_of(server: Server, limits: HttpLimits) -> type[H11Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self.app_state = {**self.app_state, PEER: transport.get_extra_info("peercert")}
             self._headers = self.loop.call_later(limits.headers_s, self._give_up)
             if reason := server.why_crowded():
                 # Before any request: a silent connection takes a file, too.
@@ -224,12 +225,13 @@ class _WebSocket(WebSocketsSansIOProtocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn as a guest on a loop that is not its own."""
+    """uvicorn as a guest on a loop that is not its own, with a limit for TLS handshakes."""
 
-    def __init__(self, config: uvicorn.Config, port: int) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, handshake_seconds: float) -> None:
         super().__init__(config)
-        self.port = port
+        self.port = listening.getsockname()[1]
         self.begun = asyncio.Event()
+        self._handshake_seconds = handshake_seconds
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -237,8 +239,21 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen as uvicorn does, which passes no limit for handshakes on to the loop."""
+        config = self.config
+        protocol: Any = config.http_protocol_class
+        factory = partial(
+            protocol, config=config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        limit = None if config.ssl is None else self._handshake_seconds
         try:
-            await super().startup(sockets)
+            self.servers = [
+                await asyncio.get_running_loop().create_server(
+                    factory, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=limit
+                )
+                for each in sockets or ()
+            ]
+            self.started = True
         finally:
             self.begun.set()
 

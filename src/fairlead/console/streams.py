@@ -167,7 +167,7 @@ def _understand(text: str | None, feed: Feed) -> None:
         case {"reject": str(id), **others} if others.keys() <= {"again"}:
             feed.reject(_offset(feed, id), again=others.get("again") is True)
         case _:
-            raise _Misunderstood('say {"accept": id}, {"accept": [id, …]} or {"reject": id, "again": true}')
+            raise _Misunderstood('send {"accept": id}, {"accept": [id, …]} or {"reject": id, "again": true}')
 
 
 def _offset(feed: Feed, id: Any) -> int:

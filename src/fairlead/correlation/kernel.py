@@ -49,7 +49,7 @@ class Engine(Protocol):
 
 
 class CompositeEvent(Protocol):
-    """What a kernel detects: a composite of a pattern, or a relation of a fair subscription."""
+    """The result of a kernel: a composite of a pattern, or a relation of a fair subscription."""
 
     @property
     def start(self) -> int:
@@ -61,7 +61,7 @@ class CompositeEvent(Protocol):
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
-        """What orders composites: end, start, pattern or conjunction, id."""
+        """The order of composites: end, start, pattern or conjunction, id."""
 
     @property
     def is_public(self) -> bool:
@@ -102,12 +102,12 @@ class Kernel(ABC, Generic[Query, Event_co]):
 
     @property
     def buffered(self) -> int:
-        """How many occurrences are buffered until time has passed them."""
+        """The number of occurrences that are buffered until time has passed them."""
         return len(self._buffered)
 
     @property
     def given_up(self) -> int:
-        """How many searches were cut off at the engine's limit, so that composites may be missing."""
+        """The number of searches that were cut off at the engine's limit, so that composites may be missing."""
         return 0
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Occurrences: what patterns look at, a notification with its interval and its place in the total order.
+"""Occurrences, the input of patterns: a notification with its interval and its order key.
 
     [1;3] and [2;4]    the second comes behind the first (its end is later), but does not strongly follow it
 
@@ -24,7 +24,7 @@ Rank: TypeAlias = tuple[int, int, int, str, bool, int, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occurrence:
-    """A notification at its place. Two are the same iff they are the same object: a stream has each once."""
+    """A notification with its order key. Two are equal iff they are the same object: a stream has each once."""
 
     notification: Notification
     start: int
@@ -69,7 +69,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class TimeEvent:
-    """That the timers of one name have gone off: a point in time, seen by the matches that started them."""
+    """The timers of one name have gone off: a point in time, seen by the matches that started them."""
 
     end: int
     timer: str

@@ -76,7 +76,7 @@ class Query:
             return cls(definition, _chosen(choice))
         if choice is not None:
             raise SubscriptionRefused(
-                "a pattern says itself what it takes", hint="`choice` goes with a fair subscription"
+                "a pattern states its selection itself", hint="`choice` goes with a fair subscription"
             )
         if isinstance(definition, str):
             return cls(patterns.parse(definition, schema))
@@ -185,7 +185,7 @@ class QuerySet:
 
     @property
     def given_up(self) -> int:
-        """How many searches were cut off (`Kernel.given_up`)."""
+        """The number of searches that were cut off (`Kernel.given_up`)."""
         return self._detector.given_up
 
     def add(self, id: str, query: Query, since: int = BEGINNING, until: int = END) -> None:
@@ -380,7 +380,7 @@ def _result(same: list[Detected[CompositeEvent]]) -> Result:
 
 
 def rank_of(result: Result) -> tuple[Any, ...]:
-    """What orders composites and public relations in the total order."""
+    """The order of composites and public relations in the total order."""
     assert result.key is not None, "its order is that of publishing"
     return _occurrence(result.notification, result.key).rank
 

@@ -45,20 +45,18 @@ class FilterReader(Reader):
         self.schema = schema
 
     def prefix(self) -> str | None:
-        """The name of what is read, where one stands before a colon; it is stepped over."""
+        """The name before a colon, if there is one; it is consumed."""
         if self.kinds[self.at] not in (NAME, STRING) or self.texts[self.at + 1] != ":":
             return None
         start = self.starts[self.at]
         name = self.string() if self.kinds[self.at] == STRING else self.name()
         if name in NAMELESS:
-            raise self.refused(
-                f"{name} is what is found for who has no name", start, hint="name it otherwise"
-            )
+            raise self.refused(f"{name} is the type of unnamed detections", start, hint="name it otherwise")
         self.at += 1
         return name
 
     def filter(self, start: int, end: int) -> Filter:
-        """The filter between two places of the source; complaints are given their place in the whole."""
+        """The filter between two positions of the source; errors have their location in the whole text."""
         part = self.source[start:end]
         try:
             return parse(part, self.schema)
@@ -93,7 +91,7 @@ class FilterReader(Reader):
         return len(self.kinds) - 1
 
     def took(self, *words: str) -> bool:
-        """Step over these words, if it is they that stand here."""
+        """Consume these words, if they are next. True if they were."""
         end = self.at + len(words)
         if tuple(self.texts[self.at : end]) != words:
             return False
@@ -101,7 +99,7 @@ class FilterReader(Reader):
         return True
 
     def unexpected(self, expected: tuple[str, ...], *, hint: str | None = None) -> FilterSyntaxError:
-        """The complaint that what stands here is none of what was expected."""
+        """The error that the next token is none of those expected."""
         if self.kinds[self.at] == END:
             what = f"the {self.WHOLE} ends too early"
             return self.problem(what, self.starts[self.at], expected=expected, hint=hint)

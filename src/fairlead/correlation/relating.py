@@ -63,7 +63,7 @@ def types_seen(query: Subscription | Conjunction) -> frozenset[str]:
 
 
 def seeing(subscription: Subscription) -> Seeing:
-    """What a subscription sees of others, and what others may see of it."""
+    """The types of composites that a subscription sees, and those that others see of it."""
     return Seeing(types_seen(subscription), frozenset({subscription.name} if subscription.is_public else ()))
 
 
@@ -146,7 +146,7 @@ class RelationDetector(Kernel[FairQuery, Related]):
 
     @property
     def in_progress(self) -> int:
-        """How many events wait for others, counted for each component."""
+        """The number of events that wait for others, counted for each component."""
         return self._correlator.in_progress
 
     def add(self, id: str, query: FairQuery, since: int = BEGINNING, state: State = None) -> None:

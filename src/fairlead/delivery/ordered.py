@@ -36,7 +36,7 @@ __all__ = ["Arrival", "Late", "OrderedQueue"]
 
 
 class Arrival(Enum):
-    """What became of a notification on arrival."""
+    """The outcome of a notification's arrival."""
 
     HELD = "held"
     LATE = "late"
@@ -87,11 +87,11 @@ class OrderedQueue:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many arrivals were buffered, late, duplicates and in conflict with another copy."""
+        """The number of arrivals that were buffered, late, duplicates, and in conflict with another copy."""
         return {arrival.value: self._counts[arrival] for arrival in Arrival}
 
     def __len__(self) -> int:
-        """How many are buffered."""
+        """The number of buffered notifications."""
         return len(self._ordering)
 
     def add(self, notification: Notification, source: str = "") -> Arrival:
@@ -104,8 +104,10 @@ class OrderedQueue:
         identified = self._identities.identified(notification)
         identity = identity_of(identified)
         arrival = Arrival.HELD
-        if identity in self._ordering or identity in self._identities:
-            arrival = self._repeated(identified)
+        if identity in self:
+            arrival, replaces = self._compared(identified)
+            if replaces:
+                self._ordering.exchange(identified)
         elif not self._ordering.add(identified):
             self._late.append(Late(identified, self.watermark))
             self._late_now[identity] = identified
@@ -114,23 +116,33 @@ class OrderedQueue:
         self._counts[arrival] += 1
         return arrival, identified
 
-    def _repeated(self, copy: Notification) -> Arrival:
-        """Of copies that are held at the same time the first by time and canonical content is released."""
+    def __contains__(self, identity: Identity) -> bool:
+        """Whether a notification of this identity is buffered, or was released or late and is remembered."""
+        return identity in self._ordering or identity in self._identities
+
+    def compare(self, copy: Notification) -> Arrival:
+        """DUPLICATE or CONFLICT: a copy of a notification that the queue contains. The queue does not change."""
+        return self._compared(copy)[0]
+
+    def _compared(self, copy: Notification) -> tuple[Arrival, bool]:
+        """Compare a copy with the one that is here, and tell whether it is to be released instead.
+
+        Of copies that are buffered at the same time the first by time and canonical content is released.
+        """
         identity = identity_of(copy)
         held = self._ordering.copy_of(identity)
         known = self._late_now.get(identity) if held is None else held
         if known is None:
-            return Arrival.DUPLICATE
+            return Arrival.DUPLICATE, False
         try:
-            standing, new = copy_rank(known), copy_rank(copy)
+            rank, new = copy_rank(known), copy_rank(copy)
         except ValueRefused:  # a Python object has no content to compare by
-            return Arrival.DUPLICATE
-        if held is not None and new < standing:
-            self._ordering.exchange(copy)
-        return Arrival.DUPLICATE if new[1] == standing[1] else Arrival.CONFLICT
+            return Arrival.DUPLICATE, False
+        arrival = Arrival.DUPLICATE if new[1] == rank[1] else Arrival.CONFLICT
+        return arrival, held is not None and new < rank
 
     def release(self) -> list[tuple[OrderKey, Notification]]:
-        """What the watermark has passed, in the total order."""
+        """The notifications that the watermark has passed, in the total order."""
         ended = self._watermark.value == END
         released = self._ordering.close() if ended else self._ordering.advance(self._watermark.value)
         for key, notification in released:

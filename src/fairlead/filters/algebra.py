@@ -15,7 +15,7 @@ A filter that matches nothing is covered by every other.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ from fairlead.filters.paths import Selection, selection_covers, selection_overla
 from fairlead.filters.registry import generation
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Length, Polynomial, Position, Term
-from fairlead.model import ABSENT, Kind, Notification, Tuple, Value, kind_of
+from fairlead.model import ABSENT, Key, Kind, Notification, Tuple, Value, key_of, kind_of
 
 __all__ = ["Algebra", "Normal", "Relation", "covers", "identical", "overlaps", "relate", "witness"]
 
@@ -40,6 +40,8 @@ RelationName = Choice["identical", "covers", "covered", "overlaps", "disjoint"]
 
 PAIRS_MAX: Final = 200_000
 """How many pairs of conjunctions are compared for one answer."""
+COMPARED_MAX: Final = 50_000
+"""How many of them are looked at closely, before `covers` gives up and says no."""
 SUBTRACTED_MAX: Final = 50_000
 """How many extents the subtractions for one answer may touch before `covers` gives up and says no."""
 LITERALS_MAX: Final = 64
@@ -51,7 +53,7 @@ _REMEMBERED_SIZE: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How two filters relate, and whether that is certain."""
+    """The relation of two filters, and whether it is certain."""
 
     name: RelationName
     exact: bool
@@ -122,10 +124,10 @@ class Algebra:
         try:
             _within_budget(first, second)
             known = frozenset(first.conjunctions)
+            covering = _Alternatives(first.conjunctions, self.universe)
             budget = _Budget()
             return all(
-                given in known or self._covered(given, first.conjunctions, budget)
-                for given in second.conjunctions
+                given in known or self._covered(given, covering, budget) for given in second.conjunctions
             )
         except Undecided:
             return _covers_by_structure(first.filter, second.filter)
@@ -183,11 +185,29 @@ class Algebra:
         values = conjunction.projection(term, self.universe).values()
         return values is not None and not any(_allowed(value, term, conjunction) for value in values)
 
-    def _covered(self, given: Conjunction, covering: tuple[Conjunction, ...], budget: _Budget) -> bool:
+    def _covered(self, given: Conjunction, covering: _Alternatives, budget: _Budget) -> bool:
         """Every notification that matches `given` matches one of the covering conjunctions."""
-        if any(self.covers_one(one, given) for one in covering):
+        closed = given.closed(self.universe)
+        if any(self.covers_one(one, given) for one in budget.each(covering.covering(closed))):
             return True
-        return len(covering) > 1 and self._rest(given, covering, budget) is None
+        if len(covering.all) < 2 or self._is_beyond(given, closed, covering):
+            return False
+        return self._rest(given, covering.all, budget) is None
+
+    def _is_beyond(
+        self, given: Conjunction, closed: dict[Term, Extent] | None, covering: _Alternatives
+    ) -> bool:
+        """A notification is easily found that matches the given conjunction and no covering one.
+
+        Two are tried: that takes far less than to subtract all.
+        """
+        if closed is None or given.literals or not all(isinstance(term, Attribute) for term in closed):
+            return False
+        for pick in (Extent.first, Extent.last):
+            values = _present_in(self.choose(closed, pick))
+            if not any(_may_hold(one, values, self.universe) for one in covering.holding(values)):
+                return True
+        return False
 
     def covers_one(self, one: Conjunction, given: Conjunction) -> bool:
         """One conjunction covers another by itself."""
@@ -325,7 +345,8 @@ class Algebra:
     def witness(
         self, filter: Filter | Normal, *, but_not: Filter | Normal | None = None
     ) -> Notification | None:
-        """A notification that matches the filter (but not the other), or None where none is found.
+        """A notification that matches the filter (but not the other), or None if the search has no
+        result.
 
         For filters of the exact class None means that there is none.
         """
@@ -422,11 +443,97 @@ class _Budget:
     """How much may still be subtracted for one answer."""
 
     left: int = SUBTRACTED_MAX
+    pairs: int = COMPARED_MAX
+
+    def each(self, conjunctions: Iterable[Conjunction]) -> Iterator[Conjunction]:
+        """The conjunctions that one is compared with."""
+        for one in conjunctions:
+            self.pairs -= 1
+            if self.pairs < 0:
+                raise Undecided("too many pairs of conjunctions to compare")
+            yield one
 
     def spend(self, extents: int) -> None:
         self.left -= extents
         if self.left < 0:
             raise Undecided("too many parts to subtract")
+
+
+class _Alternatives:
+    """Conjunctions, each under an attribute that every notification it matches has, if there is one.
+
+    If they have one value for it, then under that as well.
+    """
+
+    def __init__(self, conjunctions: tuple[Conjunction, ...], universe: Universe) -> None:
+        self.all = conjunctions
+        self._under: dict[tuple[Term, Key | None], list[Conjunction]] = {}
+        self._others: list[Conjunction] = []
+        for one in conjunctions:
+            term = None if len(conjunctions) < 2 else _required_term(one, universe)
+            if term is None:
+                self._others.append(one)
+            else:
+                self._under.setdefault((term, _only_value(one.extents[term])), []).append(one)
+
+    def covering(self, closed: Mapping[Term, Extent] | None) -> Iterator[Conjunction]:
+        """Those that may cover a conjunction with these extents."""
+        if closed is None:
+            return iter(self.all)
+        return self._among((term, _only_value(extent)) for term, extent in closed.items())
+
+    def holding(self, values: Mapping[Term, Value]) -> Iterator[Conjunction]:
+        """Those that may match a notification with these attributes, and no others."""
+        return self._among((term, key_of(value)) for term, value in values.items())
+
+    def _among(self, keys: Iterable[tuple[Term, Key | None]]) -> Iterator[Conjunction]:
+        yield from self._others
+        for term, key in keys:
+            yield from self._under.get((term, None), ())
+            if key is not None:
+                yield from self._under.get((term, key), ())
+
+
+def _only_value(extent: Extent) -> Key | None:
+    try:
+        values = extent.values(1)
+    except Undecided:
+        return None
+    return key_of(values[0]) if values is not None and len(values) == 1 else None
+
+
+def _required_term(conjunction: Conjunction, universe: Universe) -> Term | None:
+    """The attribute that tells most about what matches."""
+    required = [each for each in conjunction.extents if _is_required(each, conjunction, universe)]
+    return next(
+        (each for each in required if _only_value(conjunction.extents[each]) is not None), None
+    ) or next(iter(required), None)
+
+
+def _is_required(term: Term, conjunction: Conjunction, universe: Universe) -> bool:
+    """Whether a notification without the attribute does not match, and there may be one.
+
+    What stands within a record or a tuple follows from other terms, and is left aside.
+    """
+    return (
+        isinstance(term, Attribute)
+        and "." not in term.name
+        and term.name != "tuple"
+        and not conjunction.extents[term].allows(Kind.ABSENT)
+        and universe.extent(term).allows(Kind.ABSENT)
+    )
+
+
+def _present_in(values: dict[Term, Value]) -> dict[Term, Value]:
+    return {term: value for term, value in values.items() if value is not ABSENT}
+
+
+def _may_hold(one: Conjunction, values: dict[Term, Value], universe: Universe) -> bool:
+    """Unless a notification with these attributes, and no others, certainly does not match."""
+    return all(
+        values[term] in extent if term in values else not _is_required(term, one, universe)
+        for term, extent in one.extents.items()
+    )
 
 
 def _within_budget(first: Normal, second: Normal) -> None:
@@ -482,7 +589,7 @@ _CONDITIONS: Final = Algebra(envelope=False)
 
 @lru_cache(maxsize=16)
 def algebra_for(schema: Schema | None = None) -> Algebra:
-    """The algebra of a schema; the latest few are kept, with what they remember."""
+    """The algebra of a schema. The latest few are cached, with their answers."""
     return Algebra(schema)
 
 
@@ -502,12 +609,12 @@ def identical(one: Filter, other: Filter, schema: Schema | None = None) -> bool:
 
 
 def relate(one: Filter, other: Filter, schema: Schema | None = None) -> Relation:
-    """How two filters relate: identical, covers, covered, overlaps or disjoint."""
+    """The relation of two filters: identical, covers, covered, overlaps or disjoint."""
     return algebra_for(schema).relate(one, other)
 
 
 def witness(
     filter: Filter, *, but_not: Filter | None = None, schema: Schema | None = None
 ) -> Notification | None:
-    """A notification that matches the filter (but not the other), or None where none is found."""
+    """A notification that matches the filter (but not the other), or None if the search has no result."""
     return algebra_for(schema).witness(filter, but_not=but_not)

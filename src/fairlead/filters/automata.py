@@ -617,7 +617,7 @@ class NondeterministicAutomaton(Generic[W]):
         return len(self.edges) - 1
 
     def deterministic(self, initial: int, final: int) -> Automaton[W]:
-        """The minimal automaton that accepts where some way through this one leads to `final`."""
+        """The minimal automaton that accepts the words with some path through this one to `final`."""
         steps = 0
         first = self._closure({initial: None}, final)
         numbers = {first: 0}

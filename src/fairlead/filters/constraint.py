@@ -321,7 +321,7 @@ _NATIVE: Final = frozenset({int, str, bytes})
 
 
 def compare(op: Op, value: Any, other: Any) -> bool:
-    """Whether two values compare as asked, as if one were the operand of a constraint on the other.
+    """Whether two values satisfy a comparison, as if one were the operand of a constraint on the other.
 
     So absence, NaN, and what no constraint can name compare with nothing, not even with themselves.
     """

@@ -116,7 +116,7 @@ class CountingIndex:
         return [handle for handle in found if self._all_hold(self._tested.get(handle, ()), located_values)]
 
     def among(self, handles: Iterable[Hashable], values: Mapping[Term, Value]) -> list[Hashable]:
-        """Those of the given handles that `find` finds."""
+        """The handles among the given ones that `find` returns."""
         located_values = _LocatedValues(values)
         return [
             handle
@@ -441,7 +441,7 @@ def _prefix_of(extent: Extent) -> str | None:
 
 
 class SpanIndex:
-    """Intervals of one number line, to be asked for those that contain a number.
+    """Intervals of one number line, indexed by the numbers that they contain.
 
     Sorted by their low end in blocks that know their highest end, so a question skips whole blocks.
     """
@@ -480,7 +480,7 @@ class SpanIndex:
         return sum(len(block.entries) for block in self._blocks)
 
     def stabbed(self, number: Any) -> Iterator[Any]:
-        """What was filed under the intervals that contain the number."""
+        """The entries of the intervals that contain the number."""
         place = (number, 0)
         for block in self._blocks:
             if block.entries[0][0] > place:

@@ -76,7 +76,7 @@ class Explanation:
             text = str(self.filter)
             yield f"{head} {text}" if text == self.sentence else f"{head} {text}: {self.sentence}"
             return
-        empty = {"all": " (nothing is asked)", "any": " (nothing can match)"}.get(self.join, "")
+        empty = {"all": " (no constraint)", "any": " (nothing can match)"}.get(self.join, "")
         yield f"{head} {JOINS[self.join]}{'' if self.parts else empty}"
         for part in self.parts:
             yield from part.lines(ascii=ascii, depth=depth + 1)

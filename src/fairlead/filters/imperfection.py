@@ -1,4 +1,5 @@
-"""How much a merger lets in that none of the merged filters wanted: an estimate, from the filters alone.
+"""The imperfection of a merger: an estimate, from the filters alone, of what it matches beyond the
+merged filters.
 
     imperfection = 1 - (share of the merger that the filters fill together)
 

@@ -85,7 +85,7 @@ def _lengths(low: int, high: int = TUPLE_MAX) -> Extent:
 
 @dataclass(frozen=True, slots=True)
 class Universe:
-    """What the values of each term can be at all: as the schema declares, and as a notification ensures."""
+    """The possible values of each term: as the schema declares, and as a notification ensures."""
 
     schema: Schema | None = None
     envelope: bool = True
@@ -189,7 +189,7 @@ class Conjunction:
         return stated
 
     def projection(self, term: Term, universe: Universe) -> Extent:
-        """What matching notifications can give to a term; empty where the conjunction contradicts itself."""
+        """The possible values of a term in matching notifications; empty if the conjunction contradicts itself."""
         closed = self.closed(universe)
         if closed is None:
             return Extent({})
@@ -237,7 +237,7 @@ def _holder(term: Term) -> tuple[Attribute, Extent] | None:
 
 
 def holders_of(term: Term) -> Iterator[Attribute]:
-    """What must be there for the term to have a value, from the nearest outwards."""
+    """The terms that must be there for a term to have a value, from the nearest outwards."""
     held = _holder(term)
     while held is not None:
         yield held[0]

@@ -99,7 +99,7 @@ class Path:
             object.__setattr__(self, slot, value)
 
     def selects(self, names: tuple[str, ...]) -> bool:
-        """Whether the element with these names on the way from the root to it is selected."""
+        """Whether the element with these names on the path from the root is selected."""
         if not names:
             return False
         states = self._first
@@ -240,7 +240,7 @@ class Selection:
 
 
 def is_path_filter(constraint: Constraint) -> bool:
-    """Whether a constraint asks for one element that the path selects and the condition accepts."""
+    """Whether a constraint requires one element that the path selects and the condition accepts."""
     term = constraint.term
     return (
         isinstance(term, Selection) and not term.misses and (constraint.op, constraint.operand) == (Op.GE, 1)
@@ -248,7 +248,7 @@ def is_path_filter(constraint: Constraint) -> bool:
 
 
 def seen_by_filters(element: Element) -> Notification:
-    """An element as what conditions are asked about: a notification that has the element's attributes."""
+    """An element in the form that conditions test: a notification with the element's attributes."""
     try:
         return Notification(Record(element.attributes))
     except ValueRefused:

@@ -16,17 +16,23 @@ round, what F covers has ends that F matches, and these are looked up by value. 
 tested by the algebra; what is not found needs no test. Merge candidates are found by hash, under all of their
 constraints but one.
 
-Nothing here relies on covering being transitive where the algebra is not exact.
+Of conjunctions in the exact class not all are tested: what covers a filter that covers F covers F. Nothing here
+relies on covering being transitive where the algebra is not exact.
+
+Some filters relate to thousands of others. `inserting` makes one test at a time, for callers that have to do other
+things in between.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from math import inf, nan
-from typing import Any, Final, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar, cast
 
 from fairlead.errors import Undecided
 from fairlead.filters.algebra import Algebra, Normal, algebra_for
@@ -43,13 +49,14 @@ from fairlead.model import ABSENT, Key, Kind, Notification, Value, key_of
 __all__ = ["Poset", "PosetStatistics"]
 
 Id = TypeVar("Id", bound=Hashable)
+Result = TypeVar("Result")
 _VALUES_MAX: Final = 256
 _POSITIONS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class PosetStatistics:
-    """How many filters there are, and how many tests of covering it took to keep them in order."""
+    """The number of filters, and of tests of covering that it took to order them."""
 
     filters: int
     nodes: int
@@ -64,6 +71,7 @@ class _Node:
     number: int
     normal: Normal
     exact: bool
+    is_plain: bool  # one conjunction of the exact class: among these covering is transitive
     ids: dict[Any, int]  # with the place of each in the order of addition
     ends: list[tuple[dict[Term, Value], dict[Term, Value]]]
     above: set[_Node] = field(default_factory=set)
@@ -83,7 +91,7 @@ class Poset(Generic[Id]):
         self._filters: dict[Id, Filter] = {}
         self._nodes: dict[int, _Node] = {}
         self._numbers = count()
-        self._places = count()
+        self._serials = count()
         self._index = CountingIndex(counted_max=1)
         self._ends = _EndIndex()
         self._alike: dict[Any, dict[_Node, None]] = {}
@@ -113,7 +121,7 @@ class Poset(Generic[Id]):
         normal = self._algebra.normal(filter)
         node = self._alone.get(_only(normal))
         if node is None:
-            node, _, _ = self._node_for(normal)
+            node, _, _ = _last(self._placing(normal))
         self._join(node, id, filter)
 
     def insert(self, id: Id, filter: Filter) -> tuple[list[Id], list[Id]]:
@@ -121,8 +129,15 @@ class Poset(Generic[Id]):
 
         Identical filters are in both; each list is in the order of addition.
         """
+        return _last(self.inserting(id, filter))
+
+    def inserting(self, id: Id, filter: Filter) -> Generator[None, None, tuple[list[Id], list[Id]]]:
+        """`insert`, test by test: the generator returns what `insert` does.
+
+        Nothing else may be added or removed before it has ended.
+        """
         self._refuse_known(id)
-        node, above, below = self._node_for(self._algebra.normal(filter))
+        node, above, below = yield from self._placing(self._algebra.normal(filter))
         covering, covered = _ids(above), _ids(below)
         self._join(node, id, filter)
         return covering, covered
@@ -140,22 +155,43 @@ class Poset(Generic[Id]):
             raise KeyError(f"{id!r} is in the poset already")
 
     def _join(self, node: _Node, id: Id, filter: Filter) -> None:
-        node.ids[id] = next(self._places)
+        node.ids[id] = next(self._serials)
         self._node_of[id] = node
         self._filters[id] = filter
 
-    def _node_for(self, normal: Normal) -> tuple[_Node, set[_Node], set[_Node]]:
+    def _placing(self, normal: Normal) -> Generator[None, None, tuple[_Node, set[_Node], set[_Node]]]:
         """The node for a filter, new unless it has equals; the nodes that cover it, those that it covers."""
         ends = self._ends_of(normal)
-        covering = list(self._covering(normal, ends))
-        above, below = set(covering), set(self._covered_by(normal))
         exact = normal.exact
-        for node in covering:
+        is_plain = exact and _only(normal) is not None
+        above, below = set[_Node](), set[_Node]()
+        implied = set[_Node]()
+        # The latest first: where filters narrow one another step by step, the latest is the nearest.
+        for node in reversed(self._covering_candidates(normal, ends)):
+            if node in implied and node.is_plain:
+                continue
+            if self._covers(node.normal, normal):
+                above.add(node)
+                if is_plain and node.is_plain:
+                    above.update(each for each in _beyond(node, implied, _right_above) if each.is_plain)
+            yield
+        implied.clear()
+        for node in reversed(self._covered_candidates(normal)):
+            if node in implied and node.is_plain:
+                continue
+            if self._covers(normal, node.normal):
+                below.add(node)
+                if is_plain and node.is_plain:
+                    below.update(each for each in _beyond(node, implied, _right_below) if each.is_plain)
+            yield
+        for node in _by_number(above):
             # What is not exact may be covered without being found.
             if node in below or (not (exact and node.exact) and self._covers(normal, node.normal)):
                 below.add(node)
                 return node, above, below
-        node = _Node(next(self._numbers), normal, exact, {}, ends)
+            if not exact:
+                yield
+        node = _Node(next(self._numbers), normal, exact, is_plain, {}, ends)
         self._insert(node, above, below)
         return node, above, below
 
@@ -182,7 +218,7 @@ class Poset(Generic[Id]):
             _unlink(node, child)
         for child in children:
             if node.exact and child.exact and all(parent.exact for parent in parents):
-                found = parents - _all_above(child)
+                found = parents.difference(_beyond(child, set()))
             else:  # covering need not be transitive here, so ask again
                 found = _lowest(set(self._covering(child.normal, child.ends)) - {child}) - child.above
             for parent in found:
@@ -261,21 +297,23 @@ class Poset(Generic[Id]):
         return self._algebra.covers(one, other)
 
     def _covering(self, normal: Normal, ends: Any) -> Iterator[_Node]:
-        candidates: Iterable[_Node]
-        if normal.conjunctions is None:
-            candidates = list(self._nodes.values())
-        elif not ends:
-            candidates = list(self._nodes.values())  # nothing matches it, so all cover it
-        else:
-            candidates = [*self._around(*ends[0]), *self._unindexed]
+        candidates = self._covering_candidates(normal, ends)
         return (node for node in candidates if self._covers(node.normal, normal))
 
     def _covered_by(self, normal: Normal) -> Iterator[_Node]:
+        return (node for node in self._covered_candidates(normal) if self._covers(normal, node.normal))
+
+    def _covering_candidates(self, normal: Normal, ends: Any) -> list[_Node]:
+        """Every node that may cover a filter, in the order of addition."""
+        if normal.conjunctions is None or not ends:  # nothing matches it, so all cover it
+            return list(self._nodes.values())
+        return _by_number([*self._around(*ends[0]), *self._unindexed])
+
+    def _covered_candidates(self, normal: Normal) -> list[_Node]:
+        """Every node that a filter may cover, in the order of addition."""
         if normal.conjunctions is None:
-            candidates: Iterable[_Node] = list(self._nodes.values())
-        else:
-            candidates = [*self._within(normal.conjunctions), *self._unindexed]
-        return (node for node in candidates if self._covers(normal, node.normal))
+            return list(self._nodes.values())
+        return _by_number([*self._within(normal.conjunctions), *self._unindexed])
 
     def _matching_nodes(self, values: dict[Term, Value]) -> dict[_Node, None]:
         """The nodes with a conjunction whose extents hold the values."""
@@ -339,6 +377,15 @@ class Poset(Generic[Id]):
         self._alone.pop(_only(node.normal), None)
 
 
+def _last(steps: Generator[None, None, Result]) -> Result:
+    """What a generator returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(Result, end.value)
+
+
 def _only(normal: Normal) -> Conjunction | None:
     """The conjunction of a filter that has one."""
     return normal.conjunctions[0] if normal.conjunctions and len(normal.conjunctions) == 1 else None
@@ -383,15 +430,20 @@ def _lowest(nodes: set[_Node]) -> set[_Node]:
     return nodes - {above for node in nodes for above in node.above}
 
 
-def _all_above(node: _Node) -> set[_Node]:
-    found: set[_Node] = set()
-    stack = list(node.above)
-    while stack:
-        one = stack.pop()
-        if one not in found:
-            found.add(one)
-            stack.extend(one.above)
-    return found
+_right_above, _right_below = attrgetter("above"), attrgetter("below")
+
+
+def _beyond(
+    node: _Node, seen: set[_Node], nearest: Callable[[_Node], set[_Node]] = _right_above
+) -> Iterator[_Node]:
+    """What is above a node (or below it), nearest first, without what was seen; it is seen from then on."""
+    queue = deque([node])
+    while queue:
+        for each in nearest(queue.popleft()):
+            if each not in seen:
+                seen.add(each)
+                queue.append(each)
+                yield each
 
 
 class _EndIndex:
@@ -460,7 +512,7 @@ class _TermEnds:
         """Where the first ends are on the number lines, in order."""
 
     def __bool__(self) -> bool:
-        return bool(self.first.places or self.last.places)
+        return bool(self.first.located or self.last.located)
 
     def add(self, number: int, first: Value, last: Value) -> None:
         kind, content = self.first.add(number, first)
@@ -487,7 +539,7 @@ class _TermEnds:
             return sum(len(self._by_key.get(key_of(value), ())) for value in values)
         if _is_linear(extent):
             return sum(end - start for _, start, end in self._stretches(extent))
-        return len(self.first.places)
+        return len(self.first.located)
 
     def beginning(self, extent: Extent) -> list[int]:
         """The nodes whose first end is in the extent."""
@@ -497,7 +549,7 @@ class _TermEnds:
         if _is_linear(extent):
             stretches = self._stretches(extent)
             return [number for line, start, end in stretches for _, number in line[start:end]]
-        return self.first.among(self.first.places, extent)
+        return self.first.among(self.first.located, extent)
 
     def _stretches(self, extent: Extent) -> Iterator[tuple[list[tuple[Any, int]], int, int]]:
         """The parts of the lines that lie in an extent of numbers, each from cut to cut."""
@@ -512,21 +564,21 @@ class _TermEnds:
 class _Row:
     """The values that one end of each node gives to one term; rounded as well where they are numbers."""
 
-    __slots__ = ("_rounded", "places")
+    __slots__ = ("_rounded", "located")
 
     def __init__(self) -> None:
-        self.places: dict[int, Located] = {}
+        self.located: dict[int, Located] = {}
         self._rounded: dict[Kind, dict[int, float]] = {kind: {} for kind in _LINES}
 
     def add(self, number: int, value: Value) -> Located:
-        place = self.places[number] = located(value)
+        place = self.located[number] = located(value)
         kind, content = place
         if kind in _LINES:
             self._rounded[kind][number] = rounded(content)
         return place
 
     def remove(self, number: int) -> Located:
-        place = self.places.pop(number)
+        place = self.located.pop(number)
         if place[0] in _LINES:
             del self._rounded[place[0]][number]
         return place
@@ -538,7 +590,7 @@ class _Row:
             kind, low, high = span
             values = self._rounded[kind]
             return [number for number in numbers if low <= values.get(number, nan) <= high]
-        places, holds = self.places, extent.holds
+        places, holds = self.located, extent.holds
         return [number for number in numbers if holds(*places.get(number, _NOWHERE))]
 
 

@@ -1,4 +1,4 @@
-"""Which operators and filter classes there are besides the built-in ones, and how new ones come in.
+"""The registry of operators and filter classes besides the built-in ones.
 
 A type that is added to the language is a set of operators (siena-x, sections 4 and 5). It is registered in
 code (`register`), by dotted name when a broker starts (`load`), or by the entry points of installed
@@ -55,7 +55,7 @@ class Operator(Protocol):
 
     @property
     def name(self) -> str:
-        """How the language spells it."""
+        """The spelling in the language."""
         ...
 
     @property
@@ -181,7 +181,8 @@ _REGISTRY: Final = _Registry()
 
 
 def generation() -> int:
-    """How often the registry has changed: what was computed with an older one may not hold any more."""
+    """The number of changes of the registry: results that were computed with an older one may not hold
+    any more."""
     return _REGISTRY.generation
 
 

@@ -46,7 +46,7 @@ __all__ = ["Declared", "Schema"]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What an attribute may hold: values of one kind, where `integer` only whole ones, perhaps null."""
+    """The declared values of an attribute: one kind, where `integer` only whole ones, perhaps null."""
 
     kind: Kind
     integer: bool = False
@@ -192,7 +192,8 @@ class Schema:
         return of in self._reached(self._known(name), self.types)
 
     def type_members(self, name: str) -> frozenset[str]:
-        """What `type` may be where `type is name`: the type and all below it, without the abstract ones."""
+        """The values of `type` for which `type is name` holds: the type and all below it, without the abstract
+        ones."""
         return frozenset(self._reached(self._known(name), self._children)) - self._abstract
 
     def _known(self, name: str) -> str:
@@ -212,7 +213,7 @@ class Schema:
     # -- attributes ----------------------------------------------------------------------------------------
 
     def domain(self, name: str) -> Declared | None:
-        """What the attribute under a dotted name may hold, or None where it may hold anything."""
+        """The declared values of the attribute under a dotted name, or None if it may have any."""
         return self._domains.get(name)
 
     @property
@@ -354,7 +355,7 @@ def _check_types(types: Mapping[str, tuple[str, ...]], abstract: frozenset[str])
                     "type", name, f"{name!r} has an unknown parent {parent!r}", _suggestion(parent, types)
                 )
     for name in sorted(abstract - types.keys()):
-        raise SchemaError(f"{name!r} is said to be abstract but is no type", hint=_suggestion(name, types))
+        raise SchemaError(f"{name!r} is declared abstract but is no type", hint=_suggestion(name, types))
     try:
         TopologicalSorter(types).prepare()
     except CycleError as error:
@@ -419,7 +420,7 @@ def _read_line(line: str) -> tuple[str, str, tuple[str, ...]] | None:
     raise SchemaError(
         f"cannot be read: {line.strip()[:80]}",
         hint="write `type Name: Parent`, `abstract type Name` or `name: kind`; "
-        "a name that is not a plain word stands in backquotes",
+        "a name that is not a plain word is written in backquotes",
     )
 
 

@@ -68,7 +68,7 @@ _STEP_ESCAPE: Final = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|(.))", re.DOTALL
 
 
 def unquote_step(quoted: str) -> str:
-    """The step that stands between backquotes."""
+    """The step between backquotes."""
     return _STEP_ESCAPE.sub(_escaped, quoted)
 
 
@@ -95,7 +95,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Inspector:
-    """What the object under a dotted name answers to a public method without arguments (book 3.1.4)."""
+    """The result of a public method without arguments of the object under a dotted name (book 3.1.4)."""
 
     name: str
     method: str
@@ -125,7 +125,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How many values the tuple has."""
+    """The number of values of the tuple."""
 
     def value(self, notification: Notification) -> Any:
         items = notification.get("tuple")

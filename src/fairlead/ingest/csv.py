@@ -91,7 +91,17 @@ class Reader:
     """The columns; empty where the header could not be read."""
 
     def read(self, raw: bytes, line: int | None = None) -> Notification | Rejection | None:
-        """What a record holds; None for a blank line and for a header that was understood."""
+        """The content of a record; None for a blank line and for a header that was understood."""
+        texts = self.texts(raw, line)
+        if texts is None or isinstance(texts, Rejection):
+            return texts
+        try:
+            return self._notification(texts)
+        except ValueRefused as error:
+            return self._rejection(error, raw, line)
+
+    def texts(self, raw: bytes, line: int | None = None) -> dict[str, str] | Rejection | None:
+        """The fields of a record that are not empty, by their columns; None as for `read`."""
         if not raw.strip(_BLANK):
             return None
         try:
@@ -100,9 +110,15 @@ class Reader:
                 return None
             if not self.names:
                 raise ValueRefused("no columns: the header cannot be read")
-            return self._notification(_split(raw, self.delimiter), self.names)
+            found = _split(raw, self.delimiter)
+            if len(found) != len(self.names):
+                raise ValueRefused(f"{_count(len(found))} under a header of {len(self.names)}")
+            return {name: text for name, text in zip(self.names, found, strict=True) if text}
         except ValueRefused as error:
-            return Rejection.of(error, raw.rstrip(b"\r"), source=self.source, line=line)
+            return self._rejection(error, raw, line)
+
+    def _rejection(self, error: ValueRefused, raw: bytes, line: int | None) -> Rejection:
+        return Rejection.of(error, raw.rstrip(b"\r"), source=self.source, line=line)
 
     def _read_header(self, raw: bytes) -> None:
         self.names = ()
@@ -116,13 +132,9 @@ class Reader:
                 raise ValueRefused(f"two columns of the header are named {name!r}")
         self.names = tuple(names)
 
-    def _notification(self, texts: list[str], names: tuple[str, ...]) -> Notification:
-        if len(texts) != len(names):
-            raise ValueRefused(f"{_count(len(texts))} under a header of {len(names)}")
+    def _notification(self, texts: dict[str, str]) -> Notification:
         literals = Literals(self.schema, self.fields)
-        attributes = {
-            name: literals.value(name, text) for name, text in zip(names, texts, strict=True) if text
-        }
+        attributes = {name: literals.value(name, text) for name, text in texts.items()}
         notification = self.fields.notification(attributes)
         return notification if self.schema is None else self.schema.admit(notification)
 

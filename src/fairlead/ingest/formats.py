@@ -29,7 +29,7 @@ _COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 
 
 def format_of(name: str, head: bytes = b"") -> str | None:
-    """The format of a file with this name that begins with these bytes; None where neither says."""
+    """The format of a file with this name that begins with these bytes; None if it is unknown."""
     for magic, format in _MAGIC.items():
         if head.startswith(magic):
             return format

@@ -23,7 +23,7 @@ def read(
     lift: bool = False,
     fields: Fields = STANDARD,
 ) -> Iterator[tuple[int, Notification | Rejection]]:
-    """What stands in each line, with the line's number, counted from 1; blank lines are skipped."""
+    """The content of each line, with the line's number, counted from 1; blank lines are skipped."""
     for number, line in enumerate(stream, start=1):
         if content := content_of(line, number):
             yield (
@@ -33,5 +33,6 @@ def read(
 
 
 def content_of(line: bytes, number: int) -> bytes:
-    """What a line holds, without the white space around it and the mark that some editors put before the first."""
+    """The content of a line, without the white space around it and the mark that some editors put before
+    the first."""
     return (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()

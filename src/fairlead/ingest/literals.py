@@ -23,13 +23,13 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """What texts stand for, by the dotted path of the attribute that holds them."""
+    """The values of texts, by the dotted path of their attribute."""
 
     schema: Schema | None = None
     fields: Fields = STANDARD
 
     def value(self, path: str, text: str) -> Any:
-        """The value that a text stands for, or ValueRefused where it is not what is declared."""
+        """The value of a text, or ValueRefused if it is not of the declared kind."""
         declared = None if self.schema is None else self.schema.domain(path)
         value = self._read(path, text, declared)
         if declared is not None and not declared.admits(value):

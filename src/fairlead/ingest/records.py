@@ -119,9 +119,10 @@ def _cloud_event(event: dict[str, Any], lift: bool) -> Notification:
         if not isinstance(event[name], str) or not event[name]:
             raise ValueRefused(f"the {name!r} of a CloudEvent is a string with something in it")
     record = {**(_lifted(event) if lift else _unpacked(event))}
-    record.setdefault("producer", event["source"])
-    notification = replace(Notification.read(record), producer=event["source"])
-    return notification.published_as(event) if lift else notification
+    record.setdefault("producer", event["source"])  # filters read it; the content is the event without it
+    return replace(Notification.read(record), producer=event["source"]).published_as(
+        event, read_as=None if lift else record
+    )
 
 
 def _unpacked(event: dict[str, Any]) -> dict[str, Any]:

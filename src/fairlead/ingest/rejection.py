@@ -22,7 +22,7 @@ _OWN: Final = (
 
 
 def kind_of_reason(reason: str) -> str:
-    """A reason without values and places: equal for rejections that are alike."""
+    """A reason without values and locations: equal for rejections that are alike."""
     for own, instead in _OWN:
         reason = own.sub(instead, reason)
     return reason

@@ -41,5 +41,5 @@ def without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def raw_of(row: Mapping[str, Any]) -> bytes:
-    """A row that came as no text, as one: for people, who want to see what was rejected."""
+    """A row that had no text, as text, so that people can see what was rejected."""
     return json.dumps(row, ensure_ascii=False, default=str).encode(errors="backslashreplace")

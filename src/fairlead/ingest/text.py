@@ -20,7 +20,7 @@ def read(
     schema: Schema | None = None,
     fields: Fields = STANDARD,
 ) -> Iterator[tuple[int, Notification | Rejection]]:
-    """What stands in each line, with the line's number, counted from 1; blank lines are skipped."""
+    """The content of each line, with the line's number, counted from 1; blank lines are skipped."""
     for number, line in enumerate(stream, start=1):
         if content_of(line, number):
             yield number, read_line(line, source=source, line=number, schema=schema, fields=fields)
@@ -34,7 +34,7 @@ def read_line(
     schema: Schema | None = None,
     fields: Fields = STANDARD,
 ) -> Notification | Rejection:
-    """The notification of a line, whose spaces are kept and whose end is not; or why there is none."""
+    """The notification of a line, with its spaces and without its end; or the reason why there is none."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
         text = raw.decode("utf-8-sig" if line == 1 else "utf-8")

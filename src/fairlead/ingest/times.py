@@ -1,4 +1,4 @@
-"""How the times of records are written: as text in some form, or as a number of some unit.
+"""The notation of times in records: text in some format, or a number of some unit.
 
 ""                  RFC 3339; without an offset, or without a time of day, as UTC; whole numbers are microseconds
 s, ms, us, ns       a number of seconds, milliseconds, microseconds or nanoseconds since 1970, also as text
@@ -26,7 +26,7 @@ _PLAUSIBLE: Final = range(Instant.parse("2000-01-01").microseconds, Instant.pars
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How times are written; ValueRefused where `form` is neither a unit nor a format of fields."""
+    """A notation of times. ValueRefused if `form` is neither a unit nor a format of fields."""
 
     form: str = ""
 
@@ -38,7 +38,7 @@ class Times:
             )
 
     def instant(self, given: Any) -> Any:
-        """The instant that a value stands for, or ValueRefused; instants and null stay as they are."""
+        """The instant of a value, or ValueRefused; instants and null stay as they are."""
         if given is None or isinstance(given, Instant | dt.datetime):
             return given
         if self.form in UNITS:

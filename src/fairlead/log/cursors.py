@@ -66,7 +66,7 @@ class Cursors(MutableMapping[str, int]):
         return len(self._offsets)
 
     def replay(self, name: str, offset: int) -> None:
-        """Take up a change that the log tells of."""
+        """Apply a change that is in the log."""
         if offset != REMOVED:
             self._put(name, offset)
         elif self._offsets.pop(name, None) is not None:
@@ -80,7 +80,7 @@ class Cursors(MutableMapping[str, int]):
         return bool(self._changed)
 
     def changes(self) -> list[bytes]:
-        """The payloads that tell all changes, which count as being written from now on."""
+        """The payloads of all changes, which count as written from now on."""
         self._writing |= self._changed
         self._writing_version = self.version
         names, self._changed = sorted(self._changed), set()

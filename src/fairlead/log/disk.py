@@ -8,12 +8,14 @@ not written again do not change, though others in the same block are (what SQLit
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import mmap
 import os
 
 from fairlead.errors import LogInUse
 
-__all__ = ["Disk"]
+__all__ = ["Disk", "write_file"]
 
 
 class Disk:
@@ -38,8 +40,16 @@ class Disk:
         """The bytes at a position; fewer only at the end of the file."""
         return os.pread(file, size, position)
 
+    def map(self, path: str) -> bytes | mmap.mmap:
+        """The bytes of a file that does not change, which need not be in memory; ValueError if it has none."""
+        file = self.open(path)
+        try:
+            return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+        finally:
+            self.close(file)
+
     def write(self, file: int, raw: bytes | memoryview, position: int) -> int:
-        """Write some of the bytes at a position, and tell how many."""
+        """Write some of the bytes at a position; returns how many."""
         return os.pwrite(file, raw, position)
 
     def size(self, file: int) -> int:
@@ -107,3 +117,28 @@ class Disk:
         ):  # a full disk: the lock holds without the number, a hint for people
             os.pwrite(file, str(os.getpid()).encode(), 0)
         return file
+
+
+def write_file(disk: Disk, path: str, raw: bytes, *, unfinished: str) -> None:
+    """Write a file under the name `unfinished`, sync it, and give it its name; on an OSError nothing stays of it.
+
+    The name itself is synced by `sync_directory`.
+    """
+    try:
+        file = disk.create(unfinished)
+        try:
+            done = 0
+            with memoryview(raw) as view:
+                while done < len(view):
+                    count = disk.write(file, view[done:], done)
+                    if not count:
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    done += count
+            disk.sync(file)
+        finally:
+            disk.close(file)
+        disk.rename(unfinished, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.remove(unfinished)
+        raise

@@ -88,7 +88,7 @@ class Head:
     cursors: dict[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """The head's bytes, with marks that say that all before this segment is synced."""
+        """The head's bytes, with marks that declare all before this segment synced."""
         rest = _FIXED.pack(self.base, self.latest_before, len(self.cursors)) + encode_cursors(self.cursors)
         opening = _OPENING.pack(MAGIC, VERSION, 0, _FIXED_AT + len(rest) + _CRC.size)
         return opening + 2 * encode_mark(self.base) + rest + _CRC.pack(crc32(rest, crc32(opening)))
@@ -107,7 +107,7 @@ class Head:
 
 
 def head_length(opening: bytes, path: str) -> int:
-    """How long the head is that begins with these bytes; what is foreign or newer is refused by name."""
+    """The length of the head that begins with these bytes; a foreign or newer one is refused by name."""
     if len(opening) < FIRST_BYTES or not opening.startswith(MAGIC):
         raise DamagedLog(f"{path}: this is not a segment of a Fairlead log", path=path)
     _, version, _, length = _OPENING.unpack(opening)
@@ -208,7 +208,8 @@ def run_of(chunk: bytes, offset: int, stop: int) -> Run:
 
 
 def hop(chunk: bytes, offset: int, stop: int, since: int) -> tuple[int, int, int, bool]:
-    """Pass records below `stop` and before the time `since` by their lengths, without a look at their content.
+    """Pass records below `stop` and before the time `since` by their lengths, without reading their
+    content.
 
     Gives how many, their size in bytes (the last may end beyond the chunk), the latest time of them, and whether
     `since` was met.
@@ -227,7 +228,7 @@ def hop(chunk: bytes, offset: int, stop: int, since: int) -> tuple[int, int, int
 
 
 def whole_records(raw: bytes | bytearray, length: int) -> tuple[int, int]:
-    """How many whole records the first `length` bytes of encoded records hold, and their size."""
+    """The number of whole records in the first `length` bytes of encoded records, and their size."""
     count = at = 0
     while at + RECORD_HEAD <= length:
         size = RECORD_HEAD + _RECORD.unpack_from(raw, at)[1]

@@ -61,13 +61,13 @@ class Reader:
         self.close()
 
     def __iter__(self) -> Iterator[Record]:
-        """All records that there are now; iterating again goes on from there."""
+        """All records that there are now; iterating again continues from there."""
         while records := self.read():
             yield from records
 
     @property
     def offset(self) -> int:
-        """The offset of the next record to be looked at."""
+        """The offset of the next record."""
         return self._offset
 
     @property
@@ -100,7 +100,7 @@ class Reader:
         return found
 
     def read_chunk(self, limit: int) -> list[Record]:
-        """The same, looking at no more than `limit` records and one chunk: `offset` tells whether it went on."""
+        """The same for at most `limit` records and one chunk: `offset` shows the progress."""
         records = self._run(limit)
         if not records and self._go_on():
             records = self._run(limit)
@@ -133,7 +133,7 @@ class Reader:
         while True:
             bases = self._bases()
             try:
-                return self._found(bases, time)
+                return self._offset_at(bases, time)
             except FileNotFoundError:
                 continue  # retention has removed a segment since they were listed
 
@@ -181,7 +181,7 @@ class Reader:
             except FileNotFoundError:
                 continue  # retention has removed it since it was listed
 
-    def _found(self, bases: list[int], time: int) -> int:
+    def _offset_at(self, bases: list[int], time: int) -> int:
         offset = bases[0]
         for base, following in zip(bases, [*bases[1:], None], strict=True):
             if following is not None:

@@ -1,4 +1,4 @@
-"""What a broker writes into its log: publications, arrivals from its neighbours, changes of its state.
+"""The records of a broker's log: publications, arrivals from its neighbours, changes of its state.
 
 Whoever reads a broker's log finds the notifications in the records of the first two kinds.
 """

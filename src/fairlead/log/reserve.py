@@ -28,24 +28,36 @@ class Reserve:
     def hold(self) -> bool:
         """Allocate the reserve unless it is held; whether it is held now."""
         if not self.is_held:
-            try:
-                file = self._disk.create(self._path)
-                try:
-                    self._disk.allocate(file, self.size)
-                finally:
-                    self._disk.close(file)
-            except OSError:
-                self._remove()
-            else:
-                self.is_held = True
+            self.is_held = self._allocate(self._path)
         return self.is_held
+
+    def has_room(self) -> bool:
+        """Whether the disk has room for the reserve, and for as much beside it."""
+        beside = f"{self._path}.new"
+        if self.hold() and self._allocate(beside):
+            self._remove(beside)
+            return True
+        return False
+
+    def _allocate(self, path: str) -> bool:
+        try:
+            file = self._disk.create(path)
+            try:
+                if self.size:
+                    self._disk.allocate(file, self.size)
+            finally:
+                self._disk.close(file)
+        except OSError:
+            self._remove(path)
+            return False
+        return True
 
     def release(self) -> None:
         """Give the room back to the disk."""
         if self.size and self.is_held:
-            self._remove()
+            self._remove(self._path)
             self.is_held = False
 
-    def _remove(self) -> None:
+    def _remove(self, path: str) -> None:
         with contextlib.suppress(OSError):
-            self._disk.remove(self._path)
+            self._disk.remove(path)

@@ -71,7 +71,8 @@ class Segment:
         return max(self.marks())
 
     def run(self, position: int, offset: int, stop: int, *, room: int = ROOM) -> Run:
-        """The records from `offset` on, which stands at `position`, as many below `stop` as `room` bytes hold.
+        """The records from `offset` on, which is at `position`, as many below `stop` as `room` bytes
+        hold.
 
         It is empty only where there is no whole record: one that is larger than `room` is read all the same.
         """
@@ -84,7 +85,8 @@ class Segment:
         return Run([])
 
     def skip(self, index: SparseIndex, *, stop: int, since: int = sys.maxsize) -> tuple[int, int, bool]:
-        """Where the synced records below `stop` and before `since` end: offset, position, if `since` was met."""
+        """The end of the synced records below `stop` and before `since`: offset, position, and whether `since`
+        was reached."""
         stop, met = min(stop, self.mark()), False
         start = IndexEntry(self.base, self.start, NEVER)
         offset, position, latest = index.before(self.base, stop, since) or start

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from fairlead.errors import DamagedLog
-from fairlead.log.disk import Disk
+from fairlead.log.disk import Disk, write_file
 from fairlead.log.format import name_of
 
 __all__ = ["NAME", "check_tail", "read_tail", "write_tail"]
@@ -34,18 +34,9 @@ def read_tail(disk: Disk, directory: str) -> int | None:
 
 def write_tail(disk: Disk, directory: str, base: int) -> None:
     """Name the newest segment. On a full disk the older tail stays: it still finds most of what can be missing."""
-    new = f"{directory}/{NAME}.new"
-    try:
-        file = disk.create(new)
-        try:
-            disk.write(file, f"{base:0{DIGITS}d}".encode(), 0)
-            disk.sync(file)
-        finally:
-            disk.close(file)
-        disk.rename(new, f"{directory}/{NAME}")
-    except OSError:
-        with contextlib.suppress(OSError):
-            disk.remove(new)
+    path = f"{directory}/{NAME}"
+    with contextlib.suppress(OSError):
+        write_file(disk, path, f"{base:0{DIGITS}d}".encode(), unfinished=f"{path}.new")
 
 
 def check_tail(disk: Disk, directory: str, bases: list[int]) -> None:

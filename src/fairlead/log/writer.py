@@ -7,7 +7,6 @@ synced).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from types import TracebackType
 
 from fairlead.errors import DamagedLog, FairleadError, LogClosed, LogFailed, LogFull
 from fairlead.log.cursors import Cursors
-from fairlead.log.disk import Disk
+from fairlead.log.disk import Disk, write_file
 from fairlead.log.format import (
     CURSORS,
     MARK_BYTES,
@@ -48,8 +47,8 @@ BUFFER_BYTES = 1 << 20
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 """The errors after which a log goes on once there is room; after all others nothing is known, and it stops."""
 UNFINISHED = ".new"
-ROOM_HINT = "make room on the disk, or let retention remove more; then the log goes on by itself"
-FAILED_HINT = "look after the disk, then open the log anew: it keeps all that was synced"
+ROOM_HINT = "make room on the disk, or let retention remove more; then the log continues by itself"
+FAILED_HINT = "repair the disk, then open the log anew: it has all synced records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,8 @@ class Closed:
 
 
 class Log:
-    """The one writer of a log. `recovery` says what opening it repaired; readers in this process share `index`.
+    """The one writer of a log. `recovery` describes the repairs at opening; readers in this process
+    share `index`.
 
     A segment is closed by the first sync that finds it at `segment_bytes` or beyond. Not more than
     `buffer_bytes` wait in memory for the next sync (or one call's records, if that is more): beyond,
@@ -132,6 +132,11 @@ class Log:
     def end(self) -> int:
         """The offset that the next record gets."""
         return self._end
+
+    @property
+    def written(self) -> int:
+        """All below this offset is in a file; what follows waits in memory."""
+        return self._written
 
     @property
     def synced(self) -> int:
@@ -366,20 +371,10 @@ class Log:
 
     def _create(self, head: Head) -> Segment:
         """A segment has its name only when its head is synced, so there is never half a head to be read."""
-        path, raw, done = f"{self._directory}/{name_of(head.base)}", head.encode(), 0
-        new = path.removesuffix(SUFFIX) + UNFINISHED
+        path = f"{self._directory}/{name_of(head.base)}"
         try:
-            file = self._disk.create(new)
-            try:
-                while done < len(raw):
-                    done += self._write(file, raw[done:], done)
-                self._disk.sync(file)
-            finally:
-                self._disk.close(file)
-            self._disk.rename(new, path)
+            write_file(self._disk, path, head.encode(), unfinished=path.removesuffix(SUFFIX) + UNFINISHED)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                self._disk.remove(new)
             raise (self._full(error) if error.errno in NO_ROOM else self._failed(error)) from error
         self._sync_directory()
         write_tail(self._disk, self._directory, head.base)

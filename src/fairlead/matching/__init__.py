@@ -1,4 +1,4 @@
-"""Matching: whom a notification concerns. Several engines, one answer; `brute` is the definition."""
+"""Matching: the filters that a notification satisfies. Several engines, one answer; `brute` is the definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brute force: n matches F iff F says so. Every filter is asked, every time.
+"""Brute force: n matches F iff F accepts it. Every filter is evaluated, every time.
 
 The oracle that all other engines are compared with, and the quickest of them for a handful of filters.
 """
@@ -16,7 +16,7 @@ __all__ = ["Brute"]
 
 
 class Brute(Generic[Id]):
-    """Every filter is asked about every notification."""
+    """Evaluate every filter on every notification."""
 
     __slots__ = ("_destinations", "_filters", "_matches", "_notifications", "_tests")
 

@@ -1,4 +1,4 @@
-"""What every matching engine does: given a notification, say whose filters it matches.
+"""The interface of every matching engine: given a notification, the ids of the filters that it matches.
 
     n matches F    iff    match(n) contains the id that F was added under
 
@@ -30,7 +30,7 @@ Id = TypeVar("Id", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What an engine holds, and the work it has done since it was made."""
+    """The size of an engine, and its work since it was made."""
 
     engine: str
     filters: int
@@ -68,7 +68,7 @@ class Engine(Protocol[Id]):
         ...
 
     def statistics(self) -> Statistics:
-        """What the engine holds and has done."""
+        """The size and the counters of the engine."""
         ...
 
 
@@ -83,7 +83,7 @@ class _Held(NamedTuple, Generic[Id]):
 
 
 class EngineBase(ABC, Generic[Id]):
-    """What the classical engines have in common: ids, destinations, the order of answers, the statistics.
+    """The common base of the classical engines: ids, destinations, the order of answers, the statistics.
 
     Filters are numbered as they come. What an engine adds is how it files a number and finds it again:
 
@@ -163,7 +163,7 @@ class EngineBase(ABC, Generic[Id]):
         return list(found)
 
     def statistics(self) -> Statistics:
-        """What the engine holds and has done."""
+        """The size and the counters of the engine."""
         return Statistics(self.name, len(self), self._notifications, self._tests, self._matches)
 
     @abstractmethod

@@ -99,7 +99,7 @@ def notification_from_json(jsonable: Any) -> Notification:
         document=None if document is None else _decode_document(document),
     )
     if "content" in jsonable:
-        notification = notification.published_as(jsonable["content"])
+        notification = notification.published_as(jsonable["content"], read_as=jsonable["attributes"])
     return notification
 
 
@@ -157,7 +157,7 @@ def content_hash(notification: Notification) -> str:
 
 
 def canonical_content(notification: Notification) -> tuple[bytes, bytes]:
-    """What conflicting copies of a notification are compared by: what it means, and then how it is written.
+    """The content by which copies of a notification are compared: its meaning, and then its spelling.
 
     Copies with the same first part mean the same, whatever the order of their names and of the elements of their
     sets; those with different ones are in conflict. The smallest copy is the same however they arrive.

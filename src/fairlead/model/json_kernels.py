@@ -26,6 +26,7 @@ __all__ = [
     "TAGGED",
     "TRUE",
     "WHOLE",
+    "is_utf8",
     "scan_row",
 ]
 
@@ -52,6 +53,34 @@ def _space(letters, at, end):
     while at < end and (letters[at] == 32 or letters[at] == 9 or letters[at] == 10 or letters[at] == 13):
         at += 1
     return at
+
+
+@kernel()
+def is_utf8(letters, at, end):
+    """Whether letters are UTF-8: no form longer than it need be, no half of a pair, nothing beyond Unicode."""
+    while at < end:
+        first = letters[at]
+        at += 1
+        if first < 128:
+            continue
+        if first < 0xC2 or first > 0xF4:
+            return False
+        more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+        if at + more > end:
+            return False
+        second = letters[at]
+        if (
+            (first == 0xE0 and second < 0xA0)
+            or (first == 0xED and second > 0x9F)
+            or (first == 0xF0 and second < 0x90)
+            or (first == 0xF4 and second > 0x8F)
+        ):
+            return False
+        for _ in range(more):
+            if letters[at] & 0xC0 != 0x80:
+                return False
+            at += 1
+    return True
 
 
 @kernel()
@@ -340,7 +369,7 @@ def scan_row(
 def scan(
     letters, starts, names, name_starts, parents, kinds, begins, ends, numbers, sure, open_hashes, open_at
 ):
-    """What each text has under each name, and whether that is sure; the last two are room to work in."""
+    """The values of each text under each name, and whether they are certain; the last two are scratch space."""
     for row in range(len(starts) - 1):
         sure[row] = scan_row(
             letters,
@@ -355,12 +384,12 @@ def scan(
             numbers[row],
             open_hashes,
             open_at,
-        )
+        ) and is_utf8(letters, starts[row], starts[row + 1])
 
 
 @kernel("void(uint8[::1], int64[::1], int64[::1], int64[::1], uint8[::1])")
 def copy_slices(letters, begins, ends, to, copied):
-    """Slices of letters, one behind the other: slice n goes to where `to` says."""
+    """Copy slices of letters, one behind the other: slice n goes to position `to[n]`."""
     for row in range(len(begins)):
         target = to[row]
         for at in range(begins[row], ends[row]):
@@ -370,7 +399,7 @@ def copy_slices(letters, begins, ends, to, copied):
 
 @kernel("void(uint8[::1], int64[::1], int64[::1], int64[::1])")
 def count_strings(letters, begins, ends, counts):
-    """How many strings are in each list; a list has nothing else, and no backslashes."""
+    """The number of strings in each list; a list has nothing else, and no backslashes."""
     for row in range(len(begins)):
         quotes = 0
         for at in range(begins[row], ends[row]):
@@ -380,7 +409,7 @@ def count_strings(letters, begins, ends, counts):
 
 @kernel("void(uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def find_strings(letters, begins, ends, string_begins, string_ends):
-    """Where the strings of lists begin and end, list by list."""
+    """The beginnings and ends of the strings of lists, list by list."""
     number = 0
     for row in range(len(begins)):
         within = False

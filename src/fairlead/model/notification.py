@@ -1,4 +1,4 @@
-"""The notification: what happened, who says so, when, and the attributes that filters look at.
+"""The notification: identity, producer and time of an event, and the attributes that filters test.
 
 Identity is (producer, id). The envelope (`id`, `producer`, `time`, `sequence`) is read from the attributes of
 the same names, which stay attributes, so filters can ask about them.
@@ -118,16 +118,24 @@ class Notification:
 
     # -- content -------------------------------------------------------------------------------------------
 
-    def published_as(self, record: dict[str, Any], *, is_read_alone: bool = False) -> Notification:
-        """The same notification with a JSON record as its content; it is not changed any more."""
-        return replace(self, attributes=self.attributes.published_as(Published(record, is_read_alone)))
+    def published_as(
+        self, record: dict[str, Any], *, read_as: Mapping[str, Any] | None = None
+    ) -> Notification:
+        """The same notification with a JSON record as its content; it is not changed any more.
+
+        The attributes are what `read_as` reads as, if it is given: perhaps the content with something beside it.
+        """
+        beside = {name: each for name, each in (read_as or {}).items() if name not in record}
+        is_read = read_as is not None and {**record, **beside} == read_as
+        published = Published(record, is_read, beside) if is_read else Published(record, is_read_alone=False)
+        return replace(self, attributes=self.attributes.published_as(published))
 
     def stamped(self, now: Instant) -> Notification:
         """The same with a time, which it lacks: an attribute more, behind the others."""
         attributes = Record({**self.attributes, "time": now})
         published = self.attributes.published
         if published is not None:
-            attributes.published = Published({**published.record, "time": str(now)}, published.is_read_alone)
+            attributes.published = published._replace(record={**published.record, "time": str(now)})
         return replace(self, time=now, attributes=attributes)
 
     @property
@@ -145,7 +153,7 @@ class Notification:
         if published is None:
             return fields_to_json(self.attributes), None
         if published.is_read_alone:
-            return published.record, None
+            return (published.whole, published.record) if published.beside else (published.record, None)
         return fields_to_json(self.attributes), published.record
 
     @property
@@ -161,7 +169,7 @@ class Notification:
         return default if found is ABSENT else found
 
     def ask(self, name: str, inspector: str) -> Any:
-        """What the object under a dotted name answers to `inspector()`, or ABSENT.
+        """The result of `inspector()` of the object under a dotted name, or ABSENT.
 
         Only public methods without arguments are called; a class can narrow that to the names it lists in
         `__inspectors__`. An object that raises has not answered.

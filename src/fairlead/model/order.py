@@ -63,7 +63,7 @@ REMEMBERED: Final = 1_000_000
 
 
 class Identity(NamedTuple):
-    """Which notification: no two of one producer have the same id."""
+    """The identity of a notification: no two of one producer have the same id."""
 
     producer: str
     id: str
@@ -78,7 +78,7 @@ def identity_of(notification: Notification) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """The place of a notification in the total order."""
+    """The order key of a notification: its position in the total order."""
 
     time: int
     producer: str = ""
@@ -98,12 +98,12 @@ class OrderKey:
 
     @property
     def identity(self) -> Identity:
-        """Whose key it is."""
+        """The identity of the notification."""
         return Identity(self.producer, self.id)
 
     @property
     def rank(self) -> tuple[int, str, bool, int, str]:
-        """What is compared."""
+        """The values that are compared."""
         return self.time, self.producer, self.sequence is not None, self.sequence or 0, self.id
 
     def __lt__(self, other: OrderKey) -> bool:
@@ -120,13 +120,13 @@ class OrderKey:
 
 
 def event_time(notification: Notification) -> int:
-    """When it happened, in microseconds; 0 where that is not said."""
+    """The time of the event, in microseconds; 0 if it has none."""
     return 0 if notification.time is None else notification.time.microseconds
 
 
 def copy_rank(notification: Notification) -> tuple[int, bytes, bytes]:
-    """By what copies of one notification are compared: the least stands. Where the second part differs, copies are
-    in conflict.
+    """The rank of a copy among copies of one notification: the least is delivered. If the second part differs,
+    the copies are in conflict.
 
     The earliest comes first. So a batch, which sees all copies at once, and a stream, which has released the
     earliest before it sees a much later one, choose the same. (The content alone would not do that.)
@@ -135,7 +135,7 @@ def copy_rank(notification: Notification) -> tuple[int, bytes, bytes]:
 
 
 def causes_of(notification: Notification) -> tuple[Identity, ...]:
-    """What a notification names as its causes, each once. What is not a name names nothing."""
+    """The causes that a notification names, each once. Values that are no names are ignored."""
     given = notification.get("cause")
     each: Iterable[Any] = given if isinstance(given, Multi | Array | Tuple) else (given,)
     return tuple(dict.fromkeys(found for name in each if (found := _named(name, notification.producer))))
@@ -164,7 +164,7 @@ def _id(given: Any) -> str | None:
 
 
 def order_keys(notifications: Sequence[Notification]) -> list[OrderKey]:
-    """The order keys of notifications with distinct identities, each at the place of its notification."""
+    """The order keys of notifications with distinct identities, in the order of the notifications."""
     return _keys(notifications, event_time)
 
 
@@ -288,7 +288,7 @@ class Ordering:
 
     @property
     def held(self) -> Iterator[tuple[Notification, int | None]]:
-        """What is held, with the order times that are fixed; in no particular order."""
+        """The held notifications, with the order times that are fixed; in no particular order."""
         yield from ((notification, key.time) for _, key, notification in self._ready)
         yield from ((notification, None) for notification in self._loose.values())
 
@@ -303,7 +303,7 @@ class Ordering:
         return self._bound
 
     def __len__(self) -> int:
-        """How many are held."""
+        """The number of held notifications."""
         return len(self._loose) + len(self._fixed)
 
     def __contains__(self, identity: Identity) -> bool:
@@ -504,7 +504,7 @@ class Identities:
         return identity in self._settled
 
     def __len__(self) -> int:
-        """How many identities are remembered."""
+        """The number of remembered identities."""
         return len(self._settled)
 
 
@@ -558,7 +558,7 @@ class LatestIdentities:
 
 
 class LatestContents:
-    """The attributes of the latest notifications: tells a duplicate with other content from one with the same.
+    """The attributes of the latest notifications, to distinguish a conflict from a plain duplicate.
 
     They are compared when a duplicate comes, and not before: publishing costs nothing.
     """

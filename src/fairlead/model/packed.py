@@ -74,7 +74,7 @@ def pack(notification: Notification) -> bytes:
     """The bytes of a notification."""
     attributes, content = notification.written()
     parts: list[Any] = [notification.producer, notification.id, attributes]
-    if notification.document is not None or content is not None or not _told_by_attributes(notification):
+    if notification.document is not None or content is not None or not _is_in_attributes(notification):
         jsonable = notification_to_json(notification)
         parts += [jsonable.get("time"), notification.sequence, jsonable.get("document")]
         if content is not None:
@@ -114,7 +114,7 @@ def identity_bytes(packed: bytes) -> bytes:
 
 
 def unpack_plain(packed: bytes) -> PlainParts | None:
-    """Producer, id and fields, if all the fields' values are plain; their names are not looked at."""
+    """Producer, id and fields, if all the fields' values are plain; their names are not checked."""
     try:
         return _plain_decoder.decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -140,7 +140,7 @@ def cut(array: bytes) -> list[bytes]:
 
 
 def unpack_parts(packed: bytes | memoryview) -> list[Any]:
-    """The elements of the array, their types not yet looked at. Not for a notification that is JSON text."""
+    """The elements of the array, their types unchecked. Not for a notification that is JSON text."""
     try:
         parts = _decoder.decode(packed)
     except ValueRefused:
@@ -167,7 +167,7 @@ def notification_of(parts: list[Any]) -> Notification:
     return replace(notification, producer=producer, id=id)
 
 
-def _told_by_attributes(notification: Notification) -> bool:
+def _is_in_attributes(notification: Notification) -> bool:
     """Whether time and sequence are what reading the attributes gives."""
     attributes = notification.attributes
     time, sequence = attributes.lookup("time"), attributes.lookup("sequence")

@@ -48,7 +48,7 @@ def too_deep() -> ValueRefused:
 
 
 def brief(content: Any) -> str:
-    """What was found, short enough for a sentence; a huge integer is not spelled out."""
+    """A value, short enough for a sentence; a huge integer is not spelled out."""
     try:
         text = repr(content)
     except (ValueError, RecursionError):
@@ -78,7 +78,7 @@ class WrittenFloat(float):
 
 
 class WrittenDecimal(Decimal):
-    """A number in JSON text that no float stands for."""
+    """A number in JSON text that no float represents."""
 
     __slots__ = ("text",)
     text: str
@@ -127,7 +127,7 @@ _MINUS_ZERO: Final = re.compile(r"-0(?![0-9.eE])")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """What a JSON text holds, exactly, or ValueRefused with the reason.
+    """The exact value of a JSON text, or ValueRefused with the reason.
 
     The standard library reads it: msgspec is faster, but keeps the last of two equal names in silence.
     """
@@ -188,7 +188,7 @@ def _fractional(text: str) -> float | Decimal:
 
 
 def stands_for(near: float, exact: Decimal) -> bool:
-    """Whether a float stands for a decimal: its shortest decimal is that one."""
+    """Whether a float represents a decimal: its shortest decimal is that one."""
     return math.isfinite(near) and Decimal(float.__repr__(near)) == exact
 
 
@@ -211,7 +211,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueRefused(f"the name {brief(twice)} stands twice in one object")
+        raise ValueRefused(f"the name {brief(twice)} is twice in one object")
     return fields
 
 
@@ -250,7 +250,7 @@ def _inspect(parsed: Any) -> None:
 
 
 def format_json(jsonable: Any, *, sort_names: bool = False) -> str:
-    """Compact JSON text: names in the order given or sorted by code point, other letters than ASCII kept."""
+    """Compact JSON text: names in the order given or sorted by code point, letters beyond ASCII unescaped."""
     try:
         return (_text_sorted if sort_names else _text)(jsonable)
     except RecursionError:
@@ -315,7 +315,7 @@ _text_sorted: Final = _writer(sort_names=True)
 
 
 def json_kind(given: Any) -> str:
-    """What a JSON value is, in words."""
+    """The kind of a JSON value, in words."""
     match given:
         case None | bool():
             return _CONSTANTS[given]

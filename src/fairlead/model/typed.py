@@ -106,8 +106,8 @@ def _encode_array(value: Array, depth: int) -> Any:
 def _encode_record(value: Record, depth: int) -> dict[str, Any]:
     published = value.published
     if published is None or not published.is_read_alone:
-        return _told_apart(_encode_fields(value, depth))
-    return _told_apart({**published.record, **_tagged(published.record, value)})
+        return _distinct(_encode_fields(value, depth))
+    return _distinct({**published.whole, **_tagged(published.record, value)})
 
 
 def _tagged(written: dict[str, Any], read: Record) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _tagged(written: dict[str, Any], read: Record) -> dict[str, Any]:
     return tagged
 
 
-def _told_apart(fields: dict[str, Any]) -> dict[str, Any]:
+def _distinct(fields: dict[str, Any]) -> dict[str, Any]:
     """The form of a record, which is not to read as a tag."""
     return {"$record": fields} if len(fields) == 1 and next(iter(fields)).startswith("$") else fields
 
@@ -333,7 +333,8 @@ def _encode_tuple(value: Value) -> Any:
 
 
 def fields_from_json(jsonable: Any, *, is_time_read: bool = True) -> dict[str, Any]:
-    """The attributes of a flat JSON record, ready for `Notification.of`; the time as it stands, if asked for."""
+    """The attributes of a flat JSON record, ready for `Notification.of`; on request with the time as it
+    is written."""
     if not isinstance(jsonable, dict):
         raise ValueRefused(f"a notification is a JSON object, not {json_kind(jsonable)}")
     fields = _decode_fields(jsonable, 0)
@@ -363,7 +364,7 @@ def _given_to_json(given: Any) -> Any:
     if type(given) in _PLAIN or type(given) in WRITTEN:
         return given
     if isinstance(given, Mapping) and not isinstance(given, Record):
-        return _told_apart({name: _given_to_json(item) for name, item in given.items()})
+        return _distinct({name: _given_to_json(item) for name, item in given.items()})
     if isinstance(given, list | tuple):
         return [_given_to_json(item) for item in given]
     value = value_of(given)
@@ -393,7 +394,7 @@ def _normal_items(items: Iterable[Value], depth: int) -> list[Any]:
 
 def _normal_record(value: Record, depth: int) -> dict[str, Any]:
     below = _below(depth)
-    return _told_apart(
+    return _distinct(
         {name: item if type(item) in _PLAIN else _normal(item, below) for name, item in value.items()}
     )
 

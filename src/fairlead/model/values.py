@@ -107,7 +107,7 @@ SIMPLE: Final = frozenset(
 
 
 class Absent:
-    """The one thing that stands for an attribute that is not there."""
+    """The type of ABSENT, the value of an attribute that is not there."""
 
     __slots__ = ()
 
@@ -122,7 +122,8 @@ ABSENT: Final = Absent()
 
 
 class Multi:
-    """A list of simple values, as it was published; subset, contains and the like ask about the set of them.
+    """A list of simple values, as it was published; subset, contains and the like compare the set of
+    them.
 
     Iteration, `len` and `repr` are those of the list: its order, and what stands in it twice. Comparison, `in` and
     filters see the set: elements are the same iff their keys are, so {1, 1.0} has one element and {1, true} two.
@@ -254,6 +255,13 @@ class Published(NamedTuple):
     record: dict[str, Any]
     is_read_alone: bool = True
     """Whether it reads as the attributes by itself, without a schema or names of fields."""
+    beside: Mapping[str, Any] = {}
+    """What is read together with it: the producer of a CloudEvent, which the event itself has as `source`."""
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """The record together with what is read beside it."""
+        return {**self.record, **self.beside}
 
 
 class Record(Mapping[str, Any]):
@@ -451,7 +459,7 @@ _EXACT_BELOW: Final = 2.0**53
 
 
 def number_of(value: float | Decimal) -> Number:
-    """The canonical number that an int, a float or a Decimal stands for."""
+    """The canonical number of an int, a float or a Decimal."""
     if isinstance(value, int):
         return value
     if isinstance(value, float):

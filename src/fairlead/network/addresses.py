@@ -1,4 +1,4 @@
-"""Where brokers are, and with which certificates they are spoken to."""
+"""The addresses of brokers, and the certificates for connections to them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ PLAIN, SECURE = SCHEMES = ("fairlead", "fairleads")
 
 
 class Address(NamedTuple):
-    """Where a broker listens, or is called."""
+    """The address at which a broker listens or is called."""
 
     host: str
     port: int
@@ -44,6 +45,14 @@ class Address(NamedTuple):
             )
         return cls(parts.hostname or "127.0.0.1", PORT if port is None else port, parts.scheme == SECURE)
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of the same machine can get there."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{SECURE if self.secure else PLAIN}://{host}:{self.port}"
@@ -60,7 +69,9 @@ class Tls:
     authority: Annotated[
         str | None, Key("the file with the certificates that are trusted", PATH, shown="the system's")
     ] = None
-    mutual: Annotated[bool, Key("whoever connects has to show a certificate of the `authority`, too")] = False
+    mutual: Annotated[
+        bool, Key("clients and brokers that connect have to show a certificate of the `authority`, too")
+    ] = False
     names: Annotated[
         bool, Key("a neighbour's certificate has to be for its name: as the CN, or a DNS name")
     ] = False

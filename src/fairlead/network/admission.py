@@ -8,22 +8,24 @@ answers, and sent on together as far as their routes are the same. All others ar
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeGuard
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
-from fairlead.errors import ValueRefused
+from fairlead.errors import Forbidden, ProtocolError, ValueRefused
 from fairlead.model.order import identity_of
 from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network import wire
 from fairlead.network.bounds import check_notification
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch, Taken
+from fairlead.network.guard import Guard
 from fairlead.network.once import Once
 from fairlead.network.relays import Relays
-from fairlead.network.router import Fanout, Router, together
+from fairlead.network.router import Fanout, Router, Verdict, together
 from fairlead.network.sessions import Counters
 from fairlead.network.settings import Limits
 from fairlead.rules import Refusal, is_plain
@@ -31,6 +33,7 @@ from fairlead.rules import Refusal, is_plain
 __all__ = ["Admission"]
 
 _identity: Final = itemgetter(0, 1)
+_ADMITTED: Final = {Fanout}
 
 
 class Admission:
@@ -45,39 +48,49 @@ class Admission:
         *,
         counters: Counters,
         limits: Limits,
+        guard: Guard,
     ) -> None:
         self._broker, self._router, self._dispatch, self._once = broker, router, dispatch, once
         self._counters, self._limits, self._identities = counters, limits, broker.identities
+        self._guard = guard
         self._room = wire.relay_room(limits.frame_bytes)
         """The size of the largest notification that neighbours take."""
 
-    def take(
-        self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken], now: int
-    ) -> None:
-        """Take publications with their numbers, which are none after; what is to be logged is `taken`.
+    def take(self, session: ClientSession, payloads: list[bytes], taken: list[Taken], now: int) -> None:
+        """Take the publications of some frames, which are none after; what is to be logged is `taken`.
 
-        So is all that comes behind it: nothing overtakes what waits for the log.
+        So is all that comes behind it: nothing overtakes what waits for the log. ProtocolError: one has no number,
+        and those before it have been taken.
         """
-        if not publications:
+        if not payloads:
             return
-        some = publications[:]
-        publications.clear()
-        numbers, packed = zip(*some, strict=True)
+        numbers, packed = wire.parse_all_numbered(payloads)
+        is_whole = len(packed) == len(payloads)
+        payloads.clear()
+        if packed:
+            self._take(session, numbers, packed, taken, now)
+        if not is_whole:
+            raise ProtocolError("a publication that ends before its number does")
+
+    def _take(
+        self, session: ClientSession, numbers: list[int], packed: list[bytes], taken: list[Taken], now: int
+    ) -> None:
         if not self._broker.seam.is_plain_enough(session.client):
-            self._take_any(session, some, taken, now)
+            self._take_any(session, zip(numbers, packed, strict=True), taken, now)
             return
-        relays = Relays([*packed])
+        relays = Relays(packed)
         parts = relays.plain
-        if max(map(len, relays.each)) > self._limits.attributes and self._is_some_too_large(relays):
-            self._take_any(session, some, taken, now)
+        if max(map(len, packed)) > self._limits.attributes and self._is_some_too_large(relays):
+            self._take_any(session, zip(numbers, packed, strict=True), taken, now)
         elif parts is None or not _are_plain(parts):
-            for is_plain, run in groupby(some, _is_plain):
+            for is_plain, run in groupby(zip(numbers, packed, strict=True), _is_plain):
                 if is_plain:
-                    self.take(session, [*run], taken, now)
+                    some = [*run]
+                    self._take(session, [each[0] for each in some], [each[1] for each in some], taken, now)
                 else:
-                    self._take_any(session, [*run], taken, now)
+                    self._take_any(session, run, taken, now)
         elif taken or self._dispatch.pending or any(numbers) or not self._broker.seam.admits_all:
-            self._take_plain(session, some, relays, parts, taken, now=now)
+            self._take_plain(session, numbers, relays, parts, taken, now=now)
         else:
             self._send(relays, parts)
 
@@ -91,10 +104,9 @@ class Admission:
 
     def _send(self, relays: Relays, parts: list[PlainParts]) -> None:
         """Plain publications that are in no log go on at once."""
-        take = self._identities.sent.take_identity
-        new = [*map(take, map(_identity, parts))]
-        if not all(new):
-            self._counters.duplicates += len(new) - sum(new)
+        new = self._identities.sent.take_all([*map(_identity, parts)])
+        if new is not None:
+            self._counters.duplicates += new.count(False)
             relays, parts = Relays([*compress(relays.each, new)]), [*compress(parts, new)]
         self._counters.published += relays.count
         for fanout, some in together(self._router.of_plain(relays, parts, ""), relays):
@@ -103,7 +115,7 @@ class Admission:
     def _take_plain(
         self,
         session: ClientSession,
-        publications: list[tuple[int, bytes]],
+        numbers: list[int],
         relays: Relays,
         parts: list[PlainParts],
         taken: list[Taken],
@@ -115,9 +127,18 @@ class Admission:
         try:
             verdicts = self._router.verdicts(session.client, relays, parts, now)
         except Exception:  # of one of them: which one that is, is seen one by one
-            self._take_any(session, publications, taken, now)
+            self._take_any(session, zip(numbers, relays.each, strict=True), taken, now)
             return
-        for (number, packed), each, verdict in zip(publications, parts, verdicts, strict=True):
+        if all(numbers) and max(map(len, relays.each)) <= self._room and _are_admitted(verdicts):
+            new = identities.take_all([*map(_identity, parts)])
+            fanouts = (
+                verdicts
+                if new is None
+                else [fanout if is_new else None for fanout, is_new in zip(verdicts, new, strict=True)]
+            )
+            taken += zip(fanouts, relays.each, numbers, strict=True)
+            return
+        for number, packed, each, verdict in zip(numbers, relays.each, parts, verdicts, strict=True):
             memory = identities if number else identities.sent
             if isinstance(verdict, Fanout):
                 self._go_on(
@@ -129,7 +150,7 @@ class Admission:
                 self._refuse(session, number, verdict)
 
     def _take_any(
-        self, session: ClientSession, publications: list[tuple[int, bytes]], taken: list[Taken], now: int
+        self, session: ClientSession, publications: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
     ) -> None:
         """Publications of any kind."""
         for number, given in publications:
@@ -182,13 +203,20 @@ class Admission:
 
     def _refuse(self, session: ClientSession, number: int, refusal: Refusal) -> None:
         self._counters.refused += 1
+        is_forbidden = refusal.error is Forbidden
+        if is_forbidden:
+            self._guard.refused(session.client, refusal.reason)
         if number:
-            session.tell(wire.Refused(number, str(refusal.exception())))
+            session.tell(wire.Refused(number, str(refusal.exception()), is_forbidden=is_forbidden))
 
 
 def _is_plain(publication: tuple[int, bytes]) -> bool:
     parts = unpack_plain(publication[1])
     return parts is not None and _are_plain([parts])
+
+
+def _are_admitted(verdicts: Sequence[Verdict]) -> TypeGuard[Sequence[Fanout]]:
+    return {*map(type, verdicts)} == _ADMITTED
 
 
 def _are_plain(parts: list[PlainParts]) -> bool:

@@ -1,4 +1,5 @@
-"""What users hand to a client, brought into one form; what cannot be said to a broker is refused at once."""
+"""The arguments of a client's calls, brought into one form. An argument that no broker accepts is refused at
+once."""
 
 from __future__ import annotations
 

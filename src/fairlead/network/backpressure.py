@@ -50,16 +50,17 @@ class Backpressure:
     def __init__(self, router: Router, *sessions: Mapping[str, Session], is_logged: bool) -> None:
         self._router, self._sessions, self._is_logged = router, sessions, is_logged
         self.blocking: set[ClientSession | Link] = set()
+        """An index of those whose outflow is blocking: whether there are any is asked with every frame."""
 
     def block(self, target: ClientSession | Link) -> None:
         """A destination cannot keep up, and is to miss nothing: what is for it waits from now on."""
-        if target not in self.blocking:
+        if not target.outflow.is_blocking:
             self.blocking.add(target)
             target.outflow.on(Step.BLOCK)
             target.stuck = Stuck()
 
     def unblock(self, target: ClientSession | Link) -> None:
-        """The destination has caught up, or has gone: connections that are blocked go on."""
+        """The destination has caught up or disconnected: unblock the connections that wait for it."""
         if target in self.blocking:
             self.blocking.discard(target)
             for session in self._blocked():
@@ -76,7 +77,7 @@ class Backpressure:
 
     @property
     def blocked(self) -> int:
-        """How many connections wait for a destination that is too slow."""
+        """The number of connections that a slow destination blocks."""
         return len(self._blocked())
 
     def pass_on(self, session: Session, frames: Iterable[Frame], waiting: list[Frame]) -> Iterator[Frame]:
@@ -107,7 +108,7 @@ class Backpressure:
             return False  # it goes nowhere, and is refused with the reason
         is_logged = number > 0 and self._is_logged
         return any(
-            target in self.blocking
+            target.outflow.is_blocking
             for fanout in fanouts
             for target in (*(() if is_logged else fanout.links), *(each.target for each in fanout.recipients))
         )

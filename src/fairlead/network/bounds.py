@@ -1,8 +1,8 @@
-"""What one client may ask of a broker is bounded: what is larger is refused, with the limit that it exceeds."""
+"""Bounds on the requests of one client. A larger request is refused with the limit that it exceeds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,12 +10,23 @@ import msgspec
 from fairlead.broker import Broker
 from fairlead.errors import ValueRefused
 from fairlead.filters.filter import And, Filter, Not, Or
+from fairlead.model import Multi
 
 if TYPE_CHECKING:
     from fairlead.network.client_sessions import ClientSession
     from fairlead.network.settings import Limits
 
-__all__ = ["check_filter", "check_notification", "check_subscriptions", "check_text", "constraints_in"]
+__all__ = [
+    "check_filter",
+    "check_notification",
+    "check_subscriptions",
+    "check_text",
+    "constraints_in",
+    "size_of",
+]
+
+TEXT_BYTES, CONSTRAINT_BYTES, VALUE_BYTES = 2, 1_000, 600
+"""What a character of a filter's text, a constraint and an element of a set take in memory, as measured."""
 
 
 def check_text(text: str, limits: Limits) -> None:
@@ -33,8 +44,24 @@ def check_filter(filter: Filter, limits: Limits) -> None:
 
 
 def constraints_in(filter: Filter) -> int:
-    """How many constraints a filter is made of."""
-    count, left = 0, [filter]
+    """The number of constraints of a filter."""
+    return sum(1 for _ in _constraints(filter))
+
+
+def size_of(text: str, filter: Filter) -> int:
+    """About how many bytes of memory a filter takes, with its entry in the routing table."""
+    values = sum(
+        len(operand) for each in _constraints(filter) if isinstance(operand := _operand(each), Multi)
+    )
+    return TEXT_BYTES * len(text) + CONSTRAINT_BYTES * constraints_in(filter) + VALUE_BYTES * values
+
+
+def _operand(constraint: Filter) -> object:
+    return getattr(constraint, "operand", None)
+
+
+def _constraints(filter: Filter) -> Iterator[Filter]:
+    left = [filter]
     while left:
         each = left.pop()
         if isinstance(each, And | Or):
@@ -42,8 +69,7 @@ def constraints_in(filter: Filter) -> int:
         elif isinstance(each, Not):
             left.append(each.part)
         else:
-            count += 1
-    return count
+            yield each
 
 
 def check_subscriptions(session: ClientSession, broker: Broker, limits: Limits) -> None:

@@ -76,7 +76,7 @@ class Calling:
         self._requests: dict[str, list[_Request]] = {}
 
     def recall(self) -> None:
-        """Call those whom somebody wanted to be called before."""
+        """Call the brokers that were to be linked before the restart."""
         for url in self._persistence.state.wanted:
             self.call(url)
 
@@ -92,10 +92,10 @@ class Calling:
                 self.absent(url, CALLED, self._clock.now)
 
     def ask(self, session: ClientSession, number: int, url: str, now: int) -> None:
-        """Call a broker because a client asks for it; it is answered when it is known what becomes of that."""
+        """Call a broker on behalf of a client. The client gets a response when the link is up or has failed."""
         Address.parse(url)
         if self._is_up(self.calls.get(url, "")):
-            session.tell(wire.Told(number, {"neighbour": self.calls[url], "waits": ""}))
+            session.tell(wire.Response(number, {"neighbour": self.calls[url], "waits": ""}))
             return
         fresh = url not in self.calls
         if self.calls.get(url, "") not in self._links and url not in self._persistence.state.wanted:
@@ -111,7 +111,8 @@ class Calling:
             self._hang_up(url, now)
 
     def hang_up(self, given: str, now: int) -> bool:
-        """Call no more who has this address or name, and is no neighbour; whether it was called."""
+        """Stop calling the broker at this address or of this name, unless it is a neighbour. True if it was
+        called."""
         urls, parting = _urls_of(given), self._persistence.state.parting
         ended = [
             url
@@ -128,14 +129,15 @@ class Calling:
         return next((name for name in self._links if self.url_of(name) in urls), "")
 
     def url_of(self, name: str) -> str:
-        """The address of a neighbour, as far as it is known: where this side calls it, or where it says."""
+        """The address of a neighbour, as far as it is known: where this side calls it, or which it has
+        declared."""
         link = self._links[name]
         declared = "" if link.session is None else link.session.url
         called = (url for url, each in self.calls.items() if each == name)
         return self._persistence.state.neighbours[name].url or declared or next(called, "")
 
     def keep_none(self, now: int) -> None:
-        """Call nobody, whoever wanted it."""
+        """Cancel all calls, whichever client requested them."""
         for url in [*self._persistence.state.wanted, *self.calls]:
             self._hang_up(url, now)
 
@@ -154,13 +156,13 @@ class Calling:
         expected = self._expected(url)
         if expected not in ("", name) and name not in self._links:
             raise ProtocolError(
-                f"{name!r} is not {expected!r}, whom {self._broker!r} is linked with at this address; if"
+                f"{name!r} is not {expected!r}, with which {self._broker!r} is linked at this address; if"
                 f" {expected!r} will not be back there, unlink it first"
             )
 
     def reached(self, url: str, name: str, *, was_up: bool) -> None:
-        """A neighbour is at an address. If it was away, it may have left those at which it was before: whoever is
-        there now is called. (One that is up may have several.)"""
+        """A neighbour is at an address. If it was away, it may have left its earlier addresses: the brokers there
+        now are called. (A neighbour that is up may have several addresses.)"""
         self.calls[url] = name
         others = [] if was_up else [each for each in self._urls(name) if each != url]
         for other in others:
@@ -173,7 +175,7 @@ class Calling:
             self.on_change()
 
     def answers(self, url: str, name: str) -> None:
-        """Who is at an address does not take this broker: it need not be called as long as it has called."""
+        """The broker at an address refuses this one: it need not be called as long as it has called."""
         if url in self.calls and not self._expected(url):
             self.calls[url] = name
 
@@ -186,7 +188,7 @@ class Calling:
     # -- what becomes of it ------------------------------------------------------------------------------------
 
     def unreached(self, url: str, reason: str, now: int) -> None:
-        """A broker that was called is away: it is called again, and who asked is told."""
+        """A broker that was called cannot be reached: call it again, and answer the clients that wait for it."""
         name = self.calls.get(url, "")
         self.absent(name if name in self._links else url, reason, now)
         self._tell_waiting(url, reason)
@@ -211,21 +213,21 @@ class Calling:
         self.forget(name, now)
 
     def linked(self, name: str) -> None:
-        """A link is up: clients that asked for it are answered when it is in effect everywhere."""
+        """A link is up: answer the clients that requested it when it is in effect everywhere."""
         for url in self._urls(name):
             for each in self._requests.pop(url, ()):
-                answer = wire.Told(each.number, {"neighbour": name, "waits": ""})
+                answer = wire.Response(each.number, {"neighbour": name, "waits": ""})
                 self.settle(partial(self._tell, each, answer))
             self._absences.pop(url, None)
         self._absences.pop(name, None)
 
     def absent(self, key: str, reason: str, now: int) -> None:
-        """A neighbour, or whoever is at an address, is away: since the first time that is said."""
+        """The absence of a neighbour, or of the broker at an address, since it was first noticed."""
         before = self._absences.get(key)
         self._absences[key] = Absence(reason, now if before is None else before.since)
 
     def tick(self, now: int) -> None:
-        """From time to time: nobody who asked waits for ever."""
+        """From time to time: answer clients that have waited too long."""
         for url, requests in list(self._requests.items()):
             if any(now >= each.until for each in requests):
                 self._tell_waiting(url, self._absence(url).reason)
@@ -236,7 +238,7 @@ class Calling:
 
         def tell() -> None:
             for each in requests:
-                self._tell(each, wire.Told(each.number, answer))
+                self._tell(each, wire.Response(each.number, answer))
 
         if not self._persistence.is_logged:
             tell()
@@ -266,7 +268,7 @@ class Calling:
         return None if absence is None else absence.to_json()
 
     def waiting(self) -> dict[str, Waiting]:
-        """Those who are called, or have called, and are no neighbours yet: by their addresses."""
+        """The brokers that are called, or have called, and are no neighbours yet, by their addresses."""
         unsure = self._newcomers.unsure()
         found: dict[str, Waiting] = {
             url: {"neighbour": name, **self._absence(url).to_json()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from fairlead.errors import DamagedLog, Gone
 from fairlead.log import Reader
 from fairlead.log.records import ARRIVAL, PUBLICATION
+from fairlead.network.outflow import Step, To
 
 if TYPE_CHECKING:
     from fairlead.network.destinations import Durable, Link
@@ -22,7 +23,7 @@ PASSED_AT_ONCE: Final = 256
 
 
 class CatchUp:
-    """Those who are behind. Without a ledger nobody is."""
+    """The destinations that are behind the log. Without a ledger there are none."""
 
     def __init__(self, ledger: Ledger | None, dispatch: Dispatch) -> None:
         self._ledger, self._dispatch = ledger, dispatch
@@ -38,7 +39,8 @@ class CatchUp:
             session.wait_for_turn()
 
     def turn(self, outbox: Durable | Link, at_most: int) -> int:
-        """Read on, as far as there is room; how many records were looked at, which are `at_most` so many."""
+        """Read on from the log while there is room, at most `at_most` records; returns the number of records
+        read."""
         session: Session | None = outbox.session
         looked = 0
         while session is not None and not outbox.live and looked < at_most and not session.ended:
@@ -64,7 +66,7 @@ class CatchUp:
         for durable in durables:
             if at_most <= 0:
                 return
-            if self._ledger is None or durable.session is not None or durable.idle or durable.is_waiting:
+            if self._ledger is None or durable.outflow.state is not To.AWAY:
                 continue
             try:
                 at_most -= self._pass_over(durable, min(at_most, self._dispatch.reached - durable.looked))
@@ -78,12 +80,12 @@ class CatchUp:
             reader = self._reader(durable)
             for record in reader.read_chunk(at_most):
                 if durable.concerns(record):
-                    durable.looked, durable.is_waiting = record.offset, True
+                    durable.meet(record.offset)
                     durable.close()
                     return durable.looked - before + 1
             durable.looked = reader.offset
         if durable.looked >= self._dispatch.reached:
-            durable.idle = True
+            durable.outflow.on(Step.PASS)
             durable.close()
         return durable.looked - before
 
@@ -93,7 +95,7 @@ class CatchUp:
         for record in reader.read_chunk(at_most):
             outbox.send_record(record)
         if reader.offset == outbox.looked:
-            raise DamagedLog(f"the record {reader.offset} of the log was safe, and is not there any more")
+            raise DamagedLog(f"the record {reader.offset} of the log was synced, and is missing")
         outbox.looked = reader.offset
 
     def _reader(self, outbox: Durable | Link) -> Reader:

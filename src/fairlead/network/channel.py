@@ -1,4 +1,4 @@
-"""One connection of a client to its broker: a broker that says nothing counts as dead within seconds.
+"""One connection of a client to its broker. A broker that sends nothing counts as dead within seconds.
 
 Whoever calls is told why there is no connection in words that help: that the other side speaks TLS, or does not,
 or wants a certificate. What cannot get better by trying again is `final`.
@@ -148,7 +148,7 @@ async def call(
     make: Callable[[], Channel],
     left_s: float | None,
 ) -> Channel:
-    """A connection that the broker has welcomed; NoChannel says why there is none.
+    """A connection that the broker has accepted. NoChannel, with the reason, if there is none.
 
     `left_s` is how long one would wait for it, all in all.
     """
@@ -164,7 +164,7 @@ async def call(
         if channel is not None:
             channel.abort()
         raise NoChannel(
-            "it does not answer" if channel is None else "it takes calls, but says nothing"
+            "it does not answer" if channel is None else "it accepts connections, but sends nothing"
         ) from None
     except OSError as error:
         raise _refused(address, error) from None
@@ -209,7 +209,7 @@ def _refused(address: Address, error: OSError) -> NoChannel:
 
 
 def wants_certificate(address: Address, why: str) -> ConnectionEnded:
-    """A broker does not go on after the handshake."""
+    """Whether a broker closes after the handshake because it wants a certificate."""
     return ConnectionEnded(
         f"{address} does not take this client: {why.lower().replace('_', ' ')}",
         hint="it may want a certificate: Tls(certificate, key), or --certificate and --key",

@@ -34,6 +34,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fairlead.errors import (
+    AccessRefused,
     BrokerRefused,
     ConnectionEnded,
     FairleadError,
@@ -64,11 +65,13 @@ from fairlead.network.intake import Intake
 from fairlead.network.publications import Publications, fail
 from fairlead.network.subscriptions import Closed, Delivery, Subscription
 from fairlead.network.uplink import Handlers, Uplink
+from fairlead.security.principals import SEPARATOR
 
 if TYPE_CHECKING:
     from fairlead.correlation import fair
     from fairlead.correlation.queries import QueryLike
     from fairlead.network.detection import Detection
+    from fairlead.security.credentials import Credentials
 
 __all__ = ["Client", "Delivery", "Linking", "Subscription", "connect"]
 
@@ -84,7 +87,7 @@ TURN_BYTES: Final = 1 << 14
 
 
 class Linking(NamedTuple):
-    """What became of a link that was asked for."""
+    """The result of a request to link two brokers."""
 
     neighbour: str
     """The broker that it is with; empty as long as it has not answered."""
@@ -100,6 +103,7 @@ def connect(
     tls: Tls | None = None,
     patience: Patience = 30.0,
     clock: Clock | None = None,
+    credentials: Credentials | None = None,
 ) -> Client:
     """A client of the broker at this address; it connects when it is entered.
 
@@ -111,9 +115,13 @@ def connect(
     "drop" the oldest, "block" those who publish, or "disconnect" it. `patience` is how long, in seconds or as
     "60s", it bears without a broker before what waits for one fails; None: for ever. `clock` stamps what is
     published without a time, and says to patterns how time passes where nothing happens; without it, time passes
-    with events only.
+    with events only. `credentials` are made by `bearer(token)` or `basic(name, password)` of
+    `fairlead.security.credentials`, or a function gives them for each connection. A broker with an access policy
+    names a client without a `name` after its principal.
     """
-    return Client(url, name=name, policy=policy, tls=tls, patience=patience, clock=clock)
+    return Client(
+        url, name=name, policy=policy, tls=tls, patience=patience, clock=clock, credentials=credentials
+    )
 
 
 class Client:
@@ -128,18 +136,26 @@ class Client:
         tls: Tls | None,
         patience: Patience,
         clock: Clock | None,
+        credentials: Credentials | None = None,
     ) -> None:
         addresses = addresses_of(url)
+        for plain in (each for each in addresses if credentials is not None and not each.secure):
+            if not plain.is_loopback:
+                raise NetworkError(
+                    f"credentials for {plain}, where everybody on the path can read them",
+                    hint=f"call {plain._replace(secure=True)}",
+                )
         self._is_secure = any(each.secure for each in addresses)
         for plain in (each for each in addresses if tls is not None and not each.secure):
             secure = plain._replace(secure=True)
             raise NetworkError(f"certificates for {plain}, where no TLS is spoken", hint=f"call {secure}")
         self.name = name or f"client-{uuid.uuid4().hex[:12]}"
-        self._tls, self._clock = tls, clock
+        self._tls, self._clock, self._credentials = tls, clock, credentials
+        self._policy, self._is_made_up = policy, not name
         self._session = uuid.uuid4().hex[:12]
         self._uplink = Uplink(
             addresses,
-            wire.Hello(wire.VERSION, "client", self.name, policy),
+            self._hello,
             patience_seconds(patience),
             Handlers(
                 self._welcomed,
@@ -167,6 +183,18 @@ class Client:
         self._paused = False
         self._closing = False
 
+    def _hello(self) -> wire.Hello:
+        given = self._credentials
+        return wire.Hello(
+            wire.VERSION,
+            "client",
+            self.name.rpartition(SEPARATOR)[2] if self._is_made_up else self.name,
+            self._policy,
+            authorization="" if given is None else str(given() if callable(given) else given),
+            oldest=wire.OLDEST,
+            is_made_up=self._is_made_up,
+        )
+
     @property
     def address(self) -> Address:
         """The address of the broker it is connected to, or calls."""
@@ -179,7 +207,7 @@ class Client:
 
     @property
     def duplicates(self) -> int:
-        """How many of its publications had been published before, under the same producer and id."""
+        """The number of publications that were duplicates: published before under the same producer and id."""
         return self._publications.duplicates
 
     async def __aenter__(self) -> Client:
@@ -196,7 +224,7 @@ class Client:
                 raise
 
     async def open(self) -> None:
-        """Connect; ConnectionEnded if there is no broker, BrokerRefused if it says no."""
+        """Connect. ConnectionEnded if no broker can be reached, BrokerRefused if the broker refuses."""
         context = client_context(self._tls) if self._is_secure else None
         self._uplink.open(context)
         try:
@@ -206,7 +234,8 @@ class Client:
             raise
 
     async def close(self) -> None:
-        """Wait until all that was published is safe, and all that was sent has been heard, and go.
+        """Wait until all publications are acknowledged and all sent notifications were received, then
+        disconnect.
 
         ConnectionEnded, when the client's patience is over before the broker has heard what was sent.
         """
@@ -228,14 +257,14 @@ class Client:
         await uplink.close()
         if unheard:
             raise ConnectionEnded(
-                f"{self.broker} did not hear in time all that was sent: somebody who is slow is to get it",
-                hint="`fairlead top` says who; connect(…, patience=…) waits longer",
+                f"{self.broker} did not receive all notifications in time: one of the destinations is slow",
+                hint="`fairlead top` names it; connect(…, patience=…) waits longer",
             )
 
     # -- what users ask ----------------------------------------------------------------------------------------
 
     async def publish(self, given: Publishable) -> Notification:
-        """Publish, and return when the notification is safe in the broker's log, with its id and producer."""
+        """Publish, and return the notification with its id and producer when it is synced in the broker's log."""
         notification = self._identified(given)
         packed = pack(notification)
         self._uplink.check_open()
@@ -318,7 +347,7 @@ class Client:
         return Detection(self, Query.of(pattern, choice), lateness, since, publish=publish)
 
     async def forget(self, durable: str, filter: str | Filter | None = None) -> None:
-        """End a durable subscriber: what it has not taken is not kept for it any longer.
+        """End a durable subscriber, with its backlog.
 
         With a filter, end only its subscription to that; with the last one, it ends.
         """
@@ -348,7 +377,7 @@ class Client:
             await self._request_end(lambda number: wire.Unadvertise(number, id))
 
     async def listening(self, filter: str | Filter, tell: Callable[[bool], object]) -> str:
-        """Have `tell` called with whether anyone listens to what a filter matches: now, and when it changes."""
+        """Have `tell` called with whether a filter has subscribers: now, and when it changes."""
         text = render(filter_of(filter))
         name = self._fresh("l")
         self._listens[name] = (text, tell)
@@ -360,7 +389,7 @@ class Client:
         return name
 
     async def unlisten(self, id: str) -> None:
-        """Be told no longer."""
+        """End the calls."""
         self._listens.pop(id, None)
         await self._request(lambda number: wire.Listen(number, id))
 
@@ -371,18 +400,20 @@ class Client:
         return heard[0]
 
     async def status(self) -> dict[str, Any]:
-        """How the broker is, in figures."""
-        answer: dict[str, Any] = await self._request(lambda number: wire.Ask(number, "status"))
+        """The status of the broker, in figures."""
+        answer: dict[str, Any] = await self._request(lambda number: wire.ReportRequest(number, "status"))
         return answer
 
     async def tables(self) -> dict[str, Any]:
         """The broker's routing tables."""
-        answer: dict[str, Any] = await self._request(lambda number: wire.Ask(number, "tables"))
+        answer: dict[str, Any] = await self._request(lambda number: wire.ReportRequest(number, "tables"))
         return answer
 
     async def durables(self) -> list[dict[str, Any]]:
         """The broker's durable subscribers with their backlogs, the one with the oldest first."""
-        answer: list[dict[str, Any]] = await self._request(lambda number: wire.Ask(number, "durables"))
+        answer: list[dict[str, Any]] = await self._request(
+            lambda number: wire.ReportRequest(number, "durables")
+        )
         return answer
 
     async def end_client(self, name: str) -> None:
@@ -398,6 +429,16 @@ class Client:
         answer = await self._request(lambda number: wire.Operate(number, action))
         ended: int = answer["ended"]
         return ended
+
+    async def authenticate(self, credentials: Credentials) -> None:
+        """Show new credentials of the same principal, now and with later connections."""
+        given = str(credentials() if callable(credentials) else credentials)
+        await self._request(lambda number: wire.Authenticate(number, given), again=False)
+        self._credentials = credentials
+
+    async def reload(self) -> None:
+        """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""
+        await self._request(lambda number: wire.Operate(number, "reload"))
 
     async def link(self, url: str) -> Linking:
         """Have the broker call another one, and stay linked to it; BrokerRefused, where that cannot be.
@@ -426,13 +467,18 @@ class Client:
     def _dispatch(self, channel: Channel, message: wire.Control) -> None:
         match message:
             case wire.Welcome():
+                wire.agreed_version(message.version, 0)
                 self._uplink.welcome(channel, message)
             case wire.Done(number):
                 self._answered(number, None)
-            case wire.Told(number, answer):
+            case wire.Response(number, answer):
                 self._answered(number, answer)
-            case wire.Refused(number, reason, durable, is_missing):
-                self._refused(number, (NotThere if is_missing else BrokerRefused)(reason), durable)
+            case wire.Refused(number, reason, durable, is_missing, is_forbidden):
+                kind = AccessRefused if is_forbidden else NotThere if is_missing else BrokerRefused
+                self._refused(number, kind(reason), durable)
+            case wire.Granted(id, text, False):
+                if (subscription := self._intake.subscriptions.get(id)) is not None:
+                    subscription.granted = filter_of(text)
             case wire.Repeated(number):
                 self._publications.repeated(number)
             case wire.Dropped(count):
@@ -456,6 +502,7 @@ class Client:
         """A connection stands: say again what the broker may not know, then publish what was not acknowledged."""
         uplink = self._uplink
         self._paused = False
+        self.name = message.name
         lineage = lineage_of(message.lineage)
         if message.log != self._log:
             self._intake.go_back(0)
@@ -636,7 +683,7 @@ class Client:
             try:
                 self._listens[id][1](anyone)
             except Exception:  # what became of it is not the connection's concern
-                log.exception("what is to be told whether anyone listens has failed")
+                log.exception("the callback of a listener has failed")
 
     def _fresh(self, kind: str) -> str:
         self._named += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.publications import NO_OFFSET, Entry, Pending
 from fairlead.broker.published import Published
-from fairlead.errors import FairleadError, LogFull, NotThere
+from fairlead.errors import FairleadError, Forbidden, LogFull, NotThere
 from fairlead.filters.filter import Filter
 from fairlead.model.order import Identity, identity_of
 from fairlead.model.packed import unpack
@@ -66,6 +66,9 @@ class ClientSession(Session):
         """What the broker calls it."""
         self.durables: dict[str, Durable] = {}
         self.listens: dict[str, tuple[Filter, bool]] = {}
+        self._filter_sizes: dict[tuple[str, str], int] = {}
+        self.filter_bytes = 0
+        """How much the filters take that end with the connection."""
         self.backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
         self.dropped = 0
@@ -78,7 +81,7 @@ class ClientSession(Session):
         self._counters.delivered += 1
         size = len(packed)
         head = recipient.heads.get(size) or recipient.head_of(size)
-        if self.backlog or (self.waiting > self._buffer_bytes and self.is_full):
+        if self.outflow.queues or (self.waiting > self._buffer_bytes and self.is_full):
             self._queue(head + packed)
             return
         if not self.out:
@@ -88,7 +91,7 @@ class ClientSession(Session):
 
     def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
         """Deliver several that are in no log."""
-        if self.backlog or self.waiting + relays.size > self._buffer_bytes:
+        if self.outflow.queues or self.waiting + relays.size > self._buffer_bytes:
             for packed in relays.each:
                 self.deliver(NO_OFFSET, recipient, packed)
             return
@@ -99,6 +102,10 @@ class ClientSession(Session):
             self.out += (heads.get(len(packed)) or recipient.head_of(len(packed)), packed)
         self._counters.delivered += relays.count
         self.waiting += relays.size
+
+    def deliver_records(self, offsets: Sequence[int], recipient: Recipient, relays: Relays) -> None:
+        """Deliver several records of the log."""
+        self.deliver_all(recipient, relays)
 
     def _queue(self, frame: bytes) -> None:
         """The client is slow."""
@@ -125,7 +132,13 @@ class ClientSession(Session):
 
     @property
     def held_bytes(self) -> int:
-        return super().held_bytes + self.backlog_bytes
+        return super().held_bytes + self.backlog_bytes + self.filter_bytes
+
+    def hold_filter(self, kind: str, id: str, size: int = 0) -> None:
+        """A filter of the client takes so much memory from now on; 0, when it is gone."""
+        self.filter_bytes += size - self._filter_sizes.pop((kind, id), 0)
+        if size:
+            self._filter_sizes[kind, id] = size
 
     @property
     def _has_too_much(self) -> bool:
@@ -151,7 +164,7 @@ class ClientSession(Session):
             self.follow_inflow()
 
     def look_at_answers(self) -> None:
-        """A client that asks and does not read the answers asks nothing more before it has."""
+        """Block a client that sends requests and does not read the responses until it has read them."""
         if self.waiting > ANSWERS_MAX * self._buffer_bytes:
             self.inflow.on(Event.CHOKE)
             self.starved = True
@@ -164,11 +177,14 @@ class ClientSession(Session):
         return list(self.durables.values())
 
     def look_after(self) -> None:
-        """See to it that nobody waits for a client that is gone: one that is there and slow says so."""
+        """End a client that blocks publishers and shows no progress. One that is connected and slow sends
+        pings."""
         seconds = self._outgoing.limits.block_seconds * (1 if self.is_read else UNHEARD)
         is_silent, self.has_spoken = not self.has_spoken, False
         if self.stuck.has_lasted(seconds, self.gone_out, is_stuck=is_silent):
-            reason = f"it has held up others for {seconds} s, in which it took nothing and said nothing"
+            reason = (
+                f"it has blocked publishers for {seconds} s, and neither received nor sent anything meanwhile"
+            )
             self.end(f"{reason}; {len(self.backlog):,} notifications were waiting", is_final=True)
 
     def answer_error(self, number: int, error: Exception) -> None:
@@ -179,11 +195,28 @@ class ClientSession(Session):
             log.info("%s is refused: %s", self, reason)
         else:
             reason = f"the broker has failed to do this: {type(error).__name__}: {error}"
-            log.error("%s asks for something, and %s", self, reason, exc_info=error)
-        self.tell(wire.Refused(number, reason, is_missing=isinstance(error, NotThere)))
+            log.error("a request of %s has failed: %s", self, reason, exc_info=error)
+        self.tell(
+            wire.Refused(
+                number,
+                reason,
+                is_missing=isinstance(error, NotThere),
+                is_forbidden=isinstance(error, Forbidden),
+            )
+        )
+
+    def drop_backlog(self) -> None:
+        """Discard the backlog, which was admitted by other rights than the client has now."""
+        count = len(self.backlog)
+        if count:
+            self.backlog.clear()
+            self.backlog_bytes = 0
+            self.dropped += count
+            self._counters.dropped += count
+            self.drained()
 
     def missed(self, count: int) -> None:
-        """So many that may have been for it were lost on their way here."""
+        """Notifications that may have been for this client were lost before they arrived here."""
         self.dropped += count
         if not self.backlog and not self.is_full:
             self._tell_dropped()

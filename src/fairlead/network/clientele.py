@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
-from fairlead.errors import ProtocolError, ValueRefused
+from fairlead.errors import FairleadError, Forbidden, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
-from fairlead.network.bounds import check_filter, check_subscriptions, check_text
+from fairlead.network.bounds import check_filter, check_subscriptions, check_text, size_of
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.durability import Durability
+from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
@@ -29,17 +30,21 @@ from fairlead.network.peers import Peer
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
+from fairlead.security import Principal
+from fairlead.security.principals import NOBODY
 
 __all__ = ["NAME_MAX", "Clientele"]
 
 NAME_MAX: Final = 500
 """The longest name of a client, a broker or a durable subscriber: the log has a cursor under it."""
+CHANGES: Final = (wire.Subscribe, wire.Unsubscribe, wire.Advertise, wire.Unadvertise)
+"""Requests that change what neighbours have to know."""
 COMPARED_AT_ONCE: Final = 20_000
 """How many routing entries are compared in one turn to answer producers whether there are subscribers."""
 
 
 class Clientele:
-    """The connected clients of a broker, and their requests. `questions` answer `Ask` by its subject."""
+    """The connected clients of a broker, and their requests. `questions` answer `ReportRequest` by its subject."""
 
     def __init__(
         self,
@@ -58,13 +63,16 @@ class Clientele:
         neighbourhood: Neighbourhood,
         durability: Durability,
         is_logged: bool,
+        guard: Guard,
         questions: dict[str, Callable[[], Any]],
     ) -> None:
         self._broker, self._life, self._outgoing, self._clients = broker, life, outgoing, clients
         self._router, self._dispatch, self._barriers = router, dispatch, barriers
         self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
-        self._leaving, self._operations = leaving, operations
+        self._leaving, self._operations, self._guard = leaving, operations, guard
+        self.principal_of: Callable[[str, int], Principal] = lambda authorization, now: NOBODY
+        """The principal of credentials that a client shows later; NotAuthenticated. The driver's to say."""
         self._named = 0
         self._version = 0
         self._unsure: dict[tuple[ClientSession, str], None] = {}
@@ -72,21 +80,25 @@ class Clientele:
 
     # -- connections -------------------------------------------------------------------------------------------
 
-    def greet(self, peer: Peer, hello: wire.Hello) -> ClientSession:
-        """A client has called; ProtocolError says why it is not taken in."""
+    def greet(self, peer: Peer, hello: wire.Hello, principal: Principal, now: int) -> ClientSession:
+        """Accept a client's connection. ProtocolError if the client is refused."""
         clients, clients_max = self._clients, self._outgoing.limits.clients
         if hello.policy and hello.policy not in POLICIES:
             raise ProtocolError(
                 f"no policy for slow clients: {hello.policy!r}; there are {', '.join(POLICIES)}"
             )
-        # A client that comes back under its name replaces its own connection.
-        if hello.name not in clients and len(clients) >= clients_max:
-            raise ProtocolError(f"there are {clients_max:,} clients already")
         name = hello.name
         self._operations.check(name)
         if not name:
             self._named += 1
             name = f"{self._broker.name}-{self._life[:8]}-{self._named}"
+        try:
+            name = self._guard.name_for(name, principal, now, is_made_up=hello.is_made_up or not hello.name)
+        except Forbidden as error:
+            raise ProtocolError(str(error)) from None
+        # A client that comes back under its name replaces its own connection.
+        if name not in clients and len(clients) >= clients_max:
+            raise ProtocolError(f"there are {clients_max:,} clients already")
         if name in clients:
             clients[name].end(f"another connection has taken over the name {name!r}", is_final=True)
         session = ClientSession(
@@ -98,9 +110,10 @@ class Clientele:
             on_lost=self.lost,
         )
         clients[name] = session
+        self._guard.bind(session.client, principal, now)
         self._leaving.welcome(session)
         self._broker.handle(calls.Join(session.client), 0)
-        session.tell(self._handshakes.welcome_client(name))
+        session.tell(self._handshakes.welcome_client(name, hello))
         return session
 
     def lost(self, session: ClientSession) -> None:
@@ -110,12 +123,25 @@ class Clientele:
         for durable in list(session.durables.values()):
             self._durability.detach(durable)
         self._clients.pop(session.name, None)
+        self._guard.unbind(session.client)
         self._leaving.begin(session.client)
 
     # -- requests ----------------------------------------------------------------------------------------------
 
+    def prepare(self, message: wire.Control) -> bool:
+        """Whether a request takes few steps now; False: the turn is over, and the request continues in the next
+        one."""
+        if not isinstance(message, CHANGES):
+            return True
+        try:
+            return self._interests.prepare(
+                [self._filter(message.filter)] if isinstance(message, wire.Subscribe | wire.Advertise) else ()
+            )
+        except FairleadError:
+            return True  # it is refused when it is handled
+
     def handle(self, session: ClientSession, message: wire.Control, now: int) -> None:
-        """A client has sent a message; ProtocolError says why the connection ends."""
+        """Handle a client's message. ProtocolError if the connection has to end."""
         handler = self._HANDLERS.get(type(message))
         if handler is None:
             raise ProtocolError(f"clients do not send {type(message).__name__}")
@@ -132,13 +158,29 @@ class Clientele:
         if not message.durable.isprintable():
             raise ValueRefused("the name of a durable subscriber has printable characters only")
         check_subscriptions(session, self._broker, self._outgoing.limits)
+        self._guard.check_subscriptions(session, now)
         filter = self._filter(message.filter)
         self._router.look_at(filter)
+        self._guard.granted(session.client, "subscribe", filter, now)
         if message.durable or message.since is not None:
             self._durability.subscribe(session, message, filter, now)
-            return
-        self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
-        self._barriers.answer(session, message.number, patient=False)
+        else:
+            self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
+            self._barriers.answer(session, message.number, patient=False)
+        if not message.durable:
+            self._hold(session, "subscription", message, filter)
+
+    def _hold(
+        self,
+        session: ClientSession,
+        kind: str,
+        message: wire.Subscribe | wire.Advertise | wire.Listen,
+        filter: Filter,
+    ) -> None:
+        """Count a filter that ends with the connection in the budget of memory."""
+        size = size_of(message.filter, filter) + self._interests.relations_bytes(filter)
+        session.hold_filter(kind, message.id, size)
+        self._outgoing.memory.grow(size)
 
     def _filter(self, text: str) -> Filter:
         """A client's filter; ValueRefused where it is too large."""
@@ -155,6 +197,8 @@ class Clientele:
             self._durability.detach(unnamed)
         else:
             self._interests.call(calls.Unsubscribe(session.client, message.id), now)
+        if not message.durable:
+            session.hold_filter("subscription", message.id)
         self._dispatch.after_sync(lambda: session.tell(wire.Done(message.number)))
 
     def _release(self, session: ClientSession, message: wire.Release, now: int) -> None:
@@ -165,38 +209,58 @@ class Clientele:
 
     def _advertise(self, session: ClientSession, message: wire.Advertise, now: int) -> None:
         check_subscriptions(session, self._broker, self._outgoing.limits)
+        self._guard.check_subscriptions(session, now)
         filter = self._filter(message.filter)
+        self._guard.granted(session.client, "advertise", filter, now)
         self._interests.call(calls.Advertise(session.client, message.id, filter), now)
         # A broker that is away may have a durable subscriber, which must not miss what is published now.
         self._barriers.answer(session, message.number, patient=self._is_logged)
+        self._hold(session, "advertisement", message, filter)
 
     def _unadvertise(self, session: ClientSession, message: wire.Unadvertise, now: int) -> None:
         self._interests.call(calls.Unadvertise(session.client, message.id), now)
+        session.hold_filter("advertisement", message.id)
         session.tell(wire.Done(message.number))
 
     def _accept(self, session: ClientSession, message: wire.Accept, now: int) -> None:
-        self._durability.accept(session, message.durable, message.places)
+        self._durability.accept(session, message.durable, message.ordinals)
 
     def _reject(self, session: ClientSession, message: wire.Reject, now: int) -> None:
-        self._durability.reject(session, message.durable, message.place, again=message.again)
+        self._durability.reject(session, message.durable, message.ordinal, again=message.again)
 
-    def _ask(self, session: ClientSession, message: wire.Ask, now: int) -> None:
+    def _ask(self, session: ClientSession, message: wire.ReportRequest, now: int) -> None:
+        self._guard.check(session, "inspect", now)
         answer = self._questions.get(message.what)
         if answer is None:
             named = " or ".join(map(repr, self._questions))
-            raise ValueRefused(f"there is nothing to say about {message.what!r}; ask for {named}")
-        session.tell(wire.Told(message.number, answer()))
+            raise ValueRefused(f"there is no report {message.what!r}; there are {named}")
+        session.tell(wire.Response(message.number, answer()))
 
     def _link(self, session: ClientSession, message: wire.Link, now: int) -> None:
+        self._guard.check(session, "manage", now)
         self._neighbourhood.calling.ask(session, message.number, message.url, now)
 
     def _unlink(self, session: ClientSession, message: wire.Unlink, now: int) -> None:
+        self._guard.check(session, "manage", now)
         self._neighbourhood.unlink(message.neighbour, now)
         self._dispatch.after_sync(lambda: session.tell(wire.Done(message.number)))
 
     def _operate(self, session: ClientSession, message: wire.Operate, now: int) -> None:
+        self._guard.check(session, "manage", now)
         ended = self._operations.carry_out(session, message.action, message.name)
-        session.tell(wire.Told(message.number, {"ended": ended}))
+        session.tell(wire.Response(message.number, {"ended": ended}))
+
+    def _authenticate(self, session: ClientSession, message: wire.Authenticate, now: int) -> None:
+        self._guard.renew(session, self.principal_of(message.authorization, now), now)
+        session.tell(wire.Done(message.number))
+
+    def granted(self, grant: calls.Grant) -> None:
+        """A client, or a durable subscriber, has another filter in effect than it requested, or had."""
+        self._durability.granted(grant)
+        target = self._router.targets.get(grant.client)
+        session = target if target is None or isinstance(target, ClientSession) else target.session
+        if session is not None:
+            self._guard.inform(session, grant)
 
     def _ping(self, session: ClientSession, message: wire.Ping, now: int) -> None:
         session.tell(wire.Done(message.number) if message.number else wire.Pong())
@@ -211,14 +275,17 @@ class Clientele:
 
     def _listen(self, session: ClientSession, message: wire.Listen, now: int) -> None:
         if message.filter:
-            session.listens[message.id] = (self._filter(message.filter), False)
+            filter = self._guard.listened(session, self._filter(message.filter), now)
+            session.listens[message.id] = (filter, False)
             self._tell_listening(session, message.id, first=True)
+            self._hold(session, "listen", message, filter)
         else:
             session.listens.pop(message.id, None)
+            session.hold_filter("listen", message.id)
         session.tell(wire.Done(message.number))
 
     def tick(self) -> None:
-        """From time to time, when something has changed: tell producers whether there are subscribers."""
+        """From time to time, if something has changed: notify producers whether there are subscribers."""
         left = COMPARED_AT_ONCE
         if self._version != self._router.version:
             self._version = self._router.version
@@ -253,7 +320,8 @@ class Clientele:
         wire.Accept: _accept,
         wire.Reject: _reject,
         wire.Listen: _listen,
-        wire.Ask: _ask,
+        wire.ReportRequest: _ask,
+        wire.Authenticate: _authenticate,
         wire.Operate: _operate,
         wire.Link: _link,
         wire.Unlink: _unlink,

@@ -1,4 +1,4 @@
-"""TLS: who shows which certificate, and whose are believed. Who is refused for it is named in the log."""
+"""TLS: the certificates that brokers and clients show and trust. Refused certificates are logged."""
 
 from __future__ import annotations
 
@@ -21,28 +21,33 @@ NO_CERTIFICATE: Final = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 
 
 class Refusals:
-    """Warns of refused certificates, for each reason once a minute: who is refused calls again and again."""
+    """Log refused certificates, once a minute per reason: a refused client calls again and again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
     def tell(self, reason: str) -> None:
         """A connection is refused for this reason."""
         now = self._clock()
-        if now >= self._told.get(reason, now):
-            if len(self._told) >= REASONS_MAX:
-                self._told.clear()
-            self._told[reason] = now + AGAIN_S
+        if now >= self._reported.get(reason, now):
+            if len(self._reported) >= REASONS_MAX:
+                self._reported.clear()
+            self._reported[reason] = now + AGAIN_S
             log.warning("a connection is refused: %s", reason)
 
 
-def server_context(tls: Tls, refusals: Refusals | None = None) -> ssl.SSLContext:
-    """How a broker shows who it is; whose certificate it does not believe is told to `refusals`."""
+def server_context(tls: Tls, refusals: Refusals | None = None, *, asks: bool = False) -> ssl.SSLContext:
+    """The TLS context of a broker's server. Certificates that it does not trust are reported to `refusals`.
+
+    With an authority it `asks` clients for a certificate, which they may show: it says for whom they act.
+    """
     context = _trusting(ssl.Purpose.CLIENT_AUTH, tls.authority)
     load_certificates(context, tls)
     if refusals is not None:
         context.sslobject_class = _watched(refusals)
+    if asks and tls.authority is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
     if tls.mutual:
         if tls.authority is None:
             raise NetworkError("mutual TLS without an authority: nobody's certificate would be believed")
@@ -51,7 +56,7 @@ def server_context(tls: Tls, refusals: Refusals | None = None) -> ssl.SSLContext
 
 
 def client_context(tls: Tls | None) -> ssl.SSLContext:
-    """How whoever calls makes sure of whom it has called, and shows who it is."""
+    """The TLS context of a client, or of a broker that calls another one."""
     context = _trusting(ssl.Purpose.SERVER_AUTH, None if tls is None else tls.authority)
     if tls is not None:
         load_certificates(context, tls)
@@ -59,7 +64,7 @@ def client_context(tls: Tls | None) -> ssl.SSLContext:
 
 
 def names_in(certificate: Mapping[str, Any] | None) -> set[str]:
-    """Whom a certificate, as `ssl` tells it, is for: the CN of its subject, and its DNS names."""
+    """The names in a certificate, as `ssl` returns it: the CN of its subject, and its DNS names."""
     shown = certificate or {}
     subject = {name for pairs in shown.get("subject", ()) for key, name in pairs if key == "commonName"}
     return subject | {name for kind, name in shown.get("subjectAltName", ()) if kind == "DNS"}

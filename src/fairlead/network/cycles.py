@@ -91,8 +91,8 @@ class Cycles:
             barriers.probe(probe, name, {*self._links, *self._newcomers.sessions} - {name}, done)
             if away := barriers.away(probe):
                 log.warning(
-                    "the new link from %s to %s waits for %s, by whom it might close a cycle; if they do not come"
-                    " back, unlink them at %s",
+                    "the new link from %s to %s waits for %s, over which it might close a cycle; if they do "
+                    "not come back, unlink them at %s",
                     broker_in(probe.origin),
                     probe.called,
                     ", ".join(away),
@@ -108,9 +108,9 @@ class Cycles:
         if source in order and order.index(source) > order.index(probe.called):
             return  # that one's probe comes back as well
         log.error(
-            "the link from %s to %s would close a cycle, by way of %s, and is ended",
+            "the link from %s to %s would close a cycle over %s, and is ended",
             self._broker,
             probe.called,
             source,
         )
-        self._give_up(newcomer, f"the link would close a cycle, by way of {source}", now)
+        self._give_up(newcomer, f"the link would close a cycle over {source}", now)

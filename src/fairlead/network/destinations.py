@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.publications import NO_OFFSET
 from fairlead.filters.filter import Filter
 from fairlead.log import Record
 from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
-from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.backpressure import Stuck
 from fairlead.network.once import Once
@@ -21,7 +21,6 @@ from fairlead.network.outbox import Outbox
 from fairlead.network.outflow import Outflow, Step, To
 from fairlead.network.relays import Relays
 from fairlead.network.sessions import Outgoing, Session
-from fairlead.rules import Route, Seam
 
 if TYPE_CHECKING:
     from fairlead.network.client_sessions import ClientSession
@@ -48,42 +47,41 @@ class Durable(Outbox):
         *(
             "_counters",
             "_once",
-            "_seam",
+            "_router",
             "acknowledged",
             "attached",
             "claimed",
             "client",
             "ends",
-            "idle",
             "name",
         ),
-        *("is_waiting", "session", "subscriptions"),
+        *("granted", "session", "subscriptions"),
     )
 
     def __init__(
-        self, outgoing: Outgoing, name: str, cursor: int, seam: Seam, once: Once, *, ends: bool = False
+        self, outgoing: Outgoing, name: str, cursor: int, router: Router, once: Once, *, ends: bool = False
     ) -> None:
         super().__init__(Outflow("durable", To.AWAY), cursor, outgoing.limits.window)
-        self._counters, self._seam, self._once, self.name = outgoing.counters, seam, once, name
+        self._counters, self._router, self._once, self.name = outgoing.counters, router, once, name
         self.client = f"d:{name}"
         self.ends = ends
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
         self.session: ClientSession | None = None
         self.subscriptions: dict[str, tuple[Filter, int]] = {}
+        """As they were requested, each with the first record that it is about."""
+        self.granted: dict[str, Filter] = {}
+        """What is in effect of those that the access policy narrows."""
         self.claimed: set[str] = set()
         """Those of them that its client has asked for since it is there."""
         self.attached = 0
         """Since when, in microseconds."""
         self.acknowledged: set[str] = set()
         """Those that are known wherever they have to be."""
-        self.idle = False
-        """Whether it is away and nothing waits for it: then no record is retained for it."""
-        self.is_waiting = False
-        """Whether it is away, and the record at its cursor is known to be for it."""
 
     @property
     def ready(self) -> bool:
-        """Whether its client has asked for all that it asks for: or it would get what it cannot take."""
+        """Whether its client has subscribed to all filters of the durable name. Until then it could not accept
+        every delivery."""
         return len(self.claimed) == len(self.subscriptions)
 
     def drained(self) -> None:
@@ -93,8 +91,8 @@ class Durable(Outbox):
         """Deliver what is dispatched now."""
         session = self.session
         if session is None:
-            if self.idle and offset != NO_OFFSET:
-                self.looked, self.idle, self.is_waiting = offset, False, True
+            if self.is_idle and offset != NO_OFFSET:
+                self.meet(offset)
             return
         if offset == NO_OFFSET:
             if not self.live or session.is_full:
@@ -122,18 +120,32 @@ class Durable(Outbox):
         """Over which it is reached, if it is."""
         return self.session
 
+    def deliver_records(self, offsets: Sequence[int], recipient: Recipient, relays: Relays) -> None:
+        """Deliver several records of the log that are dispatched now."""
+        for offset, packed in zip(offsets, relays.each, strict=True):
+            self.deliver(offset, recipient, packed)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is away and no record waits for it: then none is retained for it."""
+        return self.outflow.state is To.AWAY_IDLE
+
+    def meet(self, offset: int) -> None:
+        """It is away, and the first record that is for it has this offset."""
+        self.looked = offset
+        self.outflow.on(Step.MEET)
+
     def cursor(self, dispatched: int) -> int:
-        return dispatched if self.idle else super().cursor(dispatched)
+        return dispatched if self.is_idle else super().cursor(dispatched)
 
     def detach(self, dispatched: int) -> None:
         super().detach(dispatched)
-        self.idle = self.looked >= dispatched
+        if self.looked >= dispatched:
+            self.outflow.on(Step.PASS)
 
     def attach(self, session: ClientSession, dispatched: int, now: int) -> None:
         """A client is this subscriber from now on."""
-        if self.idle:
-            self.looked = dispatched
-        self.idle = self.is_waiting = False
+        self.looked = self.cursor(dispatched)
         self.session, self.attached = session, now
         self.outflow.on(Step.CONNECT)
 
@@ -148,22 +160,14 @@ class Durable(Outbox):
             self.subscriptions[id] = (filter, min(since, end))
 
     def head_for(self, record: Record) -> bytes | None:
-        """How a record is delivered; None if it does not concern this subscriber."""
+        """The head of a record's delivery; None if no filter of this subscriber matches."""
         packed = notification_in(record)
-        notification = unpack(packed)
-        ids = tuple(
-            sorted(
-                id
-                for id, (filter, since) in self.subscriptions.items()
-                if record.offset >= since and filter.matches(notification)
-            )
-        )
-        if ids and not self._once.is_first_in_log(record.offset, packed):
+        recipients = self._router.of(packed, neighbour_in(record)).recipients
+        routed = next((each.subscriptions for each in recipients if each.target is self), ())
+        ids = tuple(id for id in routed if record.offset >= self.subscriptions[id][1])
+        if not ids or not self._once.is_first_in_log(record.offset, packed):
             return None
-        if ids and self._seam.narrows:
-            route = self._seam.narrow(Route((), ((self.client, ids),)), notification, neighbour_in(record))
-            ids = next((each for _, each in route.clients), ())
-        return wire.deliver_head(ids) if ids else None
+        return wire.deliver_head(ids)
 
     def send_record(self, record: Record) -> None:
         """Deliver a record of the log, if it concerns this subscriber."""
@@ -174,7 +178,7 @@ class Durable(Outbox):
             self._counters.delivered += 1
 
     def missed(self, count: int) -> None:
-        """So many records that may have concerned it are not in the log any more."""
+        """Count records that may have matched and are in the log no more."""
         self._counters.dropped += count
         if self.session is not None:
             self.session.tell(wire.Dropped(count))
@@ -183,15 +187,16 @@ class Durable(Outbox):
 class Recipient:
     """A client on a notification's route, and for which of its subscriptions the notification is."""
 
-    __slots__ = ("heads", "ids", "target")
+    __slots__ = ("heads", "ids", "subscriptions", "target")
 
-    def __init__(self, target: ClientSession | Durable, ids: bytes) -> None:
-        self.target, self.ids = target, ids
+    def __init__(self, target: ClientSession | Durable, subscriptions: tuple[str, ...]) -> None:
+        self.target, self.subscriptions = target, subscriptions
+        self.ids = wire.deliver_head(subscriptions)
         self.heads: dict[int, bytes] = {}
         """What stands before a best-effort delivery's notification, by the length of that."""
 
     def head_of(self, size: int) -> bytes:
-        """What stands before a notification of this length."""
+        """The head of a delivery, before a notification of this length."""
         if len(self.heads) >= HEADS_MAX:
             self.heads.clear()
         head = self.heads[size] = wire.deliver_before(self.ids, size)
@@ -199,7 +204,7 @@ class Recipient:
 
 
 class Link(Outbox):
-    """What a neighbour has to get.
+    """The backlog of a neighbour.
 
     A notification in no log goes at once, or is queued between the records before and after it. From then on the
     senders of more wait, until the neighbour has dealt with enough: so the queue stays short. While the neighbour
@@ -258,7 +263,7 @@ class Link(Outbox):
         self._counters.relayed += 1
         if offset != NO_OFFSET:
             self.unconfirmed[offset] = None
-            session.send(wire.relay(offset + 1, packed))
+            session.relay_record(offset + 1, packed)
         elif packed[:1] == b"{":  # JSON text is in no array
             session.spent += len(packed)
             session.send(wire.relay(0, packed))
@@ -279,7 +284,7 @@ class Link(Outbox):
             if session.is_spent or session.is_full:
                 self._outgoing.backpressure.block(self)
             self._counters.relayed += relays.count
-            session.relay(relays.body, relays.count)
+            session.relay_all(relays)
 
     @property
     def ready(self) -> bool:
@@ -299,7 +304,7 @@ class Link(Outbox):
             self.send(record.offset, packed)
 
     def missed(self, count: int) -> None:
-        """So many records that may have concerned it are not in the log any more."""
+        """Count records that may have matched and are in the log no more."""
         self._lose(count)
 
     def _enqueue(self, each: list[bytes]) -> None:

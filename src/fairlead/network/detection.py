@@ -1,4 +1,4 @@
-"""Patterns and fair subscriptions over the network, detected where they are asked.
+"""Patterns and fair subscriptions over the network, detected by the client.
 
     async with client.detect("A followed by B within 1 hour", lateness="5s") as composites:
         async for composite in composites:
@@ -55,7 +55,8 @@ TICK_S: Final = 0.25
 
 
 class Detection:
-    """What a pattern, or a fair subscription, finds in what is published: iterate over it, or wait for `get()`."""
+    """The composites of a pattern, or the relations of a fair subscription: iterate over it, or wait for
+    `get()`."""
 
     def __init__(
         self,
@@ -74,27 +75,27 @@ class Detection:
         self._standing = QuerySet(lambda: engine_named("columnar"))
         self._standing.add("", question)
         self._subscription = client.subscribe(Or.of(dict.fromkeys(question.filters)), since=since)
-        self._found: deque[Notification] = deque()
+        self._results: deque[Notification] = deque()
         self._ended = False
 
     @property
     def pattern(self) -> patterns.Pattern | fair.Subscription:
-        """What is asked."""
+        """The query of this detection."""
         return self._question.about
 
     @property
     def late(self) -> int:
-        """How many events came too late to be looked at."""
+        """The number of events that came too late to be matched."""
         return self._queue.counts[Arrival.LATE.value]
 
     @property
     def held(self) -> int:
-        """How many events wait for time to pass."""
+        """The number of events that are buffered until time has passed."""
         return len(self._queue)
 
     @property
     def dropped(self) -> int:
-        """How many events were left out, because this client or a link on the way to it was slow, at most."""
+        """At most so many events were dropped, because this client or a link was slow."""
         return self._subscription.dropped
 
     async def __aenter__(self) -> Self:
@@ -123,14 +124,14 @@ class Detection:
 
     async def get(self) -> Notification:
         """The next composite event, or relation; SubscriptionEnded where there is none any more."""
-        while not self._found:
+        while not self._results:
             if self._ended:
                 raise SubscriptionEnded("the detection is over")
             await self._look()
-        found = self._found[0]
+        found = self._results[0]
         if self._publish:
             await self._client.publish(found)
-        return self._found.popleft()
+        return self._results.popleft()
 
     def advance(self, to: Instant | None = None) -> None:
         """Let time pass: nothing that happened before `to` is still to come.
@@ -158,7 +159,7 @@ class Detection:
             await self.close()
 
     async def close(self) -> None:
-        """Take the subscription back; what has been found can still be read."""
+        """Unsubscribe; composites that were detected before can still be read."""
         self._ended = True
         await self._subscription.close()
 
@@ -179,7 +180,7 @@ class Detection:
         ended = self._subscription._ended
         if isinstance(ended, Closed):
             self._ended = True
-        elif ended is not None and not self._found:
+        elif ended is not None and not self._results:
             arrived.set()
             raise ended
 
@@ -189,7 +190,7 @@ class Detection:
 
     def _release(self) -> None:
         answers = self._standing.results(self._queue.release(), self._queue.watermark)
-        self._found.extend(answer.notification for answer in answers)
+        self._results.extend(answer.notification for answer in answers)
         self._queue.take_late()
         for failure in self._standing.take_failures():
             log.warning("a filter failed on the event %s: %s", failure.notification.id, failure.error)

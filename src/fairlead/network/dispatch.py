@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -34,6 +35,7 @@ __all__ = ["Dispatch", "Taken"]
 
 log: Final = logging.getLogger(__name__)
 _number: Final = itemgetter(2)
+_fanout: Final = itemgetter(1)
 
 Taken: TypeAlias = Entry[Fanout, bytes]
 """A notification that was admitted, or has arrived, and is not in the log yet."""
@@ -54,7 +56,7 @@ class _LedgerLog:
 
 
 class Dispatch:
-    """What waits for the log. Without a ledger nothing has to wait."""
+    """The notifications that wait for the log to be synced. Without a ledger none waits."""
 
     def __init__(
         self, ledger: Ledger | None, once: Once, *, counters: Counters, durables: Mapping[str, Durable]
@@ -109,7 +111,7 @@ class Dispatch:
     # -- out ---------------------------------------------------------------------------------------------------
 
     def synced(self, synced: int) -> None:
-        """The log is synced below this offset: carry out what the program says."""
+        """The log is synced below this offset: perform the effects that waited for it."""
         cursors = 0
         if self._ledger is not None:
             self._ledger.synced(synced)
@@ -118,12 +120,12 @@ class Dispatch:
             self._CARRY_OUT[type(effect)](self, effect)
 
     def _send_on(self, effect: SendOn[Fanout, bytes]) -> None:
-        for offset, fanout, packed, _ in effect.entries:
+        for fanout, records in groupby(effect.entries, _fanout):
             try:
-                self._once.send(fanout, offset, packed)
+                self._once.send_records(fanout, [*records])
             except Exception:
-                # A destination that has got it recognises the duplicate; the others get it when they are back.
-                log.exception("a notification could not be handed out")
+                # A destination that has got one recognises the duplicate; the others get it when they are back.
+                log.exception("notifications could not be handed out")
                 for session in fanout.sessions():
                     session.end("the broker has failed")
 
@@ -149,7 +151,7 @@ class Dispatch:
     # -- no room -----------------------------------------------------------------------------------------------
 
     def log_is_full(self, error: LogFull, now: int) -> None:
-        """What is synced is sent on, what could be written waits on; the rest is refused."""
+        """The disk is full: forward synced notifications, retain written ones, refuse the rest."""
         assert self._ledger is not None
         self.synced(self._ledger.log.synced)
         end = self._ledger.take_back(now)

@@ -19,7 +19,7 @@ CLIENTS: Final = {"c:": "client", "d:": "durable"}
 
 
 def text(survey: Survey, *, tables: bool = False, plain: bool = False) -> str:
-    """The brokers as a tree; with their routing tables where those were asked for."""
+    """The brokers as a tree, with their routing tables if the survey has them."""
     parents = {each: name for name, below in survey.children().items() for each in below}
 
     def lines(name: str) -> list[str]:

@@ -22,17 +22,20 @@ from fairlead.filters.language import render
 from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
+from fairlead.network.bounds import size_of
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
 from fairlead.network.dispatch import Dispatch
+from fairlead.network.guard import Guard, principal_from_json, principal_to_json
 from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
-from fairlead.network.ledger import Subscribed, Unsubscribed, cursor_of_durable
+from fairlead.network.ledger import Owned, Subscribed, Unsubscribed, cursor_of_durable
 from fairlead.network.once import Once
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
+from fairlead.rules import Refusal
 
 __all__ = ["Durability"]
 
@@ -58,30 +61,39 @@ class Durability:
         barriers: Barriers,
         interests: Interests,
         leaving: Leaving,
+        guard: Guard,
     ) -> None:
         self._broker, self._outgoing, self._persistence, self._once = broker, outgoing, persistence, once
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
-        self._leaving = leaving
+        self._leaving, self._guard = leaving, guard
 
     def recall(self, now: int) -> None:
-        """Know the durable subscribers, what they ask for and where they are, as before."""
+        """Restore the durable subscribers with their filters and cursors."""
         for name, subscriptions in self._persistence.state.durables.items():
             since = min((since for _, since in subscriptions.values()), default=self._dispatch.reached)
             durable = self._new(name, self._persistence.cursor(cursor_of_durable(name), since))
+            self._guard.bind(
+                durable.client, principal_from_json(self._persistence.state.owners.get(name, "")), now
+            )
             for id, (text, since) in subscriptions.items():
                 filter = self._interests.filter(text)
                 durable.subscriptions[id] = (filter, since)
-                self._broker.handle(calls.Subscribe(durable.client, id, filter), now)
-                self._router.look_at(filter)
+                self._outgoing.memory.hold_lasting(name, id, size_of(text, filter))
+                self._interests.recall_durable(durable.client, id, filter, now)
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
     def subscribe(self, session: ClientSession, message: wire.Subscribe, filter: Filter, now: int) -> None:
-        """The client is this durable subscriber from now on, and asks for this, too."""
+        """Subscribe a client to a filter under a durable name. The client is this durable subscriber from
+        now on."""
         if not self._persistence.is_logged:
-            raise ValueRefused("this broker keeps no log, so nothing is durable and there is no past here")
+            raise ValueRefused(
+                "this broker has no log: it has no durable subscriptions, and no earlier notifications"
+            )
         ends = not message.durable
+        if not ends:
+            self._guard.check_durable(session, message.durable, now)
         name = _name_of(session, message.id) if ends else message.durable
         durable = self._durables.get(name)
         known = None if durable is None else durable.subscriptions.get(message.id)
@@ -91,8 +103,14 @@ class Durability:
             claimed = durable.claimed if durable.session is session else set()
             if others := durable.subscriptions.keys() - claimed:
                 raise self._asks_for_more(durable, others)
+        granted = self._broker.seam.grant(session.client, "subscribe", filter, now)
+        if isinstance(granted, Refusal):
+            raise granted.exception()
+        self._own(session, name, now, ends=ends)
         if durable is None or known is None:
             durable = self._subscribed(durable, name, message, filter, now)
+        elif durable.session is not session:
+            self._interests.regrant(durable.client, now)
         if durable.session is not session:
             if durable.session is not None:
                 durable.session.tell(
@@ -102,6 +120,8 @@ class Durability:
             durable.attach(session, self._dispatch.reached, now)
             session.durables[name] = durable
         durable.claimed.add(message.id)
+        if message.id in durable.granted:
+            self._guard.inform(session, calls.Grant(durable.client, message.id, durable.granted[message.id]))
         # Those who knew of it before are not waited for where they are away.
         patient = not ends and message.id not in durable.acknowledged
         self._barriers.answer(
@@ -109,6 +129,15 @@ class Durability:
         )
         # What it missed follows when those who asked before have been answered.
         self._dispatch.after_sync(lambda: self._catch_up.read_on(durable))
+
+    def _own(self, session: ClientSession, name: str, now: int, *, ends: bool) -> None:
+        """A durable subscriber acts for the principal of its client, over restarts, too."""
+        principal = self._guard.principal(session.client)
+        if self._guard.is_on and not ends:
+            text = principal_to_json(principal)
+            if self._persistence.state.owners.get(name) != text:
+                self._persistence.note(Owned(name, text), now)
+        self._guard.bind(f"d:{name}", principal, now)
 
     def _subscribed(
         self, durable: Durable | None, name: str, message: wire.Subscribe, filter: Filter, now: int
@@ -119,20 +148,31 @@ class Durability:
             raise ValueRefused("a neighbour of this broker has that name")
         if f"d:{name}" in self._leaving:
             raise ValueRefused(f"the durable subscriber {name!r} is just being removed", hint="try again")
+        memory, size = self._outgoing.memory, size_of(message.filter, filter)
+        if not ends and not memory.may_last(size):
+            raise ValueRefused(
+                f"the filters of durable subscribers take {memory.lasting:,} bytes, and half of"
+                f" {memory.budget:,} is what they may take here",
+                hint="end durable subscribers nobody needs, or let the operator raise [limits] memory_bytes",
+            )
         if durable is None:
             since = self._first_since(message.since)
         else:
             since = self._dispatch.end if durable.subscriptions else durable.looked
         if not ends:
             self._persistence.note(Subscribed(name, message.id, render(filter), since), now)
+            memory.hold_lasting(name, message.id, size)
         if durable is None:
             durable = self._new(name, since, ends=ends)
         durable.subscriptions[message.id] = (filter, since)
+        durable.granted.pop(message.id, None)
         self._interests.call(calls.Subscribe(durable.client, message.id, filter), now)
         return durable
 
-    def unsubscribe(self, asked_by: ClientSession, name: str, id: str, now: int) -> None:
-        """It does not ask for this any more; without an id, or with the last one, it ends."""
+    def unsubscribe(self, requester: ClientSession, name: str, id: str, now: int) -> None:
+        """End a subscription of a durable subscriber; without an id, or with the last one, the subscriber
+        itself."""
+        self._guard.check_durable(requester, name, now, manage=True)
         durable = self._durables.get(name)
         if durable is None or durable.ends:
             raise NotThere(f"there is no durable subscriber {name!r}")
@@ -140,24 +180,33 @@ class Durability:
             raise NotThere(f"the durable subscriber {name!r} has no subscription {id!r}")
         ends = not id or durable.subscriptions.keys() == {id}
         self._persistence.note(Unsubscribed(name, "" if ends else id), now)
-        if ends and durable.session not in (None, asked_by):
+        if ends and durable.session not in (None, requester):
             durable.session.tell(wire.Refused(0, f"another client has ended {name!r}", name))
         if ends:
             self.detach(durable)
             self._end(durable)
         else:
             del durable.subscriptions[id]
+            durable.granted.pop(id, None)
             durable.claimed.discard(id)
             durable.acknowledged.discard(id)
+            self._outgoing.memory.release_lasting(name, id)
             self._interests.call(calls.Unsubscribe(durable.client, id), now)
             self._dispatch.after_sync(lambda: self._catch_up.read_on(durable))
+
+    def granted(self, grant: calls.Grant) -> None:
+        """The access policy grants another filter, perhaps to a durable subscriber."""
+        durable = self._durables.get(grant.client.removeprefix("d:"))
+        if durable is not None and durable.client == grant.client:
+            durable.granted[grant.id] = grant.filter
 
     def unnamed(self, session: ClientSession, id: str) -> Durable | None:
         """The subscriber without a name that a client's subscription to the past has."""
         return self._durables.get(_name_of(session, id))
 
     def detach(self, durable: Durable) -> None:
-        """Its client is away. What it has accepted by then is safe with the next sync, which is not put off."""
+        """A durable subscriber's client has disconnected. Its accepted deliveries are synced with the next sync,
+        at once."""
         if durable.session is not None:
             durable.session.durables.pop(durable.name, None)
             durable.session = None
@@ -170,8 +219,8 @@ class Durability:
             self._dispatch.after_saving()
 
     def tick(self, now: int) -> None:
-        """From time to time: tell those who leave out what they asked for before, and pass over records for those
-        who are away."""
+        """From time to time: refuse clients that leave out a filter of their durable name, and move the cursors
+        of absent subscribers past records that do not match."""
         self._catch_up.pass_over(self._durables.values())
         for durable in list(self._durables.values()):
             session = durable.session
@@ -184,7 +233,7 @@ class Durability:
         texts = sorted(render(durable.subscriptions[id][0]) for id in ids)
         named = ", ".join(map(repr, texts[:NAMED_MAX])) + (", …" if len(texts) > NAMED_MAX else "")
         return ValueRefused(
-            f"the durable subscriber {durable.name!r} asks for {named}",
+            f"the durable subscriber {durable.name!r} is bound to {named}",
             hint="subscribe to that first, or end it: forget(name, filter), fairlead sub --forget NAME",
         )
 
@@ -199,45 +248,48 @@ class Durability:
 
     def _new(self, name: str, cursor: int, *, ends: bool = False) -> Durable:
         durable = self._durables[name] = Durable(
-            self._outgoing, name, cursor, self._broker.seam, self._once, ends=ends
+            self._outgoing, name, cursor, self._router, self._once, ends=ends
         )
         self._router.targets[durable.client] = durable
         return durable
 
     def _end(self, durable: Durable) -> None:
+        for id in durable.subscriptions:
+            self._outgoing.memory.release_lasting(durable.name, id)
         self._leaving.begin(durable.client)
+        self._guard.unbind(durable.client)
         self._durables.pop(durable.name, None)
         self._persistence.remove_cursor(cursor_of_durable(durable.name))
 
     # -- deliveries --------------------------------------------------------------------------------------------
 
-    def accept(self, session: ClientSession, name: str, places: list[int]) -> None:
+    def accept(self, session: ClientSession, name: str, ordinals: list[int]) -> None:
         """It has dealt with these."""
         durable = session.durables.get(name)
         if durable is not None:
-            for place in places:
-                durable.confirm(place - 1)
+            for ordinal in ordinals:
+                durable.confirm(ordinal - 1)
             self._catch_up.read_on(durable)
 
-    def reject(self, session: ClientSession, name: str, place: int, *, again: bool) -> None:
+    def reject(self, session: ClientSession, name: str, ordinal: int, *, again: bool) -> None:
         """It has not dealt with this one: it gets it again, or never."""
         durable = session.durables.get(name)
-        if durable is None or place - 1 not in durable.unconfirmed:
+        if durable is None or ordinal - 1 not in durable.unconfirmed:
             return
         self._outgoing.counters.rejected += 1
         if not again:
-            durable.confirm(place - 1)
+            durable.confirm(ordinal - 1)
             self._catch_up.read_on(durable)
             return
         ledger = self._persistence.ledger
         assert ledger is not None
-        with ledger.reader(place - 1, PUBLICATION, ARRIVAL) as reader:
+        with ledger.reader(ordinal - 1, PUBLICATION, ARRIVAL) as reader:
             [record] = reader.read(1)
         head = durable.head_for(record)
         if head is None:  # the subscription it came for is gone
-            durable.confirm(place - 1)
+            durable.confirm(ordinal - 1)
         else:
-            session.send(wire.deliver(place, head, notification_in(record)))
+            session.send(wire.deliver(ordinal, head, notification_in(record)))
 
 
 def _name_of(session: ClientSession, id: str) -> str:

@@ -18,7 +18,7 @@ SHARE_BESIDE: Final = 4
 
 
 def file_limits() -> tuple[int, int] | None:
-    """How many files this process may have open, and how many it may ask for; None: no limits are known."""
+    """The soft and the hard limit of open files of this process; None if the system has none."""
     try:
         import resource
     except ImportError:  # a system without such limits
@@ -28,7 +28,7 @@ def file_limits() -> tuple[int, int] | None:
 
 
 def room_for_connections() -> int:
-    """How many connections there may be, so that enough files are left for all else."""
+    """The number of connections that leaves enough files for all else."""
     limits = file_limits()
     if limits is None:
         return sys.maxsize

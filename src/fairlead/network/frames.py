@@ -23,8 +23,10 @@ __all__ = [
     "PUBLISH",
     "RELAY",
     "RELAYS",
+    "SKIP",
     "STORED",
     "Frames",
+    "Verified",
     "checked",
     "checked_pieces",
 ]
@@ -34,8 +36,8 @@ FRAME_MAX: Final = 1 << 20
 FRAME_MIN: Final = 1 << 10
 """A broker that takes no frames of this length cannot work."""
 
-CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS, CHECKED = range(8)
-KINDS: Final = 8
+CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS, CHECKED, SKIP = range(9)
+KINDS: Final = 9
 CHECKED_BYTES: Final = (1 << 16) + (1 << 10)
 """A checked piece is this long at most: its reader waits for its end. A frame of several notifications fits in."""
 PARTS_MAX: Final = 64
@@ -70,6 +72,24 @@ def checked_pieces(frames: Sequence[bytes], frame_max: int) -> list[bytes | memo
     return pieces
 
 
+class Verified(bytes):
+    """The payload of a frame of several notifications that filled a checked piece, and can be forwarded
+    unchanged."""
+
+    crc: int
+    """The checksum of the whole frame."""
+
+    @property
+    def length(self) -> int:
+        """The length of the piece, from its head."""
+        return len(self) + 10
+
+    @property
+    def head(self) -> bytes:
+        """The bytes before the payload in the piece."""
+        return _CHECKED.pack(self.length, CHECKED, self.crc) + HEAD.pack(len(self) + 1, RELAYS)
+
+
 class Frames:
     """Cuts the bytes of a connection, however they were split, into frames (kind, payload).
 
@@ -84,7 +104,7 @@ class Frames:
 
     @property
     def waiting(self) -> int:
-        """How many bytes of an unfinished frame are held."""
+        """The number of bytes of an unfinished frame."""
         return len(self._rest) + (0 if self._inner is None else self._inner.waiting)
 
     def _unchecked(self, payload: memoryview) -> Iterator[tuple[int, bytes]]:
@@ -92,10 +112,15 @@ class Frames:
         if self._is_inside:
             raise ProtocolError("a checked piece inside a checked piece")
         content = payload[_CRC.size :]
-        if len(payload) < _CRC.size or crc32(content) != _CRC.unpack_from(payload)[0]:
-            raise ProtocolError("bytes were changed on the way: the checksum is wrong")
+        crc = crc32(content)
+        if len(payload) < _CRC.size or crc != _CRC.unpack_from(payload)[0]:
+            raise ProtocolError("bytes were changed in transit: the checksum is wrong")
         if self._inner is None:
             self._inner = Frames(self._limit, is_inside=True)
+        if not self._inner._rest and content[:5] == HEAD.pack(len(content) - 4, RELAYS):
+            whole = Verified(content[5:])
+            whole.crc = crc
+            return iter([(RELAYS, whole)])
         return self._inner.feed(content)
 
     def feed(self, chunk: bytes | memoryview) -> Iterator[tuple[int, bytes]]:

@@ -1,7 +1,7 @@
-"""What two brokers declare when they connect, and whether they may be neighbours.
+"""The handshake of two brokers: what they declare, and whether they may be neighbours.
 
 A broker is refused that has another frame size, another routing, the name but not the log of a neighbour, or a log
-that is a copy which another one has taken the place of.
+that is a copy: one which another one has taken the place of, or of a neighbour that is connected and answers.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ class Handshakes:
         self._routing = agreed(broker.settings)
         self._refused: set[tuple[str, str]] = set()
         """Brokers that have been refused, each with what was wrong about it: that is logged once."""
+        self.authorization = ""
+        """The credentials that this broker shows to those it calls."""
         self.url = ""
         """Where this broker can be called."""
 
     def hello(self, neighbour: str) -> wire.Hello:
-        """What this side declares when it calls a broker; `neighbour` is its name, if that is known."""
+        """The declaration of this broker when it calls another; `neighbour` is the other's name, if it is
+        known."""
         state = self._persistence.state
         known = state.neighbours.get(neighbour, Neighbour())
         return wire.Hello(
@@ -57,14 +60,17 @@ class Handshakes:
             lineage=self._persistence.lineage,
             others_lineage=list(known.lineage),
             end=self._dispatch.reached,
+            acknowledged=self._persistence.acknowledged(neighbour),
+            oldest=wire.OLDEST,
+            authorization=str(self.authorization),
         )
 
-    def welcome(self, neighbour: str) -> wire.Welcome:
-        """What this side answers a broker that has called."""
+    def welcome(self, neighbour: str, hello: wire.Hello) -> wire.Welcome:
+        """The response to a broker that has called."""
         state = self._persistence.state
         known = state.neighbours.get(neighbour, Neighbour())
         return wire.Welcome(
-            wire.VERSION,
+            wire.agreed_version(hello.version, hello.oldest),
             self._name,
             neighbour,
             self._life,
@@ -77,12 +83,13 @@ class Handshakes:
             lineage=self._persistence.lineage,
             others_lineage=list(known.lineage),
             end=self._dispatch.reached,
+            acknowledged=self._persistence.acknowledged(neighbour),
         )
 
-    def welcome_client(self, name: str) -> wire.Welcome:
-        """What this side answers a client that has called, and gets this name."""
+    def welcome_client(self, name: str, hello: wire.Hello) -> wire.Welcome:
+        """The response to a client that has called, with the client's name."""
         return wire.Welcome(
-            wire.VERSION,
+            wire.agreed_version(hello.version, hello.oldest),
             self._name,
             name,
             log=self._persistence.log_name,
@@ -92,7 +99,7 @@ class Handshakes:
         )
 
     def linked(self, name: str, url: str, said: wire.Hello | wire.Welcome) -> Linked:
-        """What is remembered of a neighbour from now on."""
+        """The record of a neighbour for the ledger."""
         known = self._persistence.state.neighbours.get(name, Neighbour())
         superseded = judge(known.lineage, known.superseded, lineage_of(said.lineage)).superseded
         return Linked(name, url, said.log, 0, said.lineage, sorted(superseded))
@@ -100,9 +107,11 @@ class Handshakes:
     def check(
         self, name: str, said: wire.Hello | wire.Welcome, current: LinkSession | None, *, opened: bool
     ) -> None:
-        """ProtocolError says why this broker cannot be a neighbour, or needs no second connection.
+        """Check a broker that wants to be a neighbour. ProtocolError if it cannot be one, or is connected
+        already.
 
-        `current` is the connection that there is with it, which ends if this one takes its place.
+        `current` is the connection that there is with it, which ends if this one takes its place. That of another
+        process stays as long as it answers.
         """
         if name == self._name or not name:
             raise ProtocolError(f"a broker cannot be linked to {name!r}: that is its own name")
@@ -126,7 +135,16 @@ class Handshakes:
         both_called = current.life == said.life and current.opened != opened
         if both_called and opened != (self._name < name):
             raise ProtocolError("linked already")  # both keep the call of the one whose name is smaller
-        current.end("another connection takes the place of this one")
+        if known is not None and known.log and current.life != said.life:
+            # One process has a log open: either the connection has broken unnoticed, or this is a copy.
+            current.challenge()
+            raise self._refusal(
+                name,
+                said.life,
+                f"another process of {name} is connected with {self._name}: as long as that one answers, a process"
+                " with a copy of its log is refused",
+            )
+        current.end("another connection under the same name replaces this one")
 
     def _check_log(self, name: str, known: Neighbour, said: wire.Hello | wire.Welcome) -> None:
         """ProtocolError where a neighbour has another log, or a copy that must not be used."""
@@ -142,9 +160,9 @@ class Handshakes:
             raise self._refusal(
                 name, said.lineage[-1][0], f"{self._name} does not take {name}: {judgement.refusal}"
             )
-        if judgement.has_gone_back or said.end < known.received:
+        if judgement.has_gone_back:
             log.warning(
-                "%s: the log of %s has gone back, to an older copy: what is acknowledged from now on is delivered,"
+                "%s: the log of %s has gone back to an older copy: what is acknowledged from now on is delivered,"
                 " what it had acknowledged since that copy was made may be lost",
                 self._name,
                 name,

@@ -1,4 +1,4 @@
-"""How often something took how long: counts of observations up to each bound, as Prometheus has them."""
+"""Histograms of durations: counts of observations up to each bound, as Prometheus has them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of observations."""
         return sum(self._counts)
 
     @property

@@ -1,4 +1,5 @@
-"""What became of a neighbour's log while it was away: it grew, it went back, or it is a copy that is refused.
+"""The lineage of a neighbour's log: while the neighbour was away it grew, it went back to a copy, or it is a copy
+that is refused.
 
 A log that went back (an older backup was restored) is followed: both sides go on from the end of what the two logs
 have in common. A copy is refused once another copy has taken its place: two copies that both append would each
@@ -18,7 +19,7 @@ __all__ = ["Judgement", "judge", "lineage_of", "valid_end"]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a broker makes of the lineage that a neighbour presents."""
+    """A broker's judgement of the lineage that a neighbour presents."""
 
     refusal: str = ""
     """Why the neighbour is refused; empty if it is not."""
@@ -38,7 +39,7 @@ def judge(known: Lineage, superseded: Collection[str], lineage: Lineage) -> Judg
     again = [each.id for each in lineage if each.id in dead]
     if again:
         return Judgement(
-            "its log is a copy that another one has taken the place of; if this is the one to go on with,"
+            "its log is a copy that another one has replaced; to continue with this one,"
             " unlink it and link it anew",
             superseded=dead,
         )
@@ -54,7 +55,7 @@ def judge(known: Lineage, superseded: Collection[str], lineage: Lineage) -> Judg
 
 
 def valid_end(read: int, known: Lineage, lineage: Lineage, end: int | None = None) -> int:
-    """How much of what was read of a log is still in it: all below this offset.
+    """The offset below which all that was read of a log is still in it.
 
     `end` is where the log ends now; a reader that is beyond it has read of a log that is gone, or was misled.
     """

@@ -24,7 +24,7 @@ Frame: TypeAlias = tuple[int, bytes]
 
 
 class State(Enum):
-    """What a connection is in; the value is its text."""
+    """The state of a connection; the value is its text."""
 
     READING = "reading"
     WAITING = "waiting for its turn"
@@ -40,15 +40,15 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a connection."""
+    """An event that changes the state of a connection."""
 
-    HOLD = "frames are held"
-    BLOCK = "frames are held, the first one for a slow destination"
-    UNBLOCK = "the destination has caught up, or is gone"
+    HOLD = "frames are pending"
+    BLOCK = "frames are pending, the first one for a slow destination"
+    UNBLOCK = "the destination has caught up, or is disconnected"
     CHOKE = "too many answers are unread"
     UNCHOKE = "enough answers have been read"
-    FILL = "more bytes are held than the limit"
-    TURN = "its turn has come: what is held is handled"
+    FILL = "more bytes are pending than the limit"
+    TURN = "its turn has come: pending frames are handled"
     END = "the connection has ended"
 
     __hash__ = object.__hash__
@@ -158,7 +158,7 @@ class Inflow:
         """Their bytes."""
 
     def on(self, event: Event) -> None:
-        """Take one step. A KeyError says that the event cannot happen in this state."""
+        """Take one step. KeyError if the event cannot happen in this state."""
         self.state = self._table[self.state][event]
 
     def hold(self, frames: Iterable[Frame], *, blocked: bool = False) -> None:

@@ -13,6 +13,7 @@ from fairlead.network.calling import Calling
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable, Link
 from fairlead.network.dispatch import Dispatch
+from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.ledger import Ledger
 from fairlead.network.memory import Memory
@@ -27,7 +28,7 @@ NAMED_MAX: Final = 100
 
 
 class Inspection:
-    """What a broker reports of itself."""
+    """The reports of a broker about itself."""
 
     def __init__(
         self,
@@ -44,15 +45,16 @@ class Inspection:
         handshakes: Handshakes,
         memory: Memory,
         operations: Operations,
+        guard: Guard,
     ) -> None:
         self._broker, self._ledger, self._counters = broker, ledger, counters
         self._clients, self._links, self._durables = clients, links, durables
         self._dispatch, self._backpressure = dispatch, backpressure
         self._calling, self._handshakes, self._memory = calling, handshakes, memory
-        self._operations = operations
+        self._operations, self._guard = operations, guard
 
     def status(self) -> Status:
-        """How the broker is, in figures."""
+        """The status of the broker, in figures."""
         broker, counters, clients = self._broker, self._counters, self._clients
         ledger, dispatched = self._ledger, self._dispatch.reached
         log = None if ledger is None else ledger.log
@@ -73,7 +75,7 @@ class Inspection:
             "blocking": sorted(name for name, each in clients.items() if each.outflow.is_blocking)[
                 :NAMED_MAX
             ],
-            "held_up": self._backpressure.blocked,
+            "blocked": self._backpressure.blocked,
             "outflow": Counter(str(session.outflow) for session in clients.values()),
             "inflow": Counter(str(session.inflow) for session in clients.values()),
             "subscriptions": sum(len(broker.clients[each].subscriptions.by_id) for each in broker.clients),
@@ -82,13 +84,13 @@ class Inspection:
             "draining": self._operations.is_draining,
             "counters": {name: getattr(counters, name) for name in Counters.__slots__},
             "log": None
-            if log is None
+            if ledger is None or log is None
             else {
                 "first": log.first,
                 "end": log.end,
                 "synced": log.synced,
                 "bytes": log.size,
-                "full": not log.reserve.is_held,
+                "full": ledger.is_full,
             },
             "links": {name: self._link(link, reached) for name, link in self._links.items()},
             "waiting": self._calling.waiting(),
@@ -97,11 +99,12 @@ class Inspection:
                     "connected": durable.session is not None,
                     "outflow": str(durable.outflow),
                     "behind": max(0, reached - durable.cursor(dispatched)),
-                    "unconfirmed": len(durable.unconfirmed),
+                    "in_flight": len(durable.unconfirmed),
                 }
                 for name, durable in self._durables.items()
                 if not durable.ends
             },
+            "security": self._guard.status(),
         }
 
     def _link(self, link: Link, reached: int) -> LinkStatus:
@@ -112,7 +115,7 @@ class Inspection:
             "inflow": "" if link.session is None else str(link.session.inflow),
             "outflow": str(link.outflow),
             "behind": max(0, reached - link.cursor(self._dispatch.reached)),
-            "unconfirmed": len(link.unconfirmed),
+            "in_flight": len(link.unconfirmed),
             "url": self._calling.url_of(link.name),
         }
         if not link.ready and (absence := self._calling.of_link(link.name)) is not None:

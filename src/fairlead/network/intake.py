@@ -92,8 +92,8 @@ class Intake:
             subscription._seen = min(subscription._seen, end)
         for durable in self._durables.values():
             durable.seen = min(durable.seen, end)
-            for place in [each for each in durable.open if each > end]:
-                del durable.open[place]
+            for ordinal in [each for each in durable.open if each > end]:
+                del durable.open[ordinal]
             durable.again = {each for each in durable.again if each <= end}
 
     def check_taken(self, subscription: Subscription) -> None:
@@ -101,82 +101,82 @@ class Intake:
         durable = self._durables.get(subscription.durable)
         if durable is not None and durable.untaken:
             raise BrokerRefused(
-                f"the durable subscriber {subscription.durable!r} is stuck at what {durable.untaken!r} asks for,"
-                " which has been closed here",
+                f"the durable subscriber {subscription.durable!r} is blocked by a delivery for "
+                f"{durable.untaken!r}, which has been closed here",
                 hint="take from all subscriptions of a durable name, or close them all",
             )
 
     # -- deliveries --------------------------------------------------------------------------------------------
 
-    def delivered(self, place: int, ids: list[str], packed: bytes) -> None:
+    def delivered(self, ordinal: int, ids: list[str], packed: bytes) -> None:
         """Something has come."""
         found = [self.subscriptions[id] for id in ids if id in self.subscriptions]
         if not found:
-            self._not_wanted(place, ids)
+            self._not_wanted(ordinal, ids)
             return
         durable = found[0].durable
-        if place and not durable:
+        if ordinal and not durable:
             # From the past, by a subscription that is not durable: nothing is to be accepted, but room is made.
-            self._accept(f"c:{self._client}#{found[0].id}", place)
-            if place <= found[0]._seen:
+            self._accept(f"c:{self._client}#{found[0].id}", ordinal)
+            if ordinal <= found[0]._seen:
                 return  # the connection was lost in between, and the past comes again
-            found[0]._seen, place = place, 0
-        if place and not self._is_new(self._durables[durable], durable, place, len(found)):
+            found[0]._seen, ordinal = ordinal, 0
+        if ordinal and not self._is_new(self._durables[durable], durable, ordinal, len(found)):
             return
         notification = unpack(packed)
         for subscription in found:
-            subscription._put(Delivery(notification, tuple(ids), durable, place, subscription))
+            subscription._put(Delivery(notification, tuple(ids), durable, ordinal, subscription))
         self.waiting += len(found)
         self._moved()
 
-    def _not_wanted(self, place: int, ids: list[str]) -> None:
+    def _not_wanted(self, ordinal: int, ids: list[str]) -> None:
         """It is for subscriptions that are not here any longer."""
         for name, durable in self._durables.items():
             if durable.forgotten.issuperset(ids):
-                self._accept(name, place)
+                self._accept(name, ordinal)
             elif not durable.untaken and (closed := durable.let_go.intersection(ids)):
                 durable.untaken = min(closed)
                 for each in self.of(name):
                     each._arrived.set()
 
-    def _is_new(self, durable: _Durable, name: str, place: int, subscriptions: int) -> bool:
-        if place <= durable.seen and place not in durable.again:
-            if place not in durable.open:
-                self._accept(name, place)  # the broker has not heard that it is dealt with
+    def _is_new(self, durable: _Durable, name: str, ordinal: int, subscriptions: int) -> bool:
+        if ordinal <= durable.seen and ordinal not in durable.again:
+            if ordinal not in durable.open:
+                self._accept(name, ordinal)  # the broker has not heard that it is dealt with
             return False
-        durable.again.discard(place)
-        durable.seen = max(durable.seen, place)
-        durable.open[place] = subscriptions
+        durable.again.discard(ordinal)
+        durable.seen = max(durable.seen, ordinal)
+        durable.open[ordinal] = subscriptions
         return True
 
     def taken(self, count: int = 1) -> None:
-        """So many do not wait any longer."""
+        """Deliveries have been taken from a subscription: so many wait no longer."""
         self.waiting -= count
         self._moved()
 
     def settle(self, delivery: Delivery, *, rejected: bool = False, again: bool = False) -> None:
         """One of those that it is for has dealt with it, or will not."""
         durable = self._durables.get(delivery.durable)
-        if durable is None or delivery.place not in durable.open:
+        if durable is None or delivery.ordinal not in durable.open:
             return
         if rejected and again:
-            del durable.open[delivery.place]
-            durable.again.add(delivery.place)
-            self._tell(wire.Reject(delivery.durable, delivery.place, True))
+            del durable.open[delivery.ordinal]
+            durable.again.add(delivery.ordinal)
+            self._tell(wire.Reject(delivery.durable, delivery.ordinal, True))
             return
-        durable.open[delivery.place] -= 1
-        if not durable.open[delivery.place]:
-            del durable.open[delivery.place]
+        durable.open[delivery.ordinal] -= 1
+        if not durable.open[delivery.ordinal]:
+            del durable.open[delivery.ordinal]
             if rejected:
-                self._tell(wire.Reject(delivery.durable, delivery.place, False))
+                self._tell(wire.Reject(delivery.durable, delivery.ordinal, False))
             else:
-                self._accept(delivery.durable, delivery.place)
+                self._accept(delivery.durable, delivery.ordinal)
 
-    def _accept(self, durable: str, place: int) -> None:
-        self._accepts.setdefault(durable, []).append(place)
+    def _accept(self, durable: str, ordinal: int) -> None:
+        self._accepts.setdefault(durable, []).append(ordinal)
         self._due()
 
     def take_accepts(self) -> list[wire.Control]:
-        """What the broker has to hear of what is dealt with."""
+        """The acknowledgements that are to be sent to the broker."""
         accepts, self._accepts = self._accepts, {}
-        return [wire.Accept(durable, places) for durable, places in accepts.items()]
+        return [wire.Accept(durable, ordinals) for durable, ordinals in accepts.items()]

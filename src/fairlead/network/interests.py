@@ -1,29 +1,34 @@
 """The filters that clients and neighbours have at a broker, and what each neighbour has to know of them.
 
 When a link is connected, both sides announce all interests that the other one has to know (`Table`), and the
-difference takes effect at once. From then on they send changes (`Tell`). A neighbour that is away is sent nothing:
-it gets all of it when it is back.
+difference takes effect at once. From then on they send changes (`InterestsChanged`). A neighbour that is away is
+sent nothing: it gets all of it when it reconnects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
-from fairlead.errors import FairleadError, NotThere, ProtocolError, ValueRefused
+from fairlead.errors import FairleadError, Forbidden, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
 from fairlead.network import wire
 from fairlead.network.destinations import Link
-from fairlead.network.ledger import Heard, Told
+from fairlead.network.ledger import InterestsChanged, InterestText
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
+from fairlead.network.turns import Turn
 from fairlead.routing import Interest
 
 __all__ = ["Interests"]
 
+TEXTS_SIZE_MAX: Final = 1 << 23
+"""How many characters of filters' texts are remembered as they were read."""
+RELATION_BYTES: Final = 100
+"""What it takes to know of two filters that one covers the other, as measured."""
 NOTED_AT_ONCE: Final = 1 << 20
 """How many characters of filters go into one record of the log."""
 
@@ -37,31 +42,84 @@ class Interests:
         router: Router,
         links: Mapping[str, Link],
         persistence: Persistence,
+        *,
         texts_max: int,
+        turn: Turn,
     ) -> None:
-        self._broker, self._router, self._links = broker, router, links
+        self._broker, self._router, self._links, self._turn = broker, router, links, turn
         self._persistence, self._texts_max = persistence, texts_max
         self._texts: dict[str, Filter] = {}
+        self._texts_size = 0
+        self.granted: Callable[[calls.Grant], None] = lambda grant: None
+        """Called with what is granted, where that is not what was requested, or another filter than before."""
 
     def filter(self, text: str) -> Filter:
         """The filter of a text; the same texts come often."""
         filter = self._texts.get(text)
         if filter is None:
-            if len(self._texts) > self._texts_max:
+            filter = parse(text)
+            self._texts_size += len(text)
+            if len(self._texts) > self._texts_max or self._texts_size > TEXTS_SIZE_MAX:
                 self._texts.clear()
-            filter = self._texts[text] = parse(text)
+                self._texts_size = len(text)
+            self._texts[text] = filter
         return filter
+
+    def prepare(self, filters: Iterable[Filter] = ()) -> bool:
+        """Relate new filters to the others until the turn is over; whether a change takes few steps now.
+
+        False: the change waits for the next turn. What others have begun is finished first.
+        """
+        broker = self._broker
+        return not broker.settings.strategy.relates or broker.catalogue.prepare(
+            filters, lambda: self._turn.is_over
+        )
+
+    def relations_bytes(self, filter: Filter) -> int:
+        """About how much memory the relations of a filter to others take."""
+        catalogue = self._broker.catalogue
+        return RELATION_BYTES * catalogue.relations(catalogue.interest(filter))
+
+    def prepare_for(self, message: wire.Table | wire.InterestsChanged) -> bool:
+        """The same for what a neighbour announces; what cannot be read is refused when it is handled."""
+        named = message.subscriptions if isinstance(message, wire.Table) else message.added
+        try:
+            return self.prepare([self.filter(text) for text, _ in named])
+        except FairleadError:
+            return True
 
     # -- of clients ----------------------------------------------------------------------------------------------
 
     def call(self, call: calls.Call, now: int) -> None:
-        """Call the broker for a client, and send the neighbours what follows; FairleadError says why not."""
+        """Perform a client's call at the broker, and send the neighbours the changes. FairleadError if the broker
+        refuses."""
         effects = self._broker.handle(call, now)
         for effect in effects:
             if isinstance(effect, calls.Refuse):
-                raise (NotThere if effect.is_missing else ValueRefused)(effect.reason)
+                kind = Forbidden if effect.is_forbidden else NotThere if effect.is_missing else ValueRefused
+                raise kind(effect.reason)
+        self._grant(effects)
         self._send(effects)
         self._router.change()
+
+    def regrant(self, client: str, now: int) -> None:
+        """Grant what the rules say now of what a client has subscribed to and advertised."""
+        effects = self._broker.handle(calls.Reconsider(client), now)
+        if effects:
+            self._grant(effects)
+            self._send(effects)
+            self._router.change()
+
+    def recall_durable(self, client: str, id: str, filter: Filter, now: int) -> None:
+        """A subscription of a durable subscriber, as the state has it."""
+        self._router.look_at(filter)
+        self._grant(self._broker.handle(calls.Subscribe(client, id, filter, lasting=True), now))
+
+    def _grant(self, effects: Iterable[calls.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, calls.Grant):
+                self._router.look_at(effect.filter)  # its limit looks at more than what was requested
+                self.granted(effect)
 
     def leave(self, client: str) -> None:
         """A client has gone, with all its subscriptions and advertisements."""
@@ -75,7 +133,7 @@ class Interests:
         """A neighbour's interests, as the state has them."""
         neighbour = self._persistence.state.neighbours[name]
         for advertisements in (True, False):
-            texts = neighbour.told(advertisements=advertisements)
+            texts = neighbour.interests(advertisements=advertisements)
             added = tuple(self._interest(each) for each in texts)
             if added:
                 self._broker.handle(calls.Admin(name, added, (), advertisements), now)
@@ -85,12 +143,18 @@ class Interests:
         return wire.Table(*map(_texts, self._broker.announcement(name)))
 
     def replace(self, name: str, table: wire.Table, now: int) -> None:
-        """A neighbour has announced all its interests, in place of those before."""
+        """A neighbour has announced all its interests. They replace the earlier ones."""
         self._replace(name, table.advertisements, [], now, advertisements=True)
         self._replace(name, table.subscriptions, table.others, now, advertisements=False)
 
     def _replace(
-        self, name: str, announced: list[Heard], others: list[Heard], now: int, *, advertisements: bool
+        self,
+        name: str,
+        announced: list[InterestText],
+        others: list[InterestText],
+        now: int,
+        *,
+        advertisements: bool,
     ) -> None:
         """A subscription that nothing here is advertised for stays, if it was known: something may have been
         published for it by clients that have gone since."""
@@ -103,24 +167,24 @@ class Interests:
         removed = [each for each in known if each not in whole]
         # One of the others may cover what is removed.
         added = [each for each in (whole if removed else announced) if each not in known]
-        noted = self._persistence.state.neighbours[name].told(advertisements=advertisements)
+        noted = self._persistence.state.neighbours[name].interests(advertisements=advertisements)
         dropped = [each for each in noted if each not in whole and each not in known]
         if added or removed or dropped:
             self._change(name, added, removed, now, advertisements=advertisements, dropped=dropped)
 
-    def change(self, name: str, message: wire.Tell, now: int) -> None:
+    def change(self, name: str, message: wire.InterestsChanged, now: int) -> None:
         """A neighbour has changed its interests; ProtocolError where they cannot be read."""
         self._change(name, message.added, message.removed, now, advertisements=message.advertisements)
 
     def _change(
         self,
         name: str,
-        added: list[Heard],
-        removed: list[Heard],
+        added: list[InterestText],
+        removed: list[InterestText],
         now: int,
         *,
         advertisements: bool,
-        dropped: Iterable[Heard] = (),
+        dropped: Iterable[InterestText] = (),
     ) -> None:
         if advertisements and self._broker.settings.advertisements is None:
             raise ProtocolError("there are no advertisements in this network")
@@ -130,9 +194,9 @@ class Interests:
         except FairleadError as error:
             raise ProtocolError(f"a filter that cannot be read here: {error}") from None
         for some in _in_records([*removed, *dropped]):
-            self._persistence.note(Told(name, [], some, advertisements), now)
+            self._persistence.note(InterestsChanged(name, [], some, advertisements), now)
         for some in _in_records(added):
-            self._persistence.note(Told(name, some, [], advertisements), now)
+            self._persistence.note(InterestsChanged(name, some, [], advertisements), now)
         self._send(self._broker.handle(calls.Admin(name, more, less, advertisements), now))
         self._router.change()
 
@@ -160,18 +224,20 @@ class Interests:
                 case calls.Send(to, calls.Admin(_, added, removed, advertisements)):
                     link = self._links.get(to)
                     if link is not None and link.session is not None:
-                        link.session.tell(wire.Tell(_texts(added), _texts(removed), advertisements))
+                        link.session.tell(
+                            wire.InterestsChanged(_texts(added), _texts(removed), advertisements)
+                        )
                 case _:
                     pass
 
 
-def _texts(interests: Iterable[Interest]) -> list[Heard]:
+def _texts(interests: Iterable[Interest]) -> list[InterestText]:
     return [(render(interest.filter), interest.owner) for interest in interests]
 
 
-def _in_records(interests: Iterable[Heard]) -> Iterator[list[Heard]]:
+def _in_records(interests: Iterable[InterestText]) -> Iterator[list[InterestText]]:
     """All of them, in pieces that fit into a record."""
-    some: list[Heard] = []
+    some: list[InterestText] = []
     size = 0
     for each in interests:
         length = len(each[0]) + len(each[1])

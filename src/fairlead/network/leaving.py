@@ -45,11 +45,13 @@ class Leaving:
         self._back.pop(client, None)
         if client in self._left:
             return
-        ids = (
-            deque(self._broker.clients[client].subscriptions.by_id) if client in self._broker.clients else ()
-        )
-        if len(ids) > AT_ONCE:
-            self._left[client] = deque(ids)
+        clients = self._broker.clients
+        filters = clients[client].subscriptions.by_id if client in clients else {}
+        if len(filters) > AT_ONCE:
+            # The narrow ones first: a wide one that goes first uncovers them, and neighbours get them for nothing.
+            catalogue = self._broker.catalogue
+            depths = {id: catalogue.depth(catalogue.interest(filter)) for id, filter in filters.items()}
+            self._left[client] = deque(sorted(filters, key=depths.__getitem__, reverse=True))
             self._router.change()
         else:
             self._interests.leave(client)
@@ -63,6 +65,8 @@ class Leaving:
 
     def go_on(self, now: int) -> None:
         """Take subscriptions out of the tables until the turn is over; one at least."""
+        if not self._interests.prepare():
+            return
         for client, ids in list(self._left.items()):
             while ids:
                 self._interests.call(calls.Unsubscribe(client, ids.popleft()), now)

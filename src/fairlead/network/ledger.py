@@ -1,4 +1,4 @@
-"""What a broker remembers over restarts: its log is the one place, and reading it again gives the state back.
+"""The durable state of a broker. The log is its only storage: reading the log again restores the state.
 
 Three kinds of records: publications of its clients, arrivals from its neighbours, and changes of its state.
 Changes are gathered now and then: the whole state is written once more, between `Whole` and `Sealed`, so that
@@ -31,14 +31,15 @@ from fairlead.network.incarnations import lineage_of, valid_end
 __all__ = [
     "RESERVE_BYTES",
     "DurableSubscription",
+    "InterestsChanged",
     "Ledger",
     "Linked",
     "Opened",
+    "Owned",
     "Parting",
     "Remember",
     "State",
     "Subscribed",
-    "Told",
     "Unlinked",
     "Unsubscribed",
     "Wanted",
@@ -49,7 +50,8 @@ __all__ = [
 
 STATE_CURSOR: Final = "state"
 IDENTITIES_CURSOR: Final = "identities"
-"""The records below it are in the tables of identities, whatever fails. Retention does not regard it."""
+"""The records below it are in the tables of identities, whatever fails. While those can be written, retention
+waits for them; where they cannot, it goes on, and the identities are in memory alone."""
 IDENTITIES: Final = "identities"
 ACKNOWLEDGED: Final = "ack:"
 IDENTITY_FILE: Final = "identity"
@@ -57,23 +59,35 @@ GATHERED_MIN: Final = 1_000
 """Fewer changes than this are not worth being gathered."""
 REMEMBERED: Final = 100_000
 """How many of the latest publications may come again, and be known."""
+NEVER: Final = float("inf")
+BUSY: Final = 5_000
+"""So many records between two questions whether identities should be written are a burst."""
 LOOKED_AT_MAX: Final = 5
 """How many times as many records are looked at for them: a broker that mostly relays has few of its own."""
 
-FULL_HINT: Final = "make room on the disk, remove durable subscribers that are gone, or shorten the retention"
+FULL_HINT: Final = (
+    "make room on the disk, remove durable subscribers that will not return, or shorten the retention"
+)
 RESERVE_BYTES: Final = 1 << 20
 """Room on the disk that a broker sets aside for changes of its state."""
 
-Heard: TypeAlias = tuple[str, str]
+InterestText: TypeAlias = tuple[str, str]
 
 
 class Subscribed(Struct, frozen=True, array_like=True, tag=True):
-    """A durable subscriber asks for this, from the record at `since` on."""
+    """A durable subscriber has subscribed to a filter, from the record at `since` on."""
 
     durable: str
     id: str
     filter: str
     since: int
+
+
+class Owned(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber acts for this principal: by whose rights, its subscriptions are narrowed."""
+
+    durable: str
+    principal: str
 
 
 class Unsubscribed(Struct, frozen=True, array_like=True, tag=True):
@@ -83,12 +97,12 @@ class Unsubscribed(Struct, frozen=True, array_like=True, tag=True):
     id: str
 
 
-class Told(Struct, frozen=True, array_like=True, tag=True):
-    """A neighbour has asked for more, or less."""
+class InterestsChanged(Struct, frozen=True, array_like=True, tag="Told"):
+    """A neighbour has added or removed interests."""
 
     neighbour: str
-    added: list[Heard]
-    removed: list[Heard]
+    added: list[InterestText]
+    removed: list[InterestText]
     advertisements: bool
 
 
@@ -104,7 +118,8 @@ class Linked(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Parting(Struct, frozen=True, array_like=True, tag=True):
-    """It is not any longer, and does not know yet; `url` is where it can be told, if this side called."""
+    """A link has ended, and the neighbour has not learnt of it; `url` is the neighbour's address, if this side
+    called."""
 
     neighbour: str
     url: str
@@ -132,7 +147,7 @@ class Opened(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Whole(Struct, frozen=True, array_like=True, tag=True):
-    """What follows up to `Sealed` is the whole state."""
+    """The records from here to `Sealed` are the whole state."""
 
 
 class Sealed(Struct, frozen=True, array_like=True, tag=True):
@@ -140,7 +155,17 @@ class Sealed(Struct, frozen=True, array_like=True, tag=True):
 
 
 Change: TypeAlias = (
-    Subscribed | Unsubscribed | Told | Linked | Parting | Unlinked | Wanted | Opened | Whole | Sealed
+    Subscribed
+    | Owned
+    | Unsubscribed
+    | InterestsChanged
+    | Linked
+    | Parting
+    | Unlinked
+    | Wanted
+    | Opened
+    | Whole
+    | Sealed
 )
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -156,7 +181,7 @@ class DurableSubscription(NamedTuple):
 
 @dataclass(slots=True)
 class Neighbour:
-    """What is remembered of a neighbour."""
+    """The durable state of a neighbour."""
 
     url: str = ""
     log: str = ""
@@ -169,11 +194,11 @@ class Neighbour:
     """The incarnations of its log, when it connected last."""
     superseded: frozenset[str] = frozenset()
     """The incarnations of its log that others have taken the place of."""
-    subscriptions: dict[Heard, None] = field(default_factory=dict)
-    advertisements: dict[Heard, None] = field(default_factory=dict)
+    subscriptions: dict[InterestText, None] = field(default_factory=dict)
+    advertisements: dict[InterestText, None] = field(default_factory=dict)
 
-    def told(self, *, advertisements: bool) -> dict[Heard, None]:
-        """What it asks for, or advertises."""
+    def interests(self, *, advertisements: bool) -> dict[InterestText, None]:
+        """The neighbour's subscriptions, or its advertisements."""
         return self.advertisements if advertisements else self.subscriptions
 
 
@@ -186,9 +211,11 @@ class Remember(NamedTuple):
 
 @dataclass(slots=True)
 class State:
-    """What a broker remembers."""
+    """The durable state of a broker."""
 
     durables: dict[str, dict[str, DurableSubscription]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    """By durable subscriber, the principal that it acts for, where there is an access policy."""
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     parting: dict[str, str] = field(default_factory=dict)
     """Those that are no neighbours any longer and do not know, and where they can be told."""
@@ -204,16 +231,21 @@ class State:
         match change:
             case Subscribed(durable, id, filter, since):
                 self.durables.setdefault(durable, {})[id] = DurableSubscription(filter, since)
+            case Owned(durable, principal):
+                self.owners[durable] = principal
             case Unsubscribed(durable, ""):
                 self.durables.pop(durable, None)
+                self.owners.pop(durable, None)
             case Unsubscribed(durable, id):
                 self.durables.get(durable, {}).pop(id, None)
-            case Told(name, added, removed, advertisements):
+            case InterestsChanged(name, added, removed, advertisements):
                 self.parting.pop(name, None)
-                told = self.neighbours.setdefault(name, Neighbour()).told(advertisements=advertisements)
+                interests = self.neighbours.setdefault(name, Neighbour()).interests(
+                    advertisements=advertisements
+                )
                 for heard in removed:
-                    told.pop(heard, None)
-                told.update(dict.fromkeys(added))
+                    interests.pop(heard, None)
+                interests.update(dict.fromkeys(added))
             case Linked(name, url, log, received, lineage, superseded):
                 neighbour = self.neighbours.setdefault(name, Neighbour())
                 shown = lineage_of(lineage)
@@ -246,6 +278,8 @@ class State:
         """Changes that make this state of an empty one."""
         if self.opened is not None:
             yield self.opened
+        for durable, principal in self.owners.items():
+            yield Owned(durable, principal)
         for durable, subscriptions in self.durables.items():
             for id, (filter, since) in subscriptions.items():
                 yield Subscribed(durable, id, filter, since)
@@ -259,8 +293,8 @@ class State:
                 sorted(neighbour.superseded),
             )
             for advertisements in (False, True):
-                for heard in neighbour.told(advertisements=advertisements):
-                    yield Told(name, [heard], [], advertisements)
+                for heard in neighbour.interests(advertisements=advertisements):
+                    yield InterestsChanged(name, [heard], [], advertisements)
         for name, url in self.parting.items():
             yield Parting(name, url)
         for url in self.wanted:
@@ -297,9 +331,16 @@ class Ledger:
         """How many have been noted since they were gathered."""
         self._gathered = 0
         """The end of what was written when they were."""
+        self._looked = 0
+        """The end of the log when it was last asked whether identities should be written."""
         self.parted = 0
         """The end of the log when a link was ended last, or shortly after: what is in the log before that may
         have holes where nobody here asked for what the neighbour had."""
+        self._notified = 0
+        """The end of the notifications that were appended last."""
+        self._full_until: float = 0
+        """Since the disk had no room: the end of the notifications that are to be synced until it counts as having
+        some again; NEVER, before any were appended."""
         self._unsafe: deque[tuple[int, Change]] = deque()
         """Those that are not known to be safe."""
         try:
@@ -318,26 +359,49 @@ class Ledger:
 
     def publications_of(self, packed: list[bytes], now: int) -> range:
         """Append publications of a client, all or none."""
-        self._check_room()
-        return self._append([(PUBLICATION, each) for each in packed], now)
+        return self._append_notifications([(PUBLICATION, each) for each in packed], now)
 
     def arrivals(self, neighbour: str, arrived: list[tuple[bytes, int]], now: int) -> range:
-        """Append what a neighbour relayed, notifications with their places in its log; all or none."""
-        self._check_room()
-        records = [(ARRIVAL, arrival(neighbour, place, packed)) for packed, place in arrived]
-        offsets = self._append(records, now)
+        """Append notifications that a neighbour relayed, with their ordinals in its log; all or none."""
+        records = [(ARRIVAL, arrival(neighbour, ordinal, packed)) for packed, ordinal in arrived]
+        offsets = self._append_notifications(records, now)
         self.state.neighbours[neighbour].received = arrived[-1][1]
         return offsets
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk is full: changes of state are still taken, notifications are refused."""
-        return not self.log.reserve.is_held
+        """Whether the disk is full: changes of state are still taken, notifications are refused.
 
-    def _check_room(self) -> None:
-        """LogFull where only the reserve is left: that is for changes of state, which can free more."""
-        if not self.log.reserve.hold():
+        It is from the first refusal on, until notifications are synced or `look_for_room` sees room for them.
+        """
+        return not self.log.reserve.is_held or self._full_until > 0
+
+    def look_for_room(self) -> bool:
+        """Set the reserve aside again, where it was used and nothing needs it; whether the disk is not full."""
+        if self.is_full and not self._needs_reserve and self.log.reserve.has_room():
+            self._full_until = 0
+        return not self.is_full
+
+    @property
+    def _needs_reserve(self) -> bool:
+        """Whether changes of state wait for room."""
+        is_waiting = bool(self._unsafe) and self._unsafe[-1][0] >= self.log.synced
+        return is_waiting or self.log.cursors.changed
+
+    def _append_notifications(self, records: list[tuple[int, bytes]], now: int) -> range:
+        """Append notifications; LogFull where only the reserve is left, which is for changes of state."""
+        reserve = self.log.reserve
+        if not reserve.is_held and (self._needs_reserve or not reserve.hold()):
             raise LogFull(f"{self.directory}: the disk is full", hint=FULL_HINT)
+        try:
+            offsets = self._append(records, now)
+        except LogFull:
+            self._full_until = NEVER
+            raise
+        self._notified = offsets.stop
+        if self._full_until:
+            self._full_until = offsets.stop
+        return offsets
 
     def note(self, change: Change, now: int) -> int:
         """Append a change, and let it take effect."""
@@ -348,7 +412,9 @@ class Ledger:
         return offset
 
     def synced(self, synced: int) -> None:
-        """All below this offset is safe."""
+        """All records below this offset are synced."""
+        if synced >= self._full_until:
+            self._full_until = 0
         while self._unsafe and self._unsafe[0][0] < synced:
             self._unsafe.popleft()
 
@@ -359,6 +425,7 @@ class Ledger:
         """
         end = self.content = self.log.take_back()
         self.synced(end)
+        self._full_until, self._notified = NEVER, min(self._notified, end)
         if self._unsafe or self.log.cursors.changed:
             self.log.reserve.release()
         again = [_before(end, change) for _, change in self._unsafe]
@@ -380,15 +447,37 @@ class Ledger:
 
     @property
     def _readers(self) -> list[str]:
-        """The cursors of those who still read the log; one is that of the identities, which may be read again."""
-        return [name for name in self.log.cursors if not name.startswith(ACKNOWLEDGED)]
+        """The cursors of those who still read the log."""
+        return [
+            name
+            for name in self.log.cursors
+            if name != IDENTITIES_CURSOR and not name.startswith(ACKNOWLEDGED)
+        ]
+
+    def _sync(self) -> None:
+        """Sync changes of state and cursors, with the reserve if need be; LogFull where there is still no room.
+
+        Notifications that wait are not written into the reserve.
+        """
+        try:
+            self.log.sync()
+        except LogFull:
+            if self._notified > self.log.written:
+                raise
+            self.log.reserve.release()
+            self.log.sync()
 
     # -- identities --------------------------------------------------------------------------------------------
 
     def _recalled(self, remember: Remember) -> FirstOffsets:
         """The first offsets of identities: those that are in no file are in the latest records."""
-        directory = None if self.disk is not None else Path(self.directory, IDENTITIES)
-        firsts = FirstOffsets(directory, end=self.log.end, most=remember.identities, time_us=remember.time_us)
+        firsts = FirstOffsets(
+            f"{self.directory}/{IDENTITIES}",
+            end=self.log.end,
+            most=remember.identities,
+            time_us=remember.time_us,
+            disk=self.disk,
+        )
         begin = 0 if firsts.is_new else self.log.cursors.get(IDENTITIES_CURSOR, 0)
         begin = max(begin, self.log.first, self.log.end - LOOKED_AT_MAX * REMEMBERED)
         with self._between(begin, self.log.end, PUBLICATION, ARRIVAL) as reader:
@@ -398,8 +487,12 @@ class Ledger:
         return firsts
 
     def begin_writing_identities(self, reached: int, now: int) -> bool:
-        """Whether those of all records below this offset should be written now, beside the event loop."""
-        is_due = self.firsts.is_due(now)
+        """Whether those of all records below this offset should be written now, beside the event loop.
+
+        On a full disk they are sooner: retention waits for them. In a burst they are later: writing slows it down.
+        """
+        is_busy, self._looked = reached - self._looked >= BUSY, reached
+        is_due = self.firsts.is_due(now, hurry=self.is_full, busy=is_busy)
         if is_due:
             self.firsts.begin(reached, now)
         return is_due
@@ -414,10 +507,10 @@ class Ledger:
         return self._changes >= GATHERED_MIN and self._changes >= 2 * len(self.state)
 
     def gather(self, now: int) -> None:
-        """Write the whole state anew; what is before it need not be kept for it."""
+        """Write the whole state anew, so that the log need not retain earlier records for it."""
         whole = [Whole(), *self.state.changes(), Sealed()]
         offsets = self._append([(STATE, _encoder.encode(each)) for each in whole], now)
-        self.log.sync()  # the cursor must not be safe before what it points at
+        self._sync()  # the cursor must not be safe before what it points at
         self.log.cursors[STATE_CURSOR] = offsets.start
         self._changes, self._gathered = 0, offsets.stop
 
@@ -427,26 +520,29 @@ class Ledger:
         The state is gathered where it alone would keep a file; but not to take the place of itself alone.
         """
         since = None if seconds is None else now - round(seconds * 1e6)
+        remembered = self.log.end
+        if not self.firsts.has_failed:
+            remembered = self.log.cursors.get(IDENTITIES_CURSOR, remembered)
         needed = min(
-            (self.log.cursors[name] for name in self._readers if name != STATE_CURSOR), default=self.log.end
+            (self.log.cursors[name] for name in self._readers if name != STATE_CURSOR), default=remembered
         )
-        left = self.log.retained(since=since, max_bytes=max_bytes, retain_from=needed)
+        left = self.log.retained(since=since, max_bytes=max_bytes, retain_from=min(needed, remembered))
         if left > max(self._gathered, self.log.cursors[STATE_CURSOR]):
             with contextlib.suppress(LogFull):
                 self.gather(now)
         needed = min(self.log.cursors[name] for name in self._readers)
         try:
-            self.log.sync()
+            self._sync()
         except LogFull:  # the cursors that are safe are older ones, and what they point at has to stay
             needed = min(needed, self._needed)
         else:
             self._needed = needed
-        first = self.log.retain(since=since, max_bytes=max_bytes, retain_from=needed)
-        self.log.reserve.hold()
+        first = self.log.retain(since=since, max_bytes=max_bytes, retain_from=min(needed, remembered))
+        self.look_for_room()
         return first
 
     def reader(self, offset: int, *kinds: int, synced: bool = True) -> Reader:
-        """A reader of what is safe, from an offset on; if not `synced`, of what is written."""
+        """A reader of the synced records from an offset on; if not `synced`, of all written ones."""
         return Reader(
             self.directory,
             offset,
@@ -457,7 +553,7 @@ class Ledger:
         )
 
     def close(self, reached: int | None = None, now: int = 0) -> None:
-        """Make all safe, and let others open the log; with identities, where those below an offset are known."""
+        """Sync and release the log; write the identities too, if those below an offset are known."""
         if reached is not None:
             with contextlib.suppress(OSError):  # then they are read in the log
                 self.firsts.abandon()
@@ -524,7 +620,7 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """The id of this log, for as long as it exists: it tells the log from another one in its place."""
+        """The id of this log, for as long as it exists. Another log in the same directory has another id."""
         assert self.state.opened is not None
         return self.state.opened.log
 
@@ -559,12 +655,12 @@ class Ledger:
 
 
 def cursor_of_durable(name: str) -> str:
-    """What the place of a durable subscriber is called in the log."""
+    """The name of a durable subscriber's cursor in the log."""
     return f"sub:{name}"
 
 
 def cursor_of_link(name: str) -> str:
-    """What the place of a neighbour is called in the log."""
+    """The name of a neighbour's cursor in the log."""
     return f"link:{name}"
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.publications import NO_OFFSET, Entry, Pending
-from fairlead.errors import LogFull
+from fairlead.errors import LogFull, ProtocolError
 from fairlead.model.order import Identity
 from fairlead.network import wire
+from fairlead.network.backpressure import Stuck
 from fairlead.network.inflow import Inflow
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
@@ -18,16 +20,21 @@ from fairlead.network.sessions import Outgoing, Session
 if TYPE_CHECKING:
     from fairlead.network.destinations import Durable, Link
     from fairlead.network.ledger import Ledger
+    from fairlead.network.relays import Relays
     from fairlead.network.router import Fanout
 
 __all__ = ["LinkSession"]
 
+CHALLENGE_S: Final = 5
+"""How long a neighbour has to answer when another process connects under its name."""
 RELAYS_BYTES: Final = 1 << 16
 """How long a frame of several notifications becomes: what is read at once should hold a few."""
+SMALL: Final = 4
+"""A frame that is shorter than such a part of that is joined with others."""
 
 
 class LinkSession(Session):
-    """A connection to a neighbour. `opened` says whether this side called."""
+    """A connection to a neighbour. `opened`: this side called."""
 
     def __str__(self) -> str:
         return f"the broker {self.name!r}"
@@ -49,16 +56,23 @@ class LinkSession(Session):
         self.life, self.frame_max, self.opened, self.url = said.life, said.frame_max, opened, url
         self._persistence, self._links = persistence, links
         self.parts = wire.Parts()
+        self.said: deque[wire.Control] = deque()
+        """Messages that are not handled yet: the first one has many filters, which take several turns."""
         self.room = min(RELAYS_BYTES, wire.relay_room(self.frame_max))
         """How many bytes of several notifications go into one frame."""
         self.spent = self.granted = 0
         """Bytes of notifications in no log: that were sent, and that the other side has dealt with."""
         self.dealt = self._credited = 0
         """The same of what came: that has been dealt with here, and that the other side knows of."""
+        self.relayed = self.arrived = 0
+        """The place of the last record that was relayed over this connection, and of the last one that arrived."""
+        self._challenge: Stuck | None = None
+        """For how long it has not answered, since another process has connected under its name."""
         self._head = self._count = self._size = 0
         """Of the frame that is open: where its head will stand, how many notifications it has, and their size."""
-        self._borders: list[int] = []
-        """Where frames of several begin: a frame that is in one checked piece is not copied together again."""
+        self._borders: dict[int, bool] = {}
+        """Where in `out` checked pieces begin, so that a long frame of several notifications is one by itself; and
+        whether they are checked already: those that go on as they came."""
 
     passing = frozenset({wire.CONTROL, wire.PART})
     """Of a neighbour, only notifications wait: what else it says changes nothing about where they go."""
@@ -72,17 +86,30 @@ class LinkSession(Session):
         return [link] if link is not None and link.session is self else []
 
     def drained(self) -> None:
-        """What waits for the neighbour is in its outbox."""
+        """A neighbour's backlog is in its outbox: there is nothing to do."""
 
     def look_at_answers(self) -> None:
-        """What a neighbour is answered is bounded by what it relays."""
+        """Responses to a neighbour are bounded by what it relays: there is nothing to do."""
+
+    def relay_all(self, relays: Relays) -> None:
+        """Send several that are in no log: as they came, with the checksum that they have, where they are many."""
+        verified = relays.verified
+        if verified is None or relays.size < self.room // SMALL or verified.length > self.frame_max:
+            self.relay(relays.body, relays.count)
+            return
+        self.send(verified.head)
+        self._borders[len(self.out) - 1] = True
+        self.out.append(verified)
+        self._borders[len(self.out)] = False
+        self.waiting += relays.size
+        self.spent += relays.size
 
     def relay(self, body: bytes, count: int = 1) -> None:
         """Send notifications that are in no log, in one frame with those before them, if there is room in it."""
         if not self._count or self._size + len(body) > self.room:
             super().send(self._close_frame())
             self._head = len(self.out) - 1
-            self._borders.append(self._head)
+            self._borders[self._head] = False
         size = len(body)
         self.out.append(body)
         self._count += count
@@ -90,13 +117,47 @@ class LinkSession(Session):
         self.waiting += size
         self.spent += size
 
+    def challenge(self) -> None:
+        """Another process has connected under this name: see whether this one is still there."""
+        if self._challenge is None:
+            self._challenge, self.has_spoken = Stuck(), False
+            self.tell(wire.Ping())
+
+    def look_after(self) -> None:
+        """With every tick: a connection that was challenged and does not answer ends."""
+        if self._challenge is None:
+            return
+        if self.has_spoken:
+            self._challenge = None
+        elif self._challenge.has_lasted(CHALLENGE_S, None, is_stuck=self.is_read):
+            self.end("another process has connected under this name, and this one does not answer")
+
+    def relay_record(self, ordinal: int, packed: bytes) -> None:
+        """Relay a record of the log. Its ordinal is announced if it does not follow the one before."""
+        if ordinal != self.relayed + 1:
+            self.send(wire.skip(ordinal))
+        self.relayed = ordinal
+        self.send(wire.relay(ordinal, packed))
+
+    def skip(self, ordinal: int) -> None:
+        """The neighbour announces the ordinal of the next record. ProtocolError if ordinals go back."""
+        if ordinal <= self.arrived:
+            raise ProtocolError(f"record {ordinal:,} is announced, but {self.arrived:,} has arrived")
+        self.arrived = ordinal - 1
+
+    def arrive(self, ordinal: int) -> None:
+        """A record has arrived. ProtocolError if its ordinal is neither the next one nor announced."""
+        if ordinal != self.arrived + 1:
+            raise ProtocolError(f"record {ordinal:,} is relayed, but the next one is {self.arrived + 1:,}")
+        self.arrived = ordinal
+
     @property
     def is_spent(self) -> bool:
         """Whether no more should be sent of what is in no log, before the other side has dealt with some."""
         return self.spent - self.granted > self._buffer_bytes
 
     def deal(self, size: int) -> None:
-        """So many bytes of what came and is in no log have been dealt with."""
+        """Count bytes of unlogged notifications that have been handled."""
         self.dealt += size
         if self.dealt - self._credited > self._buffer_bytes // 4:
             self._credited = self.dealt
@@ -106,6 +167,8 @@ class LinkSession(Session):
         """Nothing more comes into the frame that is open. (The head of the next one is not known yet.)"""
         if self._count:
             self.out[self._head] = wire.relays_before(self._count, self._size)
+            if self._size >= self.room // SMALL:
+                self._borders[len(self.out)] = False
             self._count = self._size = 0
         return b""
 
@@ -115,10 +178,10 @@ class LinkSession(Session):
 
     def take_out(self) -> bytes:
         self._close_frame()
-        borders = [0, *self._borders[1:], len(self.out)]
         pieces: list[bytes | memoryview] = []
-        for start, end in pairwise(borders):
-            pieces += wire.checked_pieces(self.out[start:end], self.frame_max)
+        for start, end in pairwise([*({0: False} | self._borders), len(self.out)]):
+            if some := self.out[start:end]:
+                pieces += some if self._borders.get(start) else wire.checked_pieces(some, self.frame_max)
         self._borders.clear()
         self.out.clear()
         return b"".join(pieces)
@@ -139,7 +202,7 @@ class LinkSession(Session):
 
     def acknowledge(self, number: int) -> None:
         neighbour = self._persistence.state.neighbours.get(self.name)
-        if neighbour is not None:
+        if neighbour is not None and number <= neighbour.received:  # unless its log has gone back meanwhile
             neighbour.safe = max(neighbour.safe, number)
         if number > self.acknowledged and not self.ended:
             self.acknowledged = number
@@ -162,7 +225,7 @@ class LinkSession(Session):
         refused: set[Identity],
         error: LogFull,
     ) -> list[Entry[Fanout, bytes]]:
-        """Nothing is refused: the neighbour sends again what it has not been told to be synced."""
+        """Refuse nothing: the neighbour sends again all that is not acknowledged."""
         neighbour = self._persistence.state.neighbours.get(self.name)
         if neighbour is None:
             pending.number = 0

@@ -1,7 +1,11 @@
 """One budget of memory for all connections of a broker: when it is exceeded, the largest holder goes first.
 
 A connection holds memory in notifications that it does not read, in answers, in frames that are held because
-others are slow, and in frames that it began and does not finish. What waits in the log takes none.
+others are slow, in frames that it began and does not finish, and in the filters of its subscriptions and
+advertisements. What waits in the log takes none.
+
+The filters of durable subscribers outlast connections, so no connection can be ended for them: they take at most
+half of the budget, and a subscription beyond that is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ STEPS: Final = 16
 """So many times while as much as the budget comes in or is queued, it is looked who holds how much."""
 RELIEF: Final = 0.9
 """Once the budget is exceeded, this share of it is what is left."""
+LASTING: Final = 0.5
+"""The share of the budget that filters of durable subscribers may take."""
 
 
 class Holder(NamedTuple):
@@ -29,12 +35,15 @@ class Holder(NamedTuple):
 
 
 class Memory:
-    """The budget, in bytes, and who holds how much of it."""
+    """The budget of memory, in bytes, and the use of each connection."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.used = self.peak = self.ended = 0
         """What all held when that was looked at last, the most that they did, and how many had to go."""
+        self._lasting: dict[tuple[str, str], int] = {}
+        self.lasting = 0
+        """How much of it the filters of durable subscribers take."""
         self._sources: list[Callable[[], Iterable[Holder]]] = []
         self._grown, self._step = 0, max(1, budget // STEPS)
         self._is_checking = False
@@ -47,25 +56,40 @@ class Memory:
         """These are no holders any longer."""
         self._sources.remove(source)
 
+    def may_last(self, size: int) -> bool:
+        """Whether there is room for another filter of a durable subscriber."""
+        return self.lasting + size <= LASTING * self.budget
+
+    def hold_lasting(self, durable: str, id: str, size: int) -> None:
+        """A filter of a durable subscriber takes so many bytes from now on."""
+        self.release_lasting(durable, id)
+        self._lasting[durable, id] = size
+        self.lasting += size
+        self.grow(size)
+
+    def release_lasting(self, durable: str, id: str) -> None:
+        """The filter is gone, if it was there."""
+        self.lasting -= self._lasting.pop((durable, id), 0)
+
     @property
     def is_exhausted(self) -> bool:
-        """Whether more was held than there may be, when that was looked at last."""
+        """Whether the use was above the budget at the last check."""
         return self.used > self.budget
 
     def grow(self, size: int) -> None:
-        """So many bytes have come in, or were queued: perhaps they are held."""
+        """Count bytes that have been received or queued."""
         self._grown += size
         if self._grown >= self._step:
             self.check()
 
     def check(self) -> None:
-        """Look who holds how much, and end the largest holders until the rest is within the budget."""
+        """Measure the use of all connections, and end the largest until the rest is within the budget."""
         if self._is_checking:  # ending a connection may queue something for another one
             return
         self._is_checking, self._grown = True, 0
         try:
             holders = [each for source in self._sources for each in source()]
-            used = sum(each.size for each in holders)
+            used = self.lasting + sum(each.size for each in holders)
             self.peak = max(self.peak, used)
             if used > self.budget:
                 used = self._relieve(holders, used)
@@ -82,7 +106,7 @@ class Memory:
                 *(holder.name, f"{holder.size:,}", f"{used:,}"),
             )
             holder.end(
-                f"the broker's memory is used up, and this connection held most of it: {holder.size:,} bytes"
+                f"the broker's memory is used up, and this connection used most of it: {holder.size:,} bytes"
             )
             used -= holder.size
             self.ended += 1

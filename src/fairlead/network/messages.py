@@ -14,15 +14,17 @@ from fairlead.network.frames import FRAME_MAX
 __all__ = [
     "Accept",
     "Advertise",
-    "Ask",
+    "Authenticate",
     "Barrier",
     "Bye",
     "Control",
     "Credit",
     "Done",
     "Dropped",
-    "Heard",
+    "Granted",
     "Hello",
+    "InterestText",
+    "InterestsChanged",
     "Link",
     "Listen",
     "Listening",
@@ -36,10 +38,10 @@ __all__ = [
     "Reject",
     "Release",
     "Repeated",
+    "ReportRequest",
+    "Response",
     "Subscribe",
     "Table",
-    "Tell",
-    "Told",
     "Unadvertise",
     "Unlink",
     "Unsubscribe",
@@ -55,7 +57,7 @@ class _Message(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Hello(_Message, frozen=True):
-    """Who opens the connection: a client or a broker, by its name.
+    """The first message of a connection: the name of the client or broker that opens it.
 
     A broker also says which life of it this is, which log it keeps, how much it has of the other's, and how it
     routes."""
@@ -83,10 +85,21 @@ class Hello(_Message, frozen=True):
     """Those of the other's log, when something was received of it last."""
     end: int = 0
     """The end of a broker's log."""
+    acknowledged: int = 0
+    """How far the other has acknowledged this log."""
+    oldest: int = 0
+    """The oldest version of the protocol that it speaks, beside those up to `version`; 0: that one alone."""
+    authorization: str = ""
+    """Credentials, as the header of HTTP has them. They are not shown."""
+    is_made_up: bool = False
+    """Whether a client's library made its name up: a broker with a policy puts the principal's before it."""
+
+    def __repr__(self) -> str:
+        return f"Hello({self.version}, {self.role!r}, {self.name!r}, …)"
 
 
 class Welcome(_Message, frozen=True):
-    """The answer to Hello: who is there, and how the other is called here."""
+    """The response to Hello: the names of the broker and of the other side, and the version that both use."""
 
     version: int
     broker: str
@@ -102,10 +115,12 @@ class Welcome(_Message, frozen=True):
     lineage: list[tuple[str, int]] = []
     others_lineage: list[tuple[str, int]] = []
     end: int = 0
+    acknowledged: int = 0
 
 
 class Bye(_Message, frozen=True):
-    """The connection ends, and why; nothing follows. Whoever is not taken in learns who says so."""
+    """The connection ends, with the reason; nothing follows. The sender names itself to a client that it
+    refuses."""
 
     reason: str
     broker: str = ""
@@ -114,7 +129,8 @@ class Bye(_Message, frozen=True):
 
 
 class Ping(_Message, frozen=True):
-    """Are you there? With a number of a client: it is `Done` when all that came before has been heard."""
+    """A test of the connection. With a client's number, the response is `Done` when all earlier messages were
+    handled."""
 
     number: int = 0
 
@@ -127,7 +143,7 @@ class Pong(_Message, frozen=True):
 
 
 class Subscribe(_Message, frozen=True):
-    """Subscribe under an id; with `durable` for the subscriber of that name, who stays when the client leaves."""
+    """Subscribe under an id; with `durable` for the subscriber of that name, which outlives the connection."""
 
     number: int
     id: str
@@ -146,7 +162,8 @@ class Unsubscribe(_Message, frozen=True):
 
 
 class Release(_Message, frozen=True):
-    """Let go of a durable subscriber: what has not been accepted comes again to whoever subscribes next."""
+    """Release a durable subscriber: deliveries that were not accepted go to the next client that subscribes under
+    the name."""
 
     number: int
     durable: str
@@ -168,17 +185,17 @@ class Unadvertise(_Message, frozen=True):
 
 
 class Accept(_Message, frozen=True):
-    """The deliveries of these places to a durable subscriber are dealt with."""
+    """The deliveries with these ordinals to a durable subscriber are accepted."""
 
     durable: str
-    places: list[int]
+    ordinals: list[int]
 
 
 class Reject(_Message, frozen=True):
     """A delivery is not dealt with: it comes once more, or it is done with."""
 
     durable: str
-    place: int
+    ordinal: int
     again: bool = False
 
 
@@ -190,7 +207,17 @@ class Listen(_Message, frozen=True):
     filter: str = ""
 
 
-class Ask(_Message, frozen=True):
+class Authenticate(_Message, frozen=True):
+    """New credentials of the same principal, before the others expire."""
+
+    number: int
+    authorization: str
+
+    def __repr__(self) -> str:
+        return f"Authenticate({self.number}, …)"
+
+
+class ReportRequest(_Message, frozen=True, tag="Ask"):
     """A question about the broker itself: `status`, `tables` or `durables`."""
 
     number: int
@@ -198,7 +225,7 @@ class Ask(_Message, frozen=True):
 
 
 class Operate(_Message, frozen=True):
-    """An operator's action: `end` the connection of the client of a name, `drain` the broker, or `resume`."""
+    """An operator's action: `end` the connection of a client, `drain`, `resume` or `reload` the broker."""
 
     number: int
     action: str
@@ -213,7 +240,8 @@ class Link(_Message, frozen=True):
 
 
 class Unlink(_Message, frozen=True):
-    """End the link to a neighbour. A neighbour says so of itself, and is answered with the same: it has ended."""
+    """End the link to a neighbour. A neighbour that ends its own link sends the same, and gets it as the
+    response."""
 
     number: int
     neighbour: str
@@ -223,13 +251,13 @@ class Unlink(_Message, frozen=True):
 
 
 class Done(_Message, frozen=True):
-    """What was asked under this number has been done."""
+    """The request with this number has been carried out."""
 
     number: int
 
 
 class Refused(_Message, frozen=True):
-    """What was asked, or published, under this number has no effect, and why.
+    """The request or publication with this number is refused, with the reason.
 
     Without a number: this client is not the durable subscriber of that name any longer."""
 
@@ -238,15 +266,26 @@ class Refused(_Message, frozen=True):
     durable: str = ""
     is_missing: bool = False
     """Whether it was to be ended, and is not there."""
+    is_forbidden: bool = False
+    """Whether the access policy refuses it."""
+
+
+class Granted(_Message, frozen=True):
+    """The filter that is in effect for a subscription, or an advertisement, under this id: narrower than
+    requested, or another one than before."""
+
+    id: str
+    filter: str
+    advertisement: bool = False
 
 
 class Repeated(_Message, frozen=True):
-    """What was published under this number had been published before, and is as safe as it was then."""
+    """The publication with this number is a duplicate. It is as durable as the first one."""
 
     number: int
 
 
-class Told(_Message, frozen=True):
+class Response(_Message, frozen=True, tag="Told"):
     """The answer to a question."""
 
     number: int
@@ -254,7 +293,7 @@ class Told(_Message, frozen=True):
 
 
 class Dropped(_Message, frozen=True):
-    """So many notifications have been left out: because this client was slow, or a link on the way was.
+    """Notifications were dropped, because this client or a link was slow.
 
     Between brokers: so many did not come over this link, and the receiver tells those they may have been for."""
 
@@ -276,33 +315,33 @@ class Listening(_Message, frozen=True):
 
 # -- between brokers -------------------------------------------------------------------------------------------
 
-Heard: TypeAlias = tuple[str, str]
+InterestText: TypeAlias = tuple[str, str]
 """An interest: the filter's text and its owner."""
 
 
 class Table(_Message, frozen=True):
-    """All that the sender asks of the receiver, in place of what it said before (book 4.6.4).
+    """All interests of the sender; they replace those before (book 4.6.4).
 
     From the one that opened a new link it also says that the link closes no cycle."""
 
-    subscriptions: list[Heard]
-    advertisements: list[Heard]
-    others: list[Heard] = []
+    subscriptions: list[InterestText]
+    advertisements: list[InterestText]
+    others: list[InterestText] = []
     """Further subscriptions, for which the receiver advertises nothing: who knows them keeps them."""
 
 
-class Tell(_Message, frozen=True):
-    """admin(S, U): what changes in what the sender asks."""
+class InterestsChanged(_Message, frozen=True, tag="Tell"):
+    """admin(S, U): changes of the sender's interests."""
 
-    added: list[Heard]
-    removed: list[Heard]
+    added: list[InterestText]
+    removed: list[InterestText]
     advertisements: bool = False
 
 
 class Received(_Message, frozen=True):
-    """All that was relayed up to this place of the receiver's log is safe in the sender's."""
+    """All relays up to this ordinal of the receiver's log are synced in the sender's."""
 
-    place: int
+    ordinal: int
 
 
 class Barrier(_Message, frozen=True, tag="Fence"):
@@ -346,19 +385,21 @@ Control: TypeAlias = (
     | Accept
     | Reject
     | Listen
-    | Ask
+    | ReportRequest
+    | Authenticate
     | Operate
     | Link
     | Unlink
     | Done
     | Refused
+    | Granted
     | Repeated
-    | Told
+    | Response
     | Dropped
     | Credit
     | Listening
     | Table
-    | Tell
+    | InterestsChanged
     | Received
     | Barrier
     | Probe

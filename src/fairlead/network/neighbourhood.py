@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from fairlead.broker import Broker
 from fairlead.errors import NotThere, ProtocolError
 from fairlead.network import wire
@@ -121,12 +123,12 @@ class Neighbourhood:
         return link is not None and link.session is session
 
     def greet(self, peer: Peer, hello: wire.Hello, now: int) -> LinkSession:
-        """A broker has called; ProtocolError says why it is not taken in."""
+        """Accept a broker's connection. ProtocolError if it is refused."""
         name = hello.name
         self._handshakes.check(name, hello, self._sessions.get(name), opened=False)
         known = self._persistence.state.neighbours.get(name)
         session = self._session(peer, name, hello, opened=False, url=hello.url)
-        session.tell(self._handshakes.welcome(name))
+        session.tell(self._handshakes.welcome(name, hello))
         linked = self._handshakes.linked(name, "" if known is None else known.url, hello)
         self._take_in(session, linked, hello, now)
         return session
@@ -211,7 +213,8 @@ class Neighbourhood:
     def _go_on_from(self, link: Link, said: wire.Hello | wire.Welcome) -> None:
         """A neighbour is sent what it does not have: from what it has received of this log, as that is now.
 
-        One that has less than it has acknowledged was restored from an older copy, and is sent it again.
+        One that has less than it has acknowledged was restored from an older copy, and is sent it again. One that
+        says it has more than there is was misled: it is sent all that it has not acknowledged.
         """
         mine, theirs = lineage_of(self._persistence.lineage), lineage_of(said.others_lineage)
         received = valid_end(said.received, theirs, mine, self._dispatch.reached)
@@ -221,7 +224,7 @@ class Neighbourhood:
             )
             link.rewind(received)
             self._persistence.acknowledge(link.name, received, rewound=True)
-        else:
+        elif said.received <= self._dispatch.reached:
             link.confirm_through(received - 1)
 
     def _remember(self, newcomer: Newcomer, now: int) -> Link:
@@ -229,10 +232,29 @@ class Neighbourhood:
         known = self._persistence.state.neighbours.get(linked.neighbour)
         shown = lineage_of(linked.lineage)
         if known is None or (known.url, known.log, known.lineage) != (linked.url, linked.log, shown):
+            is_beyond = known is not None and known.log == linked.log and said.end < known.received
             self._persistence.note(linked, now)
-        elif said.end < known.received:  # it says more has come of its log than there is: that cannot be
-            known.received, known.safe = said.end, min(known.safe, said.end)
+        else:
+            is_beyond = said.end < known.received
+        if is_beyond:
+            self._go_back(linked, said, now)
         return self._links.get(linked.neighbour) or self._new(linked.neighbour)
+
+    def _go_back(self, linked: Linked, said: wire.Hello | wire.Welcome, now: int) -> None:
+        """More has arrived of a neighbour's log than is in it: only what was acknowledged in truth has arrived.
+
+        The neighbour sends all the rest again.
+        """
+        known = self._persistence.state.neighbours[linked.neighbour]
+        received = min(known.received, said.acknowledged, said.end)
+        log.warning(
+            "%s: the log of %s ends at %s, before what was received of it: this broker goes back to %s",
+            *(self._name, linked.neighbour, f"{said.end:,}", f"{received:,}"),
+        )
+        # In the state, what was received of a log goes back only where the log is taken for another one.
+        self._persistence.note(replace(linked, log=""), now)
+        self._persistence.note(replace(linked, received=received), now)
+        known.safe = received
 
     def _new(self, name: str) -> Link:
         cursor = self._persistence.cursor(cursor_of_link(name), self._dispatch.reached)
@@ -254,7 +276,7 @@ class Neighbourhood:
     # -- what neighbours send ----------------------------------------------------------------------------------
 
     def handle(self, session: LinkSession, message: wire.Control, now: int) -> None:
-        """A neighbour has sent a message; ProtocolError says why the connection ends."""
+        """Handle a neighbour's message. ProtocolError if the connection has to end."""
         handler = self._HANDLERS.get(type(message))
         if handler is None:
             raise ProtocolError(f"brokers do not send {type(message).__name__}")
@@ -267,7 +289,7 @@ class Neighbourhood:
         """It is there."""
 
     def _bye(self, session: LinkSession, message: wire.Bye, now: int) -> None:
-        log.info("%s: %s says goodbye: %s", self._name, session.name, message.reason)
+        log.info("%s: %s closes the connection: %s", self._name, session.name, message.reason)
         session.lost()
 
     def _unlinked(self, session: LinkSession, message: wire.Unlink, now: int) -> None:
@@ -332,14 +354,14 @@ class Neighbourhood:
             self._interests.replace(session.name, message, now)
             self._ready(self._links[session.name])
 
-    def _tell(self, session: LinkSession, message: wire.Tell, now: int) -> None:
+    def _tell(self, session: LinkSession, message: wire.InterestsChanged, now: int) -> None:
         if self._is_open(session):
             self._interests.change(session.name, message, now)
 
     def _received(self, session: LinkSession, message: wire.Received, now: int) -> None:
         if not self._is_open(session):
             return
-        end, link = message.place, self._links[session.name]
+        end, link = message.ordinal, self._links[session.name]
         if not 0 <= end <= self._dispatch.reached:
             raise ProtocolError(f"{end:,} is acknowledged, and the log ends at {self._dispatch.reached:,}")
         link.confirm_through(end - 1)
@@ -372,20 +394,22 @@ class Neighbourhood:
         wire.Credit: _credit,
         wire.Dropped: _dropped,
         wire.Table: _table,
-        wire.Tell: _tell,
+        wire.InterestsChanged: _tell,
         wire.Received: _received,
     }
 
     def tick(self, now: int) -> None:
         """From time to time: answer requests for links, and send neighbours how many they have missed."""
         self.calling.tick(now)
+        for session in list(self._sessions.values()):
+            session.look_after()
         for link in self._links.values():
             link.report_lost()
 
     # -- the end of a link -------------------------------------------------------------------------------------
 
     def unlink(self, name: str, now: int) -> None:
-        """End a link, on both sides, when the other one can be told; NotThere says that there is none.
+        """End a link on both sides, on the other one when it can be reached. NotThere if there is no such link.
 
         One that waits for a broker that has not answered is named by its address.
         """
@@ -455,7 +479,7 @@ class Neighbourhood:
         self._barriers.remove_neighbour(name)
 
     def keep(self, names: Iterable[str], now: int) -> None:
-        """Have links to these neighbours only, and call nobody before it is said where they are now."""
+        """Remove all links but those to these neighbours, and call none of them before its address is known."""
         wanted = set(names)
         for name in self._links.keys() - wanted:
             self._sever(name, Parting(name, ""), now)

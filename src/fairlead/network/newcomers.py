@@ -74,13 +74,13 @@ class Newcomers:
         return self._barriers.new
 
     def unsure(self) -> dict[str, Absence]:
-        """Those of which it is not known whether they close a cycle, by the broker at the other end."""
+        """The brokers whose new link may still close a cycle, each with the reason."""
         absences = {}
         for name, newcomer in self._newcomers.items():
             if newcomer.session.opened:
-                waits = f": all behind {name} are asked"
+                waits = f": all brokers behind {name} are being checked"
             else:
                 away = self._barriers.away_for(name, self._broker)
-                waits = f": {', '.join(away)} cannot be asked" if away else ""
+                waits = f": {', '.join(away)} cannot be reached" if away else ""
             absences[name] = Absence(f"it is not known yet whether it closes a cycle{waits}", newcomer.since)
         return absences

@@ -24,6 +24,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     outflow        what becomes of notifications for a destination: states
     inspection     the status of the broker
     operations     what an operator asks of it
+    guard          what each connection may do, by the access policy
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
-from fairlead.errors import FairleadError, LogFull, ProtocolError
+from fairlead.errors import FairleadError, Forbidden, LogFull, ProtocolError
 from fairlead.network import wire
 from fairlead.network.admission import Admission
 from fairlead.network.backpressure import Backpressure
@@ -48,6 +49,7 @@ from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
+from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.inflow import Frame
 from fairlead.network.inspection import Inspection
@@ -68,6 +70,8 @@ from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
 from fairlead.network.turns import Turn
 from fairlead.network.unserved import Unserved
+from fairlead.security import Principal
+from fairlead.security.principals import NOBODY
 
 __all__ = ["Node"]
 
@@ -120,9 +124,23 @@ class Node:
         self.outgoing = Outgoing(
             self.name, self.limits, self.counters, self.dirty, self.backpressure, self.memory
         )
-        self.interests = Interests(broker, self.router, self.links, self.persistence, self.limits.texts)
         self._turn_time = Turn(lambda: 0.0) if turn is None else turn
+        self.interests = Interests(
+            broker,
+            self.router,
+            self.links,
+            self.persistence,
+            texts_max=self.limits.texts,
+            turn=self._turn_time,
+        )
         self.leaving = Leaving(broker, self.router, self.interests, self._turn_time)
+        self.guard = Guard(
+            broker,
+            clients=self.clients,
+            links=self._brokers,
+            regrant=self.interests.regrant,
+            clock=self._clock,
+        )
         self.handshakes = Handshakes(broker, life, self.limits.frame_bytes, self.persistence, self.dispatch)
         self.neighbourhood = Neighbourhood(
             broker,
@@ -152,6 +170,7 @@ class Node:
             barriers=self.barriers,
             interests=self.interests,
             leaving=self.leaving,
+            guard=self.guard,
         )
         self.operations = Operations(ledger, self.dispatch, clients=self.clients, durables=self.durables)
         self._unserved = Unserved(
@@ -170,6 +189,7 @@ class Node:
             handshakes=self.handshakes,
             memory=self.memory,
             operations=self.operations,
+            guard=self.guard,
         )
         self.clientele = Clientele(
             broker,
@@ -186,14 +206,22 @@ class Node:
             neighbourhood=self.neighbourhood,
             durability=self.durability,
             is_logged=self.persistence.is_logged,
+            guard=self.guard,
             questions={
                 "status": self._inspection.status,
                 "tables": self._inspection.tables,
                 "durables": self.operations.backlogs,
             },
         )
+        self.interests.granted = self.clientele.granted
         self.admission = Admission(
-            broker, self.router, self.dispatch, self.once, counters=self.counters, limits=self.limits
+            broker,
+            self.router,
+            self.dispatch,
+            self.once,
+            counters=self.counters,
+            limits=self.limits,
+            guard=self.guard,
         )
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,
@@ -212,12 +240,9 @@ class Node:
 
     # -- connections -------------------------------------------------------------------------------------------
 
-    def greet(self, peer: Peer, hello: wire.Hello, now: int = 0) -> Session:
-        """Take a new connection in; ProtocolError says why not."""
-        if hello.version != wire.VERSION:
-            raise ProtocolError(
-                f"version {hello.version} of the protocol is not spoken here; version {wire.VERSION} is"
-            )
+    def greet(self, peer: Peer, hello: wire.Hello, now: int = 0, principal: Principal = NOBODY) -> Session:
+        """Accept a new connection, which acts for this principal. ProtocolError if it is refused."""
+        wire.agreed_version(hello.version, hello.oldest)
         if len(hello.name.encode()) > NAME_MAX:
             raise ProtocolError(f"a name has at most {NAME_MAX} bytes")
         if not hello.name.isprintable():
@@ -225,18 +250,26 @@ class Node:
         if hello.role not in ("client", "broker"):
             raise ProtocolError(f"neither client nor broker, but {hello.role!r}")
         is_client = hello.role == "client"
-        session = (
-            self.clientele.greet(peer, hello) if is_client else self.neighbourhood.greet(peer, hello, now)
-        )
+        session: Session
+        if is_client:
+            session = self.clientele.greet(peer, hello, principal, now)
+        else:
+            try:
+                self.guard.check_link(hello.name, principal, now)
+            except Forbidden as error:
+                raise ProtocolError(str(error)) from None
+            session = self.neighbourhood.greet(peer, hello, now)
         session.follow_inflow()
         return session
 
     def hello(self, neighbour: str) -> wire.Hello:
-        """What this side declares when it calls a broker; `neighbour` is its name, if that is known."""
+        """The declaration of this broker when it calls another; `neighbour` is the other's name, if it is
+        known."""
         return self.handshakes.hello(neighbour)
 
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int = 0) -> LinkSession:
         """A broker that was called has answered."""
+        wire.agreed_version(welcome.version, 0)
         session = self.neighbourhood.welcomed(peer, url, welcome, now)
         session.follow_inflow()
         return session
@@ -246,7 +279,7 @@ class Node:
         session.lost()
 
     def keep_links(self, names: Iterable[str], now: int) -> None:
-        """Have links to these neighbours only, and call nobody before it is said where they are now.
+        """Remove all links but those to these neighbours, and call none of them before its address is known.
 
         A neighbour that has not been connected yet is waited for, as one that is away is.
         """
@@ -313,16 +346,19 @@ class Node:
             session.inflow.hold(frames)  # what it had under this name is still being removed
             return
         frames, enough = iter(frames), session.waiting + ANSWERED_AT_ONCE
-        publications: list[tuple[int, bytes]] = []
-        publish, parse = wire.PUBLISH, wire.parse_numbered  # looked up once: most frames are publications
+        publications: list[bytes] = []
+        publish = wire.PUBLISH  # looked up once: most frames are publications
         try:
             for kind, payload in frames:
                 if kind == publish:
-                    publications.append(parse(payload))
+                    publications.append(payload)
                 elif kind == wire.CONTROL:
                     self.admission.take(session, publications, taken, now)
                     self.dispatch.commit(session, taken, now)
                     message = wire.parse_control(payload)
+                    if not self.clientele.prepare(message):
+                        session.inflow.hold([(kind, payload), *frames])  # goes on in its next turn
+                        return
                     self.clientele.handle(session, message, now)
                     if session.ended:
                         return
@@ -342,12 +378,14 @@ class Node:
         last = self.neighbourhood.received(session)
         for kind, payload in frames:
             if kind == wire.RELAY:
+                number, packed = wire.parse_numbered(payload)
+                if number:
+                    session.arrive(number)
                 if last is None:
                     continue  # the link has ended here, and the neighbour does not know yet
-                number, packed = wire.parse_numbered(payload)
                 if not number:
                     session.deal(len(packed))
-                if number and number <= last:
+                elif number <= last:
                     taken.append((None, packed, last))
                     continue
                 last = number or last
@@ -370,14 +408,32 @@ class Node:
                         self.once.send_all(fanout, relays)
             elif kind == wire.CONTROL:
                 self.dispatch.commit(session, taken, now)
-                self.neighbourhood.handle(session, session.parts.finish(payload), now)
+                message = session.parts.finish(payload)
+                if isinstance(message, wire.Ping):
+                    self.neighbourhood.handle(session, message, now)  # is answered in every turn
+                else:
+                    session.said.append(message)
+                    self._hear(session, now)
                 if session.ended:
                     return
                 last = self.neighbourhood.received(session)
+            elif kind == wire.SKIP:
+                session.skip(wire.parse_numbered(payload)[0])
             elif kind == wire.PART:
                 session.parts.add(payload)
             else:
                 raise ProtocolError(f"brokers do not send frames of the kind {kind}")
+
+    def _hear(self, session: LinkSession, now: int) -> None:
+        """Handle what a neighbour has said, in its order, until the turn is over."""
+        while session.said and not session.ended:
+            message = session.said[0]
+            if isinstance(message, wire.Table | wire.InterestsChanged) and not self.interests.prepare_for(
+                message
+            ):
+                session.wait_for_turn()
+                return
+            self.neighbourhood.handle(session, session.said.popleft(), now)
 
     def flush(self) -> None:
         """Write what is to be sent, and give a turn to each session that waits for one.
@@ -414,12 +470,15 @@ class Node:
             self._receive(session, session.inflow.take(), self._clock.now)
             looked += HEARING
             session.follow_inflow()
+        if isinstance(session, LinkSession) and session.said:
+            self._hear(session, self._clock.now)
+            looked += HEARING
         for outbox in session.outboxes():
             looked += self.catch_up.turn(outbox, max(0, at_most - looked))
         return looked
 
     def drained(self, session: Session) -> None:
-        """What was sent to a connection has mostly gone out."""
+        """Most of what was sent to a connection has left this process."""
         session.waiting = session.peer.buffered()
         session.drained()
         for outbox in session.outboxes():
@@ -438,7 +497,7 @@ class Node:
         self.dispatch.synced(synced)
 
     def log_is_full(self, error: LogFull, now: int) -> None:
-        """What could be written is sent on, the rest is refused; changes of state wait for room."""
+        """The disk is full: forward written notifications, refuse the rest; changes of state wait for room."""
         self.dispatch.log_is_full(error, now)
 
     def save(self, now: int) -> None:
@@ -451,6 +510,7 @@ class Node:
         """From time to time: what has to happen though nothing arrives."""
         self._clock.now = now
         self.memory.check()
+        self.guard.tick(now)
         self.backpressure.look_after()
         self.router.tick()
         self.neighbourhood.tick(now)

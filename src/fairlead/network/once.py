@@ -1,4 +1,5 @@
-"""What a broker delivers, it delivers once, whichever ways copies of it come (`fairlead.broker.delivered`).
+"""Delivery once: a broker delivers a notification once, over however many paths copies of it arrive
+(`fairlead.broker.delivered`).
 
 A notification that is in the log is delivered at the offset where its identity stands first: also to a durable
 subscriber that reads it there later. A broker without neighbours knows duplicates of what is in no log already.
@@ -6,11 +7,12 @@ subscriber that reads it there later. A broker without neighbours knows duplicat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from fairlead.broker.delivered import Delivered
-from fairlead.broker.publications import NO_OFFSET
+from fairlead.broker.publications import NO_OFFSET, Logged
 from fairlead.model.packed import identity_bytes, identity_in
 from fairlead.network.relays import Relays
 
@@ -39,6 +41,22 @@ class Once:
         else:
             fanout.send(offset, packed)
 
+    def send_records(self, fanout: Fanout, records: Sequence[Logged[Fanout, bytes]]) -> None:
+        """The same of several that follow one another, most of them records of the log."""
+        offsets = [offset for offset, _, _, _ in records]
+        packed = [packed for _, _, packed, _ in records]
+        if NO_OFFSET in offsets or len(records) == 1:
+            for each in zip(offsets, packed, strict=True):
+                self.send(fanout, *each)
+            return
+        first = self._are_first(offsets, packed) if fanout.recipients else None
+        fanout.relay_records(offsets, packed)
+        if first is not None:
+            self._counters.duplicates += first.count(False)
+            offsets, packed = [*compress(offsets, first)], [*compress(packed, first)]
+        if offsets:
+            fanout.deliver_records(offsets, packed)
+
     def send_all(self, fanout: Fanout, relays: Relays) -> None:
         """The same of several that are in no log."""
         if fanout.recipients and self._links:
@@ -65,6 +83,11 @@ class Once:
         if self._firsts is not None and identity_bytes(packed) in self._firsts.latest:
             return False
         return self._delivered.take(identity_in(packed))
+
+    def _are_first(self, offsets: list[int], packed: list[bytes]) -> list[bool] | None:
+        """Which records of the log are the first of their identities; None: all of them."""
+        assert self._firsts is not None
+        return self._firsts.take_all([*map(identity_bytes, packed)], offsets)
 
     def is_first_in_log(self, offset: int, packed: bytes) -> bool:
         """Whether a record of the log is not a duplicate of an earlier one, as far as is remembered."""

@@ -1,4 +1,4 @@
-"""What an operator asks of a running broker: end connections, drain the broker, look at durable subscribers.
+"""Operations on a running broker: end connections, drain the broker, inspect durable subscribers.
 
 A broker that is drained ends the connections of its clients, which go to another address where they have one, and
 takes only clients that are called `operator`. Its links stay, so that neighbours get what is in its log.
@@ -39,34 +39,40 @@ class Operations:
         self._ledger, self._dispatch = ledger, dispatch
         self._clients, self._durables = clients, durables
         self.is_draining = False
+        self.reload: Callable[[], None] = lambda: None
+        """Read certificates, keys and the policy anew; FairleadError where they are wrong. The driver's to do."""
 
     def check(self, name: str) -> None:
         """ProtocolError, if a client of this name is not taken in now."""
         if self.is_draining and name != OPERATOR:
             raise ProtocolError(DRAINED)
 
-    def carry_out(self, asked_by: ClientSession, action: str, name: str) -> int:
+    def carry_out(self, requester: ClientSession, action: str, name: str) -> int:
         """Carry out an action; how many connections it ended. ValueRefused, if there is no such action."""
         act = self._ACTIONS.get(action)
         if act is None:
             raise ValueRefused(f"no action {action!r}; there are {', '.join(self._ACTIONS)}")
-        return act(self, asked_by, name)
+        return act(self, requester, name)
 
-    def _end(self, asked_by: ClientSession, name: str) -> int:
+    def _end(self, requester: ClientSession, name: str) -> int:
         session = self._clients.get(name)
         if session is None:
             raise NotThere(f"no client {name!r} is connected")
         session.end("an operator has ended this connection", is_final=True)
         return 1
 
-    def _drain(self, asked_by: ClientSession, name: str) -> int:
+    def _drain(self, requester: ClientSession, name: str) -> int:
         self.is_draining = True
-        ended = [each for each in self._clients.values() if each is not asked_by]
+        ended = [each for each in self._clients.values() if each is not requester]
         for session in ended:
             session.end(DRAINED)
         return len(ended)
 
-    def _resume(self, asked_by: ClientSession, name: str) -> int:
+    def _reload(self, requester: ClientSession, name: str) -> int:
+        self.reload()
+        return 0
+
+    def _resume(self, requester: ClientSession, name: str) -> int:
         self.is_draining = False
         return 0
 
@@ -74,6 +80,7 @@ class Operations:
         "end": _end,
         "drain": _drain,
         "resume": _resume,
+        "reload": _reload,
     }
 
     def backlogs(self) -> list[Backlog]:

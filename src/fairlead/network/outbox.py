@@ -1,4 +1,4 @@
-"""What one destination still has to get from the log, in the log's order: a neighbour, or a durable subscriber.
+"""The backlog of one destination, a neighbour or a durable subscriber, in log order.
 
 An outbox that has caught up is live: it is handed notifications as they are dispatched. One that has not (its
 destination is away, or slow) is at an offset of the log, and reads on from there when there is room. So what waits
@@ -21,7 +21,7 @@ WINDOW: Final = 4_096
 
 
 class Outbox:
-    """One destination in the log. `looked` is the first offset that it has not been asked about."""
+    """One destination of the log. `looked` is the first offset that it has not examined."""
 
     __slots__ = ("_reader", "looked", "outflow", "unconfirmed", "window")
 
@@ -40,11 +40,12 @@ class Outbox:
 
     @property
     def room(self) -> int:
-        """How many more may be sent."""
+        """The number of notifications that may still be sent."""
         return self.window - len(self.unconfirmed)
 
     def cursor(self, dispatched: int) -> int:
-        """From where it would go on if all were interrupted now; `dispatched` is the first offset that is not."""
+        """The offset from which it would continue after an interruption; `dispatched` is the first offset that is
+        not dispatched."""
         if self.unconfirmed:
             return next(iter(self.unconfirmed))
         return dispatched if self.live else self.looked
@@ -73,7 +74,7 @@ class Outbox:
         self.close()
 
     def confirm(self, offset: int) -> bool:
-        """One is dealt with; whether it was under way."""
+        """A notification is acknowledged. True if it was in flight."""
         return self.unconfirmed.pop(offset, self) is None
 
     def confirm_through(self, offset: int) -> None:
@@ -92,7 +93,7 @@ class Outbox:
         self.seek(min(offset, self.looked))
 
     def reader(self, opened: Reader | None = None) -> Reader | None:
-        """The reader that it reads on with; it is kept open, unless another one is given."""
+        """The reader of this destination. It stays open, unless another one is given."""
         if opened is not None:
             self.close()
             self._reader = opened

@@ -1,4 +1,4 @@
-"""The outflow to a destination: what becomes of notifications for it, as one state of a few.
+"""The outflow to a destination: one state of a few that decides how notifications for it are handled.
 
 A client, with its subscriptions that are not durable:
 
@@ -8,7 +8,9 @@ A client, with its subscriptions that are not durable:
 
 A neighbour, and a durable subscriber, have a cursor in the log:
 
-    away          there is no connection
+    away          there is no connection; a durable subscriber's records may or may not wait in the log
+    … idle        no record of the log waits for the durable subscriber: none is retained for it
+    … awaited     the record at its cursor is known to be for it
     connected     there is one; the neighbour has not announced what it subscribes to
     catching up   it reads the log; what is in no log is dropped, and counted
     live          it has caught up: notifications are sent at once
@@ -35,6 +37,8 @@ class To(Enum):
     BACKLOGGED = "backlogged"
     BLOCKING = "blocking"
     AWAY = "away"
+    AWAY_IDLE = "away, idle"
+    AWAY_AWAITED = "away, awaited"
     CONNECTED = "connected"
     CATCHING_UP = "catching up"
     LIVE = "live"
@@ -46,12 +50,14 @@ class To(Enum):
 
 
 class Step(Enum):
-    """What happens to a destination."""
+    """An event that changes the state of a destination."""
 
     QUEUE = "a notification is queued"
     EMPTY = "the queue is empty"
     CONNECT = "a connection is made"
     ANNOUNCE = "the neighbour has announced what it subscribes to"
+    PASS = "no record that is in the log is for it"
+    MEET = "a record of the log is for it"
     CATCH_UP = "nothing is left to be read in the log"
     FALL_BEHIND = "there is no room for a record of the log"
     BLOCK = "senders have to wait"
@@ -82,7 +88,14 @@ CLIENT: Final[Table] = {
 }
 
 DURABLE: Final[Table] = {
-    To.AWAY: {Step.CONNECT: To.BEHIND, Step.LOSE: To.AWAY},
+    To.AWAY: {
+        Step.CONNECT: To.BEHIND,
+        Step.PASS: To.AWAY_IDLE,
+        Step.MEET: To.AWAY_AWAITED,
+        Step.LOSE: To.AWAY,
+    },
+    To.AWAY_IDLE: {Step.CONNECT: To.BEHIND, Step.MEET: To.AWAY_AWAITED, Step.LOSE: To.AWAY},
+    To.AWAY_AWAITED: {Step.CONNECT: To.BEHIND, Step.LOSE: To.AWAY},
     To.BEHIND: {Step.CATCH_UP: To.LIVE, Step.LOSE: To.AWAY},
     To.LIVE: {Step.FALL_BEHIND: To.BEHIND, Step.LOSE: To.AWAY},
 }
@@ -127,12 +140,12 @@ LINK: Final[Table] = {
 TABLES: Final = {"client": CLIENT, "durable": DURABLE, "link": LINK}
 LIVE: Final = frozenset({To.LIVE, To.LIVE_BLOCKING})
 READY: Final = frozenset({To.CATCHING_UP, To.LIVE, To.LIVE_BLOCKING, To.BEHIND, To.BEHIND_BLOCKING})
-QUEUES: Final = frozenset({To.BEHIND, To.BEHIND_BLOCKING})
+QUEUES: Final = frozenset({To.BACKLOGGED, To.BLOCKING, To.BEHIND, To.BEHIND_BLOCKING})
 BLOCKING: Final = frozenset({To.BLOCKING, To.LIVE_BLOCKING, To.BEHIND_BLOCKING})
 
 
 class Outflow:
-    """The state of one destination. What follows from it is looked at for every notification, and stored."""
+    """The state of one destination. Its consequences, which are needed for every notification, are stored."""
 
     __slots__ = ("_table", "is_blocking", "is_live", "is_ready", "queues", "state")
 
@@ -141,7 +154,7 @@ class Outflow:
         self._enter(state)
 
     def on(self, step: Step) -> None:
-        """Take one step. A KeyError says that it cannot happen in this state."""
+        """Take one step. KeyError if it cannot happen in this state."""
         self._enter(self._table[self.state][step])
 
     def _enter(self, state: To) -> None:
@@ -151,7 +164,8 @@ class Outflow:
         self.is_ready = state in READY
         """Whether notifications may be sent at all."""
         self.queues = state in QUEUES
-        """Whether what is in no log is queued at its offset; otherwise it is dropped where it cannot be sent."""
+        """Whether what is in no log is queued, for a neighbour at its offset; what cannot be sent in another state
+        is dropped."""
         self.is_blocking = state in BLOCKING
         """Whether senders wait."""
 

@@ -87,7 +87,7 @@ class _Top:
     data: Annotated[
         str | None,
         Key("the directory that holds a directory for each broker's log", PATH),
-        Off("memory", "they keep no logs, and nothing is durable"),
+        Off("memory", "they have no logs, and nothing is durable"),
     ] = "fairlead-data"
     links: Annotated[tuple[Link, ...], Key("which brokers are neighbours: pairs of names", _pairs)] = ()
 
@@ -98,6 +98,10 @@ class _Line:
 
     port: Annotated[int, Key("where it listens; 0: one is chosen", _port)] = 0
     http: Annotated[int | None, Key("where it serves HTTP", _port, shown="nowhere")] = None
+    health: Annotated[
+        int | None,
+        Key("where it serves health and metrics, whatever happens at `http`", _port, shown="nowhere"),
+    ] = None
 
 
 _OWN: Final = {
@@ -122,14 +126,15 @@ class Overlay:
     topology: Topology
 
     def settings(self, name: str) -> BrokerSettings:
-        """What the file says of one of them."""
+        """The settings of one of the brokers in the file."""
         known = {each.name: each for each in self.brokers}
         if name not in known:
             raise NetworkError(f"there is no broker {name!r}", hint=f"there are {', '.join(known)}")
         return known[name]
 
     def broker(self, name: str, ports: Mapping[str, int] | None = None) -> BrokerSettings:
-        """How one of them is run, where ports have been chosen: with whom it is linked, and whom it calls."""
+        """The settings to run one of the brokers with, once ports are chosen: its links, and which of them it
+        calls."""
         settings = self.settings(name)
         chosen = {
             each.name: each.listen._replace(port=(ports or {}).get(each.name, each.listen.port))
@@ -161,13 +166,13 @@ def ports_of(overlay: Overlay) -> dict[str, int]:
 
 
 def read_overlay(path: str | Path) -> Overlay:
-    """What the file of a network says; NetworkError names all that is wrong."""
+    """Read the file of a network. NetworkError lists all mistakes."""
     given = read_toml(path, NetworkError, "see docs/network.md for the file's form")
     return overlay_from(given, str(path), Path(path).parent)
 
 
 def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None = None) -> Overlay:
-    """What the tables of such a file say; paths are relative to `directory`."""
+    """The network that the tables of such a file describe; paths are relative to `directory`."""
     reading = Reading(OVERLAY_FILE, under(directory))
     top = _Top(**made(_Top, {"": reading.top(given)}))
     for_all = common_tables(reading, given)
@@ -191,6 +196,7 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
             listen=Address(top.host, line.port, settings[name].tls is not None),
             data=None if top.data is None else str(Path(top.data) / name),
             http=None if line.http is None else Address(top.host, line.http),
+            health=None if line.health is None else Address(top.host, line.health),
         )
         for name, line in lines.items()
     )
@@ -214,14 +220,19 @@ def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
         except Wrong as wrong:
             tables[name] = {}
             reading.wrong("brokers", f"[brokers] {name}", str(wrong))
+    for name, table in tables.items():
+        if table.get("health") is not None and table.get("http") is None:
+            reading.wrong("brokers", f"[brokers] {name}: health", "health is served beside HTTP: add `http`")
     ports = [
-        (name, table[key]) for name, table in tables.items() for key in ("port", "http") if table.get(key)
+        (name if key == "port" else f"the {key} of {name}", table[key])
+        for name, table in tables.items()
+        for key in ("port", "http", "health")
+        if table.get(key)
     ]
     for port, times in Counter(port for _, port in ports).items():
         if times > 1:
-            names = dict.fromkeys(name for name, each in ports if each == port)
-            who = " and ".join(names) if len(names) > 1 else f"{next(iter(names))} and its HTTP"
-            reading.wrong("brokers", "[brokers]", f"{who} cannot both listen at port {port}")
+            names = " and ".join(name for name, each in ports if each == port)
+            reading.wrong("brokers", "[brokers]", f"{names} cannot both listen at port {port}")
     return tables
 
 
@@ -232,7 +243,7 @@ def _disagreements(settings: Mapping[str, BrokerSettings]) -> Iterator[tuple[str
         yield "[routing]", f"all brokers of a network route alike, but {_parties(routes)}"
     frames = {name: f"{each.limits.frame_bytes:,}" for name, each in settings.items()}
     if len(set(frames.values())) > 1:
-        reason = "or what is longer would be lost on its way"
+        reason = "or longer notifications could not be forwarded"
         yield "[limits] frame_bytes", f"one length for all, {reason}; but {_parties(frames)}"
 
 
@@ -255,7 +266,7 @@ def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:
         elif a == b:
             problems.append(f"{a} - {b}: a broker is not linked to itself")
         elif b in pieces[a]:
-            problems.append(f"they make a cycle: {' - '.join([*_way(pieces[a], a, b), a])}")
+            problems.append(f"they make a cycle: {' - '.join([*_path(pieces[a], a, b), a])}")
         else:
             joined = {**pieces[a], **pieces[b]}
             joined[a], joined[b] = [*joined[a], b], [*joined[b], a]
@@ -263,11 +274,11 @@ def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:
                 pieces[name] = joined
     if not problems and len(pieces[brokers[0]]) < len(brokers):
         apart = [name for name in brokers if name not in pieces[brokers[0]]]
-        problems.append(f"the network is in pieces: no way leads from {brokers[0]} to {', '.join(apart)}")
+        problems.append(f"the network is in pieces: no path leads from {brokers[0]} to {', '.join(apart)}")
     return problems
 
 
-def _way(piece: Mapping[str, Sequence[str]], a: str, b: str) -> list[str]:
+def _path(piece: Mapping[str, Sequence[str]], a: str, b: str) -> list[str]:
     """The brokers on the way from a to b, in a tree in which each is listed with its neighbours."""
     before = {a: a}
     ahead = [a]

@@ -14,7 +14,7 @@ class Peer(Protocol):
         """Send, some time."""
 
     def buffered(self) -> int:
-        """How many bytes have been written and not sent."""
+        """The number of bytes that have been written and not sent."""
 
     def close(self) -> None:
         """End the connection when what was written has been sent."""

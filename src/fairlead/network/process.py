@@ -1,4 +1,4 @@
-"""Figures of the process that a broker runs in, as the system has them; what it does not tell is left out."""
+"""Figures of the broker's process, from the operating system; a figure that it does not have is left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def process_figures() -> dict[str, float]:
 
 
 def free_bytes(directory: str) -> int | None:
-    """How much room the disk of a directory has for this user; None where that cannot be told."""
+    """The free bytes of a directory's disk for this user; None if they are not known."""
     try:
         found = os.statvfs(directory)
     except OSError:

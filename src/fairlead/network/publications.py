@@ -1,4 +1,5 @@
-"""What a client publishes is sent until the broker says that it is safe, and is known by its number until then."""
+"""The publications of a client until they are acknowledged, by number. They are sent again after a
+reconnection."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ IN_FLIGHT: Final = 10_000
 
 
 class Publications:
-    """Those of one client that have not been acknowledged, in their order."""
+    """The publications of one client that are not acknowledged, in order."""
 
     def __init__(self) -> None:
         self._unstored: dict[int, tuple[bytes, asyncio.Future[None]]] = {}
@@ -35,13 +36,13 @@ class Publications:
             await self._room.wait()
 
     def add(self, number: int, packed: bytes) -> asyncio.Future[None]:
-        """One more; done when it is safe."""
+        """Add a publication; the future is done when it is acknowledged."""
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unstored[number] = (packed, stored)
         return stored
 
     def sent(self, number: int) -> None:
-        """It is on its way."""
+        """The publication is in flight."""
         self._sent = number
 
     def again(self) -> list[tuple[int, bytes]]:
@@ -50,7 +51,7 @@ class Publications:
         return [(number, packed) for number, (packed, _) in self._unstored.items()]
 
     def stored(self, number: int) -> None:
-        """All up to this one are safe."""
+        """All publications up to this one are acknowledged."""
         for each in list(self._unstored):
             if each > number:
                 break
@@ -64,7 +65,7 @@ class Publications:
         self.duplicates += number > self._resent
 
     def refuse(self, number: int, error: FairleadError) -> bool:
-        """It will not be safe; whether there is such a publication."""
+        """The broker refuses a publication. True if there is one with this number."""
         if number not in self._unstored:
             return False
         fail(self._unstored.pop(number)[1], error)
@@ -79,13 +80,13 @@ class Publications:
         self._room.set()
 
     async def settled(self) -> None:
-        """Return when each is safe, or is known not to be."""
+        """Return when each is acknowledged or refused."""
         if self._unstored:
             await asyncio.gather(*(stored for _, stored in self._unstored.values()), return_exceptions=True)
 
 
 def fail(future: asyncio.Future[Any], error: FairleadError) -> None:
-    """Whoever awaits it is told; if nobody does, nothing is said."""
+    """Fail a future, without a warning if nobody awaits it."""
     if not future.done():
         future.set_exception(error)
         future.exception()

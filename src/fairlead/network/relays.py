@@ -1,4 +1,5 @@
-"""Notifications that follow one another and are in no log travel in one frame, as long as they go one way.
+"""Relays: consecutive notifications that are in no log travel in one frame as long as they have the same next
+hop.
 
 A broker on that way need not take them apart: it looks where they go, and passes on the bytes as they came. Where
 they part, they are cut.
@@ -20,9 +21,9 @@ _identity: Final = itemgetter(0, 1)
 
 
 class Relays:
-    """Some packed notifications in their order: in one piece, or one by one; either is made when it is asked."""
+    """Packed notifications in order: in one piece, or one by one. Either form is made on demand."""
 
-    __slots__ = ("_array", "_body", "_each", "_plain", "count")
+    __slots__ = ("_array", "_body", "_each", "_plain", "_size", "count")
 
     def __init__(self, each: list[bytes], plain: list[PlainParts] | None = None) -> None:
         self.count = len(each)
@@ -30,29 +31,36 @@ class Relays:
         self._each: list[bytes] | None = each
         self._array = b""
         """The payload of the frame that they came in."""
+        self._size: int | None = None
         self._body: bytes | None = each[0] if len(each) == 1 else None
 
     @classmethod
     def read(cls, payload: bytes) -> Relays:
-        """What came in a frame; ProtocolError says why not."""
+        """The notifications of a frame. ProtocolError if it cannot be read."""
         read = cls([])
-        read.count, read._body = wire.parse_relays(payload)
-        read._array = payload
+        read.count = wire.parse_relays(payload)
+        read._array, read._size = payload, len(payload) - wire.RELAYS_ARRAY
         read._each = None
         return read
+
+    @property
+    def verified(self) -> wire.Verified | None:
+        """The payload of the frame that they came in, if they came in a checked piece of their own."""
+        return self._array if isinstance(self._array, wire.Verified) else None
 
     @property
     def body(self) -> bytes:
         """All of them, one behind the other."""
         if self._body is None:
-            assert self._each is not None
-            self._body = b"".join(self._each)
+            self._body = self._array[wire.RELAYS_ARRAY :] if self._array else b"".join(self.each)
         return self._body
 
     @property
     def size(self) -> int:
-        """How many bytes they are."""
-        return len(self.body)
+        """Their size in bytes."""
+        if self._size is None:
+            self._size = sum(map(len, self.each))
+        return self._size
 
     @property
     def each(self) -> list[bytes]:
@@ -62,7 +70,7 @@ class Relays:
         return self._each
 
     def halves(self) -> tuple[Relays, Relays]:
-        """Those of the first half, and the others."""
+        """The first half, and the second."""
         middle = self.count // 2
         return Relays(self.each[:middle]), Relays(self.each[middle:])
 

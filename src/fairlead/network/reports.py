@@ -1,4 +1,4 @@
-"""What a broker reports of itself, as types: its status and its routing tables, over the wire and over HTTP.
+"""The reports of a broker, as types: its status and its routing tables, over the wire and over HTTP.
 
 The OpenAPI document is made of them.
 """
@@ -17,6 +17,7 @@ __all__ = [
     "LinkStatus",
     "LogStatus",
     "MemoryStatus",
+    "SecurityStatus",
     "Status",
     "Tables",
     "Waiting",
@@ -54,7 +55,7 @@ class DurableStatus(TypedDict):
     connected: bool
     outflow: str
     behind: Count
-    unconfirmed: Count
+    in_flight: Count
 
 
 class LinkStatus(DurableStatus):
@@ -79,7 +80,8 @@ class Backlog(TypedDict):
 
 
 class MemoryStatus(TypedDict):
-    """What all connections hold: in bytes, and how many connections were ended because of it."""
+    """The memory that all connections use, in bytes, and the number of connections that were ended because
+    of it."""
 
     budget: Count
     used: Count
@@ -87,8 +89,16 @@ class MemoryStatus(TypedDict):
     ended: Count
 
 
+class SecurityStatus(TypedDict):
+    """The fingerprint of the access policy, empty if there is none; whether other machines may do everything."""
+
+    policy: str
+    exposed: bool
+    log_failed: bool
+
+
 class Status(TypedDict):
-    """How a broker is, in figures."""
+    """The status of a broker, in figures."""
 
     broker: str
     url: str
@@ -97,7 +107,7 @@ class Status(TypedDict):
     queued_bytes: Count
     memory: MemoryStatus
     blocking: list[str]
-    held_up: Count
+    blocked: Count
     outflow: dict[str, Count]
     inflow: dict[str, Count]
     subscriptions: Count
@@ -109,6 +119,7 @@ class Status(TypedDict):
     links: dict[str, LinkStatus]
     waiting: dict[str, Waiting]
     durables: dict[str, DurableStatus]
+    security: SecurityStatus
 
 
 class Tables(TypedDict):

@@ -16,7 +16,6 @@ from fairlead.broker import Broker
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.packed import PlainParts, unpack, unpack_plain
-from fairlead.network import wire
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable, Link, Recipient
 from fairlead.network.relays import Relays
@@ -33,7 +32,7 @@ MEMORIES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fanout:
-    """Where a notification goes: a `Route`, with the destinations themselves. Equal routes have one fan-out."""
+    """A `Route` with the destination objects themselves. Equal routes share one fan-out."""
 
     links: tuple[Link, ...]
     recipients: tuple[Recipient, ...]
@@ -49,6 +48,18 @@ class Fanout:
         """Hand a notification to the neighbours only."""
         for link in self.links:
             link.relay(offset, packed)
+
+    def relay_records(self, offsets: Sequence[int], packed: Sequence[bytes]) -> None:
+        """Hand several records of the log to the neighbours only."""
+        for link in self.links:
+            for each in zip(offsets, packed, strict=True):
+                link.relay(*each)
+
+    def deliver_records(self, offsets: Sequence[int], packed: list[bytes]) -> None:
+        """Hand several records of the log to the recipients only."""
+        relays = Relays(packed)
+        for recipient in self.recipients:
+            recipient.target.deliver_records(offsets, recipient, relays)
 
     def relay_all(self, relays: Relays) -> None:
         """Hand several that are in no log to the neighbours only."""
@@ -115,12 +126,12 @@ class Router:
         """The fan-out of a notification that comes from this neighbour."""
         parts = unpack_plain(packed)
         if parts is not None and is_plain(parts[2]):
-            [fanout] = self._remembered(source).of([parts], lambda _: self.found(packed, source))
+            [fanout] = self._remembered(source).of([parts], lambda _: self.computed_route(packed, source))
             return fanout
-        return self.found(packed, source)
+        return self.computed_route(packed, source)
 
-    def found(self, packed: bytes, source: str) -> Fanout:
-        """The same, asked of the seam, whatever is remembered."""
+    def computed_route(self, packed: bytes, source: str) -> Fanout:
+        """The fan-out of a notification as the seam computes it, whatever is remembered."""
         return self.fanout(unpack(packed), source)
 
     def fanout(self, notification: Notification, source: str) -> Fanout:
@@ -133,9 +144,7 @@ class Router:
             targets = [(self.targets.get(client), ids) for client, ids in route.clients]
             fanout = self._fanouts[route] = Fanout(
                 tuple(self._links[name] for name in route.neighbours),
-                tuple(
-                    Recipient(target, wire.deliver_head(ids)) for target, ids in targets if target is not None
-                ),
+                tuple(Recipient(target, ids) for target, ids in targets if target is not None),
             )
         return fanout
 
@@ -148,7 +157,9 @@ class Router:
 
     def of_plain(self, relays: Relays, parts: Sequence[PlainParts], source: str) -> list[Fanout]:
         """The fan-out of each of several plain notifications."""
-        return self._remembered(source).of(parts, lambda index: self.found(relays.each[index], source))
+        return self._remembered(source).of(
+            parts, lambda index: self.computed_route(relays.each[index], source)
+        )
 
     def verdicts(self, who: str, relays: Relays, parts: Sequence[PlainParts], now: int) -> Sequence[Verdict]:
         """Of each of several plain publications of a client: where it goes, or why it is refused."""

@@ -1,4 +1,4 @@
-"""A broker as a process: it runs until it is told to stop."""
+"""A broker as a process. It runs until it is stopped."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
 from fairlead.log.identities import Written
 from fairlead.network import wire
+from fairlead.network.authentication import Authentication
 from fairlead.network.contexts import (
     Refusals,
     client_context,
@@ -41,13 +42,12 @@ from fairlead.network.node import Node
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings
 from fairlead.network.turns import Turn
+from fairlead.security import Principal
 
 __all__ = ["Server", "run"]
 
 log: Final = logging.getLogger(__name__)
 
-HELLO_S: Final = 10.0
-"""How long a new connection may take to say who it is."""
 SILENT_S: Final = 15.0
 """After so long without a word from a neighbour its connection counts as dead; it is asked at a third of that."""
 UNREAD_S: Final = 1.0
@@ -64,6 +64,10 @@ BACKOFF_S: Final = (0.05, 5.0)
 KEEPALIVE_S: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 UNREACHED_S: Final = 3.0
 """How long a neighbour may be away before that is said."""
+EXPOSED: Final = (
+    "THIS BROKER IS OPEN TO EVERYBODY: it listens beyond this machine and has no access policy. Every program that"
+    " reaches it may publish, subscribe and manage it. Give it [security] policy, or --insecure if that is meant"
+)
 EVERYWHERE: Final = ("0.0.0.0", "::")
 WORDLESS: Final = "it ends the connection without a word: it may speak TLS, or want a certificate"
 
@@ -82,7 +86,7 @@ class Connection(asyncio.Protocol):
         """While the connection lasts. Then neither holds the other, so that both are freed at once."""
         self.is_welcome = False
         """Whether it ever had a session."""
-        self.heard = self.asked = server.loop.time()
+        self.last_read = self.last_ping = server.loop.time()
         self.is_read = True
         self.closed: asyncio.Future[None] = server.loop.create_future()
         self.reason = ""
@@ -118,7 +122,7 @@ class Connection(asyncio.Protocol):
     def resume(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-            self.is_read, self.heard = True, self.server.loop.time()
+            self.is_read, self.last_read = True, self.server.loop.time()
 
     def abort(self) -> None:
         """End it without waiting for what was written."""
@@ -132,7 +136,9 @@ class Connection(asyncio.Protocol):
         made.set_write_buffer_limits(high=self.server.node.limits.buffer_bytes // 2)
         _keep_alive(made)
         self.server.connections.add(self)
-        self._deadline = self.server.loop.call_later(HELLO_S, self._too_late)
+        self._deadline = self.server.loop.call_later(
+            self.server.node.limits.handshake_seconds, self._too_late
+        )
         if not self.url and (reason := self.server.why_crowded()):
             self._bye(reason)
         if self.url:
@@ -141,7 +147,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def holder(self) -> Holder:
-        """How much this connection holds."""
+        """The memory that this connection uses."""
         session = self.session
         held = self.buffered() if session is None else session.held_bytes
         return Holder(
@@ -159,25 +165,22 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.server.node.memory.grow(len(data))
-        self.heard = self.server.loop.time()
+        self.last_read = self.server.loop.time()
         frames = self._frames.feed(data)
         if self.session is None:
             try:
                 first = next(frames, None)
                 if first is None:
                     return
-                self.session = self._introduced(*first)
+                session = self._introduced(*first)
             except FairleadError as error:
                 self.is_refused = True
                 self._bye(str(error))
                 return
-            if self.session is None:
+            if session is None:
                 return
-            if self._deadline is not None:
-                self._deadline.cancel()
-            self.is_welcome = True
-            self._frames.only_checked = isinstance(self.session, LinkSession)
-            log.info("%s is connected", self.session)
+            self._welcomed(session)
+        assert self.session is not None
         self.server.node.receive(self.session, frames, micros())
         self.server.schedule()
 
@@ -189,7 +192,7 @@ class Connection(asyncio.Protocol):
             case wire.Hello() as hello if not self.url:
                 if hello.role == "broker":
                     self._check_name(hello.name)
-                return node.greet(self, replace(hello, url=self._seen_from_here(hello.url)))
+                return self._authenticated(replace(hello, url=self._seen_from_here(hello.url)))
             case wire.Welcome() as welcome if self.url:
                 self._check_name(welcome.broker)
                 return node.welcomed(self, self.url, welcome, micros())
@@ -201,6 +204,39 @@ class Connection(asyncio.Protocol):
                 return None
             case _:
                 raise ProtocolError("a connection begins with Hello")
+
+    def _authenticated(self, hello: wire.Hello) -> Session | None:
+        """The session of a client or broker whose credentials are right; None while a password is checked."""
+        authentication = self.server.authentication
+        certificate = None if self._transport is None else self._transport.get_extra_info("peercert")
+        if not authentication.is_slow(hello.authorization):
+            principal = authentication.principal(hello.authorization, certificate)
+            return self.server.node.greet(self, hello, micros(), principal)
+        self.pause()
+        checking = authentication.check_beside(hello.authorization)
+        checking.add_done_callback(lambda done: self._checked(hello, done))
+        return None
+
+    def _checked(self, hello: wire.Hello, done: asyncio.Future[Principal]) -> None:
+        """A password has been checked: go on with the session, and with what came behind the greeting."""
+        if self._transport is None or self._transport.is_closing() or done.cancelled():
+            return
+        try:
+            self._welcomed(self.server.node.greet(self, hello, micros(), done.result()))
+        except FairleadError as error:
+            self.is_refused = True
+            self._bye(str(error))
+            return
+        self.resume()
+        self.data_received(b"")
+
+    def _welcomed(self, session: Session) -> None:
+        self.session = session
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.is_welcome = True
+        self._frames.only_checked = isinstance(session, LinkSession)
+        log.info("%s is connected", session)
 
     def _check_name(self, name: str) -> None:
         """ProtocolError, if a broker shows a certificate that is not for its name, where it has to be."""
@@ -226,7 +262,7 @@ class Connection(asyncio.Protocol):
         return str(address._replace(host=self._transport.get_extra_info("peername")[0]))
 
     def _too_late(self) -> None:
-        self._bye("it takes calls, but says nothing" if self.url else "nobody said hello")
+        self._bye("it accepts connections, but sends nothing" if self.url else "there was no handshake")
 
     def _bye(self, reason: str) -> None:
         self.reason = reason
@@ -249,7 +285,7 @@ class Connection(asyncio.Protocol):
                 timer.cancel()
         session, self.session = self.session, None
         if session is not None:
-            log.info("%s is gone", session)
+            log.info("%s has disconnected", session)
             self.server.node.lost(session)
             self.server.schedule()
         self._transport = None
@@ -264,6 +300,7 @@ class Server:
         self.settings = settings
         self.connections: set[Connection] = set()
         self.refusals = Refusals()
+        self.authentication: Authentication
         self.beside: Callable[[], int] = lambda: 0
         """How many connections others have on this loop: each is an open file, too."""
         self.node: Node
@@ -274,7 +311,7 @@ class Server:
         """Those of its listeners: new connections use the certificates that are in them."""
         self._listening: asyncio.Server | None = None
         self._scheduled = False
-        self._full = self._told_full = self._told_crowded = False
+        self._full = self._reported_full = self._reported_crowded = False
         self._syncing: asyncio.Future[int] | None = None
         self._writing: asyncio.Future[Written | None] | None = None
         self.sync_seconds, self.acknowledgement_seconds = Histogram(), Histogram()
@@ -285,6 +322,8 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
+        self._read_at: tuple[int, ...] = self._changed_at()
+        """When the files had been changed that the policy and the keys were read from."""
 
     @property
     def port(self) -> int:
@@ -295,7 +334,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it can be called."""
+        """The URL at which the broker can be reached."""
         return str(self.settings.listen._replace(port=self.port))
 
     @property
@@ -308,6 +347,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.failure = self.loop.create_future()
         settings = self.settings
+        self.authentication = Authentication(settings.security, settings.name, self.loop, micros)
         context = self.tls_context()
         ledger = None
         if settings.data is not None:
@@ -332,6 +372,7 @@ class Server:
                 settings.listen.host,
                 settings.listen.port,
                 ssl=context,
+                ssl_handshake_timeout=None if context is None else settings.limits.handshake_seconds,
                 backlog=1_024,
             )
         except OSError as error:
@@ -341,6 +382,7 @@ class Server:
                 raise
             raise NetworkError(f"cannot listen at {settings.listen}: {error.strerror or error}") from None
         self.node.handshakes.url = self.url
+        self._guard()
         if settings.neighbours is not None:
             self.node.keep_links(settings.neighbours, micros())
         for url in settings.links:
@@ -352,7 +394,21 @@ class Server:
         if settings.scopes is not None:
             from fairlead.network.scoping import follow
 
-            self._begin(follow(self.url, settings, self.node.broker.seam.rules))
+            own = self.authentication.own
+            self._begin(follow(self.url, settings, self.node.broker.seam.rules, own))
+
+    def _guard(self) -> None:
+        """Have the node know by which credentials and policy it decides; say so where it does by none."""
+        node, security = self.node, self.settings.security
+        node.handshakes.authorization = security.own_credentials()
+        node.clientele.principal_of = self.authentication.renewed
+        node.operations.reload = self._reload
+        if security.log is not None:
+            node.guard.records.open(security.log)
+        addresses = [each for each in (self.settings.listen, self.settings.http) if each is not None]
+        node.guard.is_exposed = not node.guard.is_on and not all(each.is_loopback for each in addresses)
+        if node.guard.is_exposed and not security.insecure:
+            log.warning("%s", EXPOSED)
 
     def _holders(self) -> Iterator[Holder]:
         """All connections, and the clients in this process."""
@@ -366,27 +422,53 @@ class Server:
         """The TLS of a listener of this broker; None where it has no certificate."""
         if self.settings.tls is None:
             return None
-        context = server_context(self.settings.tls, self.refusals)
+        asks = self.settings.security.policy is not None
+        context = server_context(self.settings.tls, self.refusals, asks=asks)
         self._contexts.append(context)
         return context
 
     def reload(self) -> None:
-        """Read the certificates anew, for connections from now on. Those that cannot be read change nothing."""
-        tls = self.settings.tls
-        if tls is None:
-            log.warning("there is nothing to reload: this broker has no certificates")
-            return
+        """Read the certificates, keys and the policy anew. If one of them cannot be read, nothing changes.
+
+        Certificates are for connections from now on, the policy for all that there are.
+        """
         try:
-            server_context(tls)  # all of it, before any listener changes
+            self._reload()
+        except FairleadError as error:
+            log.error("the certificates are not reloaded, nor is the policy: %s", error)
+
+    def _reload(self) -> None:
+        tls, security = self.settings.tls, self.settings.security
+        if tls is None and security.policy is None:
+            log.warning("there is nothing to reload: this broker has no certificates and no policy")
+            return
+        # All of it, before anything changes.
+        policy, authenticator = security.read_policy(), security.authenticator()
+        authorization = security.own_credentials()
+        if tls is not None:
+            server_context(tls)
             for context in self._contexts:
                 load_certificates(context, tls)
-        except FairleadError as error:
-            log.error("the certificates are not reloaded: %s", error)
-        else:
+        self.authentication.take_keys_of(authenticator)
+        self.node.handshakes.authorization = authorization
+        self._read_at = self._changed_at()
+        if policy is not None:
+            now = micros()
+            self.node.guard.decide_by(policy, now)
+            self.node.guard.records.note("reload", policy, now)
+            self.schedule()
+            log.warning("the access policy is reloaded: it is %s now", policy.fingerprint)
+        if tls is not None:
             log.warning("the certificates are reloaded")
 
+    def _changed_at(self) -> tuple[int, ...]:
+        """When the files of the policy and of the keys were changed."""
+        security = self.settings.security
+        files = (security.policy, security.passwords, security.tokens)
+        return tuple(_mtime(each) for each in files if each is not None)
+
     async def stop(self) -> None:
-        """Say goodbye, make all safe, and close."""
+        """End all connections, sync the log, and close."""
         self._stopped = True
         for task in [*self._dialling.values(), *self._tasks]:
             task.cancel()
@@ -400,6 +482,8 @@ class Server:
         connections = list(self.connections)
         with contextlib.suppress(FairleadError):
             self.node.close(micros())
+        self.node.guard.records.close()
+        self.authentication.close()
         for connection in connections:
             connection.close()
         if connections:
@@ -415,11 +499,11 @@ class Server:
             return "the broker's memory is used up"
         room, connections = room_for_connections(), len(self.connections) + self.beside()
         if connections <= room:
-            self._told_crowded = self._told_crowded and connections > room - room // 10
+            self._reported_crowded = self._reported_crowded and connections > room - room // 10
             return ""
         reason = f"there are {room:,} connections already, as many as the system's limit of open files allows"
-        if not self._told_crowded:
-            self._told_crowded = True
+        if not self._reported_crowded:
+            self._reported_crowded = True
             log.warning("no more connections are taken: %s (ulimit -n)", reason)
         return reason
 
@@ -453,15 +537,17 @@ class Server:
         self.sync_seconds.observe(self.loop.time() - self._sync_began)
         error = done.exception()
         if error is None:
-            self._told_full = False
             self.node.synced(done.result())
+            self._reported_full = (
+                self._reported_full and self.node.ledger is not None and self.node.ledger.is_full
+            )
             if waited is not None:
                 self.acknowledgement_seconds.observe(self.loop.time() - waited)
         elif isinstance(error, LogFull):
-            if not self._told_full:
+            if not self._reported_full:
                 log.error("%s", error)
             self.node.log_is_full(error, micros())
-            self._full = self._told_full = True
+            self._full = self._reported_full = True
             self.loop.call_later(ROOM_S, self._look_for_room)
         else:
             self._fail(error)
@@ -491,18 +577,22 @@ class Server:
                 # Also while the log is being synced: where much is published, it always is.
                 if now - saved >= SAVE_S:
                     saved = now
+                    if self.node.guard.is_on and self._changed_at() != self._read_at:
+                        self._read_at = self._changed_at()  # what is wrong is said once
+                        self.reload()
                     self.node.save(micros())
-                if self.node.ledger is not None and now - retained >= RETAIN_S:
-                    retained = now
-                    self._retain(self.node.ledger)
-                if self.node.ledger is not None and self._writing is None:
-                    self._write_identities(self.node.ledger)
+                if (ledger := self.node.ledger) is not None:
+                    if now - retained >= (SAVE_S if ledger.is_full else RETAIN_S):
+                        retained = now
+                        self._retain(ledger)
+                    if self._writing is None:
+                        self._write_identities(ledger)
             except LogFull as error:
                 log.error("%s", error)
             except FairleadError as error:
                 self._fail(error)
             except Exception:
-                log.exception("the broker's housekeeping has failed; it goes on")
+                log.exception("the broker's housekeeping has failed; the broker continues")
             self.schedule()
 
     def _write_identities(self, ledger: Ledger) -> None:
@@ -520,27 +610,30 @@ class Server:
             ledger.identities_written(done.result())
             self.schedule()
         else:
-            log.error("the identities of what was delivered cannot be written: %s", error)
+            if not ledger.firsts.has_failed:
+                log.error("the identities of what was delivered cannot be written: %s", error)
             ledger.firsts.abandon()
 
     def _retain(self, ledger: Ledger) -> None:
         settings = self.settings
         if settings.keep_seconds is not None or settings.keep_bytes is not None:
             ledger.retain(micros(), seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
+        else:
+            ledger.look_for_room()
 
     def _look_after(self, connection: Connection, now: float) -> None:
         session = connection.session
         if session is None or session.ended:
             return
-        silent, is_link = now - connection.heard, isinstance(session, LinkSession)
+        silent, is_link = now - connection.last_read, isinstance(session, LinkSession)
         if is_link and connection.is_read and silent > SILENT_S:
             log.warning("no word from %s for %.0f s", session.name, silent)
             connection.abort()
-        elif (not connection.is_read and now - connection.asked > UNREAD_S) or (
-            is_link and silent > SILENT_S / 3 and now - connection.asked > SILENT_S / 6
+        elif (not connection.is_read and now - connection.last_ping > UNREAD_S) or (
+            is_link and silent > SILENT_S / 3 and now - connection.last_ping > SILENT_S / 6
         ):
             # Who is not listened to is not silent, and must not take us for dead either. (Clients ask themselves.)
-            connection.asked = now
+            connection.last_ping = now
             session.tell(wire.Ping())
 
     # -- links -------------------------------------------------------------------------------------------------
@@ -596,7 +689,11 @@ class Server:
             address = Address.parse(url)
             context = client_context(self.settings.tls) if address.secure else None
             _, connection = await self.loop.create_connection(
-                lambda: Connection(self, url), address.host, address.port, ssl=context
+                lambda: Connection(self, url),
+                address.host,
+                address.port,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else self.settings.limits.handshake_seconds,
             )
             await connection.closed
         except (OSError, FairleadError) as error:
@@ -604,6 +701,13 @@ class Server:
         if connection.is_welcome:
             return "", False
         return connection.reason or WORDLESS, connection.is_refused
+
+
+def _mtime(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _keep_alive(transport: asyncio.Transport) -> None:

@@ -34,7 +34,7 @@ log: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Counters:
-    """What a node has done, since it was started."""
+    """The counters of a node since its start."""
 
     published: int = 0
     delivered: int = 0
@@ -48,7 +48,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What all sessions and destinations of one broker share."""
+    """The state that all sessions and destinations of one broker share."""
 
     broker: str
     limits: Limits
@@ -117,16 +117,16 @@ class Session(ABC):
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes are held for it, or of it."""
+        """The bytes that are pending for this session, in either direction."""
         return max(self.waiting, self.peer.buffered()) + self.inflow.size
 
     @property
     def gone_out(self) -> int:
-        """How many bytes the other side has taken, or the system has for it."""
+        """The number of bytes that the other side, or the operating system for it, has accepted."""
         return self.written - self.peer.buffered()
 
     def take_out(self) -> bytes:
-        """What is to be sent, and is not any longer."""
+        """Take all pending output."""
         frames = b"".join(self.out)
         self.out.clear()
         return frames
@@ -143,7 +143,7 @@ class Session(ABC):
         self.send(wire.control(message))
 
     def wait_for_turn(self) -> None:
-        """There is more to be done for it than may be done at once: it goes on with the next flush."""
+        """Schedule the session for the next flush: it has more work than one turn allows."""
         if not self.is_due:
             self.is_due = True
             self._turns.append(self)
@@ -159,7 +159,7 @@ class Session(ABC):
 
     @abstractmethod
     def outboxes(self) -> Sequence[Durable | Link]:
-        """Those that are reached over it."""
+        """The outboxes that are served over this session."""
 
     @abstractmethod
     def drained(self) -> None:
@@ -177,7 +177,7 @@ class Session(ABC):
 
     @abstractmethod
     def took(self, new: int, number: int) -> None:
-        """So many new ones were committed, the last of all with this number."""
+        """New publications of this session were committed, the last one with this number."""
 
     @abstractmethod
     def acknowledge(self, number: int) -> None:
@@ -189,7 +189,7 @@ class Session(ABC):
 
     @abstractmethod
     def forget(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
-        """These are in no log: whoever publishes them again does so for the first time."""
+        """Forget publications that are in no log: publishing them again is no duplicate."""
 
     @abstractmethod
     def refuse(self, entries: Iterable[Entry[Fanout, bytes]], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What a broker is run with, and the file that says so."""
+"""The settings of a broker, and the file that has them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ from fairlead.network.outbox import WINDOW
 from fairlead.network.wire import FRAME_MAX, FRAME_MIN
 from fairlead.routing import STRATEGIES, Catalogue
 from fairlead.rules import Rule
+from fairlead.rules.access import Access, nobody
+from fairlead.rules.quota import Quota
+from fairlead.security.settings import Security
 
 __all__ = [
     "BLOCK",
@@ -59,6 +62,7 @@ __all__ = [
 
 BLOCK, DROP, DISCONNECT = POLICIES = ("block", "drop", "disconnect")
 """What happens when a client is slow: publishers wait for it, the oldest are left out and counted, it must go."""
+OPEN: Final = Security()
 HERE: Final = Address("127.0.0.1", PORT)
 
 
@@ -66,7 +70,7 @@ BYTES_MAX: Final = 1 << 50
 
 
 def http_url(address: Address) -> str:
-    """Where HTTP is served, as browsers write it."""
+    """The URL of HTTP at an address."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"http{'s' if address.secure else ''}://{host}:{address.port}"
 
@@ -81,13 +85,16 @@ HTTP: Final = Kind(ADDRESS.read, http_url)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a broker takes on."""
+    """The limits of a broker."""
 
     clients: Annotated[int, Key("how many clients may be connected", count(1, 1_000_000))] = 20_000
     frame_bytes: Annotated[int, Key("the longest frame that is taken", count(FRAME_MIN, 1 << 24))] = FRAME_MAX
     buffer_bytes: Annotated[
         int,
-        Key("how much may be under way to one connection before it counts as slow", count(1 << 12, 1 << 30)),
+        Key(
+            "how many bytes may be in flight to one connection before it counts as slow",
+            count(1 << 12, 1 << 30),
+        ),
     ] = 1 << 20
     queue: Annotated[
         int, Key("how many notifications wait for a slow client, beyond that", count(1, 10_000_000))
@@ -96,7 +103,7 @@ class Limits:
     memory_bytes: Annotated[
         int,
         Key(
-            "how much all connections may hold; beyond that, the one that holds most is ended",
+            "how much memory all connections may use; beyond that, the one that uses most is ended",
             count(1 << 20, BYTES_MAX),
         ),
     ] = 1 << 29
@@ -111,18 +118,25 @@ class Limits:
         int,
         Key("how many attributes and elements of lists a notification may have", count(1, 1_000_000)),
     ] = 10_000
+    handshake_seconds: Annotated[
+        int,
+        Key(
+            "how long a connection may take for its TLS handshake, and then to introduce itself",
+            count(1, 1_000),
+        ),
+    ] = 10
     block_seconds: Annotated[
         int,
         Key(
-            "how long a client with the policy `block` may hold up others, take nothing and say nothing",
+            "how long a client with the policy `block` may block publishers while it neither receives nor sends",
             count(1, 1_000_000),
         ),
     ] = 60
     window: Annotated[
-        int, Key("how many may be under way to a durable subscriber, not accepted", count(1, 1_000_000))
+        int, Key("how many notifications may be in flight to a durable subscriber", count(1, 1_000_000))
     ] = WINDOW
     link_window: Annotated[
-        int, Key("how many may be under way to a neighbour, not safe there", count(1, 1_000_000))
+        int, Key("how many notifications may be in flight to a neighbour", count(1, 1_000_000))
     ] = 4 * WINDOW
     texts: Annotated[
         int, Key("how many filters' texts are remembered as they were read", count(1, 10_000_000))
@@ -138,7 +152,7 @@ class BrokerSettings:
     data: Annotated[
         str | None,
         Key("the directory of its log", PATH),
-        Off("memory", "it keeps no log, and nothing is durable"),
+        Off("memory", "it has no log, and nothing is durable"),
     ] = "fairlead-data"
     links: Annotated[
         tuple[str, ...],
@@ -156,12 +170,16 @@ class BrokerSettings:
     ] = "covering"
     imperfection: Annotated[
         float,
-        Key("how much more than asked for imperfect merging may let in", number(0, 1), at="routing."),
+        Key(
+            "the share of notifications beyond the subscriptions that imperfect merging may let in",
+            number(0, 1),
+            at="routing.",
+        ),
     ] = 0.1
     advertisements: Annotated[
         str | None,
         Key(
-            "how advertisements travel; if it is set, who publishes has to advertise",
+            "how advertisements travel; if it is set, producers have to advertise",
             one_of(*STRATEGIES),
             at="routing.",
         ),
@@ -169,7 +187,7 @@ class BrokerSettings:
     keep_seconds: Annotated[
         float | None,
         Key(
-            "how long records are kept, at least, for those who ask for the past",
+            "how long records are retained, at least, for subscriptions with `since`",
             SECONDS,
             at="retention.time",
             shown="for ever",
@@ -178,7 +196,7 @@ class BrokerSettings:
     keep_bytes: Annotated[
         int | None,
         Key(
-            "how large the log may grow before old records go",
+            "how large the log may grow before old records are removed",
             count(1 << 20, BYTES_MAX),
             at="retention.bytes",
             shown="no limit",
@@ -219,6 +237,7 @@ class BrokerSettings:
     ] = "default"
     limits: Limits = Limits()
     tls: Tls | None = None
+    security: Security = OPEN
     http: Annotated[Address | None, Key("where HTTP is served", HTTP, at="http.listen", shown="nowhere")] = (
         None
     )
@@ -243,10 +262,17 @@ class BrokerSettings:
             shown="nowhere",
         ),
     ] = None
+    origins: Annotated[
+        tuple[str, ...],
+        Key(
+            "the sites, as `https://app.example.org`, whose pages may use HTTP here, besides its own",
+            at="http.",
+        ),
+    ] = ()
 
     @property
     def routing(self) -> Settings:
-        """How the state machine routes."""
+        """The settings of the state machine."""
         strategy = STRATEGIES[self.algorithm](self.imperfection)
         advertisements = (
             None if self.advertisements is None else STRATEGIES[self.advertisements](self.imperfection)
@@ -260,6 +286,13 @@ class BrokerSettings:
         return Broker(self.name, self.routing, catalogue=catalogue, rules=self._rules())
 
     def _rules(self) -> tuple[Rule, ...]:
+        policy = self.security.read_policy()
+        if policy is None:
+            return self._scope_rules()
+        access = Access(policy, nobody)
+        return (*self._scope_rules(), access, Quota(access))
+
+    def _scope_rules(self) -> tuple[Rule, ...]:
         if self.scopes is None:
             return ()
         from fairlead.rules.scoping import BrokerScoping
@@ -272,7 +305,8 @@ class BrokerSettings:
 
 
 def agreed(routing: Settings) -> str:
-    """What all brokers of a network agree on: who asks nobody gets nothing from who waits to be asked."""
+    """The form of routing that all brokers of a network must share: with flooding, a broker sends no filters to
+    brokers that wait for them."""
     ways = "flooding" if routing.strategy.initial() else "filters"
     return ways if routing.advertisements is None else f"{ways} and advertisements"
 
@@ -282,12 +316,12 @@ def agreed(routing: Settings) -> str:
 
 BROKER_FILE: Final = file_of(BrokerSettings)
 """`broker.toml`. Every key may be left out."""
-COMMON: Final = ("routing", "retention", "identities", "scopes", "limits", "tls", "log")
+COMMON: Final = ("routing", "retention", "identities", "scopes", "limits", "tls", "security", "log")
 """The tables that brokers can have in common."""
 
 
 def settings_from(given: Mapping[str, Any], source: str, directory: Path | None = None) -> BrokerSettings:
-    """What the tables of a broker's file say; NetworkError names all that is wrong.
+    """The settings in the tables of a broker's file. NetworkError lists all mistakes.
 
     Paths are relative to `directory`.
     """
@@ -297,15 +331,17 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
     check_tls(reading, settings.tls, tables.get("tls", {}))
     http, listen = settings.http, settings.listen
     if settings.health is not None and http is None:
-        reading.wrong("http", "[http] health", "health is served beside HTTP: say where to `listen`, too")
+        reading.wrong("http", "[http] health", "health is served beside HTTP: set `listen`, too")
     if http is not None and http.port and http[:2] == listen[:2]:
         reading.wrong("http", "[http] listen", f"the broker itself listens at port {http.port}")
+    if problem := settings.security.problem():
+        reading.wrong("security", "[security]", problem)
     reading.check(source, NetworkError)
     return replace(settings, listen=listen._replace(secure=settings.tls is not None))
 
 
 def common_tables(reading: Reading, given: Mapping[str, Any], prefix: str = "") -> Tables:
-    """What is given in the tables that brokers can have in common."""
+    """The tables that brokers can have in common, as they are given."""
     return {
         name: reading.table(name, given[name], f"[{prefix}{name}]")
         for name in COMMON
@@ -314,7 +350,7 @@ def common_tables(reading: Reading, given: Mapping[str, Any], prefix: str = "") 
 
 
 def common_settings(reading: Reading, for_all: Tables, own: Tables, prefix: str) -> BrokerSettings:
-    """What these tables make of a broker: of its `own` ones, each key goes before what is `for_all`."""
+    """The settings from these tables; a key of the broker's `own` tables takes precedence over one `for_all`."""
     tables = {name: {**for_all.get(name, {}), **own.get(name, {})} for name in {**for_all, **own}}
     settings = BrokerSettings(**made(BrokerSettings, tables))
     check_tls(reading, settings.tls, own.get("tls", {}), prefix)
@@ -336,7 +372,7 @@ def check_tls(reading: Reading, tls: Tls | None, own: Mapping[str, Any], prefix:
         if tls.mutual and not tls.authority:
             wrong("mutual", "whose certificates are believed? that takes an authority")
         if tls.names and not tls.mutual:
-            wrong("names", "who shows no certificate has no name in it: that takes `mutual = true`")
+            wrong("names", "a client without a certificate has no name in it: set `mutual = true`")
     for key in ("certificate", "key", "authority"):
         file = getattr(tls, key)
         if file is not None and not Path(file).is_file():
@@ -344,11 +380,11 @@ def check_tls(reading: Reading, tls: Tls | None, own: Mapping[str, Any], prefix:
 
 
 def under(directory: Path | None) -> Callable[[str], str]:
-    """Where a path in a file leads: it begins at the file's directory."""
+    """A reader of paths, relative to the directory of the file."""
     return str if directory is None else lambda path: str(directory / path)
 
 
 def read_settings(path: str | Path) -> BrokerSettings:
-    """What a broker's file says."""
+    """Read a broker's file."""
     given = read_toml(path, NetworkError, "see docs/network.md for the file's form")
     return settings_from(given, str(path), Path(path).parent)

@@ -1,4 +1,4 @@
-"""What a client has subscribed to, as its user holds it, and what is delivered.
+"""The subscriptions of a client, as users hold them, and their deliveries.
 
 A delivery is dealt with when it is accepted, or when the next one is asked for.
 """
@@ -34,7 +34,7 @@ class Delivery:
     notification: Notification
     subscriptions: tuple[str, ...]
     durable: str = ""
-    place: int = 0
+    ordinal: int = 0
     _of: Subscription | None = field(default=None, repr=False, compare=False)
 
     async def accept(self) -> None:
@@ -49,7 +49,7 @@ class Delivery:
 
 
 class Subscription:
-    """What one filter matches: iterate over it, or wait for `get()`.
+    """The notifications that one filter matches: iterate over it, or wait for `get()`.
 
     Leaving it as a context, or `close()`, takes it back; a durable one stays at the broker until `client.forget`.
     The last notification is dealt with then, unless an error was raised: who failed on it gets it again.
@@ -58,6 +58,8 @@ class Subscription:
     def __init__(self, client: Client, id: str, filter: Filter, durable: str, since: int | None) -> None:
         self._client = client
         self.id, self.filter, self.durable, self.since = id, filter, durable, since
+        self.granted = filter
+        """The part of the filter that the broker's access policy grants: only that is delivered."""
         self.dropped = 0
         """How many deliveries were left out, because this client or a link on the way to it was slow, at most."""
         self._queue: deque[Delivery] = deque()
@@ -70,8 +72,13 @@ class Subscription:
 
     @property
     def waiting(self) -> int:
-        """How many deliveries have come and not been taken."""
+        """The number of deliveries that have arrived and not been taken."""
         return len(self._queue)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether the broker's access policy grants less than the filter."""
+        return self.granted != self.filter
 
     @property
     def is_installed(self) -> bool:
@@ -142,7 +149,7 @@ class Subscription:
         return taken
 
     async def close(self) -> None:
-        """Take it back; a durable one is only let go of, and goes on at the broker."""
+        """Unsubscribe. A durable subscription is released, and continues at the broker."""
         if self._ended is None:
             if self._last is not None:
                 self._dealt_with(self._last)
@@ -159,5 +166,5 @@ class Subscription:
             self._arrived.set()
 
     def _dealt_with(self, delivery: Delivery, *, rejected: bool = False, again: bool = False) -> None:
-        if delivery.place:
+        if delivery.ordinal:
             self._client._intake.settle(delivery, rejected=rejected, again=again)

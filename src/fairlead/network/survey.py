@@ -1,4 +1,4 @@
-"""A look at a network of brokers: starting at one, from neighbour to neighbour, each asked how it is."""
+"""A survey of a network of brokers: the status of a broker, of its neighbours, of theirs, and so on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Link: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A broker, and how it is; or why that cannot be said."""
+    """A broker with its status, or with the reason why there is none."""
 
     name: str
     url: str
@@ -28,14 +28,14 @@ class Seen:
     problem: str = ""
 
     def link(self, neighbour: str) -> dict[str, Any]:
-        """How its link to a neighbour is, as far as it can tell."""
+        """The status of its link to a neighbour, as far as it knows."""
         found: dict[str, Any] = {} if self.status is None else self.status["links"].get(neighbour, {})
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A link that a broker has not got yet: with whom, as far as is known, why, and since when."""
+    """A link that is not up yet: with which broker, as far as is known, why, and since when."""
 
     broker: str
     other: str
@@ -48,7 +48,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The brokers that were found, by name, the one that was asked first in front."""
+    """The brokers of a network by name, the one where the survey began first."""
 
     brokers: dict[str, Seen]
 
@@ -59,7 +59,7 @@ class Survey:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Who is linked with whom, each once."""
+        """The links of the network, each once."""
         found: dict[frozenset[str], Link] = {}
         for name, seen in self.brokers.items():
             for neighbour in sorted(() if seen.status is None else seen.status["links"]):
@@ -68,7 +68,7 @@ class Survey:
         return tuple(found.values())
 
     def children(self) -> dict[str, list[str]]:
-        """Who is below whom, in the tree that begins with the first."""
+        """The children of each broker, in the tree that begins with the first."""
         found: dict[str, list[str]] = {name: [] for name in self.brokers}
         ahead = [self.first]
         placed = {self.first}
@@ -85,12 +85,12 @@ class Survey:
         return tuple(link for link in self.links if frozenset(link) not in within)
 
     def is_up(self, a: str, b: str) -> bool:
-        """Whether two neighbours are connected, as far as those who answered can tell."""
+        """Whether two neighbours are connected, by the status of those that answered."""
         told = [link["connected"] for link in (self.brokers[a].link(b), self.brokers[b].link(a)) if link]
         return bool(told) and all(told)
 
     def why_down(self, a: str, b: str) -> str:
-        """Why two neighbours are not connected, and since when: as the one says who knows more."""
+        """The reason why two neighbours are not connected, and since when, from the one that knows more."""
         told = [self.brokers[a].link(b), self.brokers[b].link(a)]
         known = [each for each in told if each.get("reason")]
         if not known:
@@ -119,7 +119,7 @@ class Survey:
         )
 
     @property
-    def is_told(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all brokers answer."""
         return all(seen.status is not None for seen in self.brokers.values())
 
@@ -127,10 +127,10 @@ class Survey:
     def is_whole(self) -> bool:
         """Whether all brokers answer, and all links are up and make a tree, and none is waited for."""
         links = all(self.is_up(*link) for link in self.links)
-        return self.is_told and links and not self.beside() and not self.waits
+        return self.is_complete and links and not self.beside() and not self.waits
 
     def to_json(self) -> dict[str, Any]:
-        """What was found, for programs."""
+        """The survey as JSON."""
         return {
             "brokers": {
                 name: {
@@ -165,7 +165,7 @@ async def surveyed(
     url: str | Sequence[str], whole: bool, tables: bool, tls: Tls | None, patience: float
 ) -> Survey:
     """The same, on an event loop."""
-    first = await _asked(url, tables, tls, patience)
+    first = await _survey_broker(url, tables, tls, patience)
     found = {first.name: first}
     ahead = _unknown(first, found) if whole else {}
     while ahead:
@@ -184,13 +184,13 @@ async def _reached(name: str, url: str, tables: bool, tls: Tls | None, patience:
     if not url:
         return Seen(name, url, problem="where it listens is not known")
     try:
-        seen = await _asked(url, tables, tls, patience)
+        seen = await _survey_broker(url, tables, tls, patience)
     except FairleadError as error:
         return Seen(name, url, problem=str(error).partition("\n")[0])
     return seen if seen.name == name else Seen(name, url, problem=f"{seen.name!r} answers at {url}")
 
 
-async def _asked(url: str | Sequence[str], tables: bool, tls: Tls | None, patience: float) -> Seen:
+async def _survey_broker(url: str | Sequence[str], tables: bool, tls: Tls | None, patience: float) -> Seen:
     certificates = tls if all(each.secure for each in addresses_of(url)) else None
     async with connect(url, tls=certificates, patience=patience) as client:
         status = await client.status()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fairlead.correlation import fair, patterns
     from fairlead.correlation.patterns.building import Expression
     from fairlead.network import detection
+    from fairlead.security.credentials import Credentials
 
 __all__ = ["Client", "Delivery", "Detection", "Subscription", "connect"]
 
@@ -52,10 +53,19 @@ def connect(
     tls: Tls | None = None,
     patience: Patience = 30.0,
     clock: Clock | None = None,
+    credentials: Credentials | None = None,
 ) -> Client:
     """A client of the broker at this address, or at one of these, as `fairlead.connect` has it."""
     return Client(
-        asynchronous.connect(url, name=name, policy=policy, tls=tls, patience=patience, clock=clock)
+        asynchronous.connect(
+            url,
+            name=name,
+            policy=policy,
+            tls=tls,
+            patience=patience,
+            clock=clock,
+            credentials=credentials,
+        )
     )
 
 
@@ -84,7 +94,7 @@ class Client:
 
     @property
     def duplicates(self) -> int:
-        """How many of its publications had been published before, under the same producer and id."""
+        """The number of publications that were duplicates: published before under the same producer and id."""
         return self._client.duplicates
 
     def __enter__(self) -> Self:
@@ -97,7 +107,7 @@ class Client:
         self.close()
 
     def open(self) -> None:
-        """Connect; ConnectionEnded if there is no broker, BrokerRefused if it says no."""
+        """Connect. ConnectionEnded if no broker can be reached, BrokerRefused if the broker refuses."""
         if self._loop is not None:
             return
         self._loop = asyncio.new_event_loop()
@@ -111,7 +121,7 @@ class Client:
             raise
 
     def close(self) -> None:
-        """Wait until all that was published is safe, and go."""
+        """Wait until all publications are acknowledged, then disconnect."""
         if self._loop is not None:
             try:
                 self._wait(self._client.close())
@@ -127,11 +137,11 @@ class Client:
     # -- what users ask ------------------------------------------------------------------------------------------
 
     def publish(self, given: Publishable) -> Notification:
-        """Publish, and return when the notification is safe in the broker's log, with its id and producer."""
+        """Publish, and return the notification with its id and producer when it is synced in the broker's log."""
         return self._wait(self._client.publish(given))
 
     def publishing(self, given: Publishable) -> Future[Notification]:
-        """Publish without waiting: the result is there when the notification is safe in the broker's log.
+        """Publish without waiting. The future is done when the notification is synced in the broker's log.
 
         Many at a time are published in the order of these calls, and become safe together.
         """
@@ -180,7 +190,7 @@ class Client:
         where, by = status["broker"], ", ".join(away) or "all brokers"
         return NotAcknowledged(
             f"{whom} is in effect at {where!r}, and is not acknowledged by {by}",
-            hint="start them, or unlink those that are gone for good: fairlead broker unlink",
+            hint="start them, or unlink those that will not return: fairlead broker unlink",
         )
 
     def detect(
@@ -204,7 +214,7 @@ class Client:
         return Detection(self, self._wait(detect()))
 
     def forget(self, durable: str, filter: str | Filter | None = None) -> None:
-        """End a durable subscriber, or only its subscription to a filter: nothing is kept for it any longer."""
+        """End a durable subscriber, or one of its subscriptions: the broker retains nothing more for it."""
         self._wait(self._client.forget(durable, filter))
 
     def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
@@ -216,11 +226,12 @@ class Client:
         self._wait(self._client.unadvertise(id))
 
     def listening(self, filter: str | Filter, tell: Callable[[bool], object]) -> str:
-        """Have `tell` called, in the client's thread, with whether anyone listens: now, and when it changes."""
+        """Have `tell` called, in the client's thread, with whether there are subscribers: now, and when it
+        changes."""
         return self._wait(self._client.listening(filter, tell))
 
     def unlisten(self, id: str) -> None:
-        """Be told no longer."""
+        """End the calls."""
         self._wait(self._client.unlisten(id))
 
     def anyone_listens(self, filter: str | Filter) -> bool:
@@ -228,7 +239,7 @@ class Client:
         return self._wait(self._client.anyone_listens(filter))
 
     def status(self) -> dict[str, Any]:
-        """How the broker is, in figures."""
+        """The status of the broker, in figures."""
         return self._wait(self._client.status())
 
     def tables(self) -> dict[str, Any]:
@@ -253,6 +264,14 @@ class Client:
         A broker that is away is waited for, over restarts, too: then the answer says so.
         """
         return self._wait(self._client.link(url))
+
+    def authenticate(self, credentials: Credentials) -> None:
+        """Show new credentials of the same principal, before the others expire."""
+        self._wait(self._client.authenticate(credentials))
+
+    def reload(self) -> None:
+        """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""
+        self._wait(self._client.reload())
 
     def unlink(self, neighbour: str) -> None:
         """Have the broker end a link: to the neighbour of that name, or to the address that it waits for."""
@@ -297,7 +316,7 @@ class Delivery:
 
     @property
     def notification(self) -> Notification:
-        """What was published."""
+        """The notification."""
         return self._delivery.notification
 
     @property
@@ -343,7 +362,7 @@ class _Reading:
 
 
 class Subscription(_Reading):
-    """What one filter matches: iterate over it, or wait for `get()`.
+    """The notifications that one filter matches: iterate over it, or wait for `get()`.
 
     Leaving it as a context, or `close()`, takes it back; a durable one stays at the broker until `client.forget`.
     The last notification is dealt with then, unless an error was raised: who failed on it gets it again.
@@ -361,7 +380,7 @@ class Subscription(_Reading):
 
     @property
     def filter(self) -> Filter:
-        """What it asks for."""
+        """The filter."""
         return self._subscription.filter
 
     @property
@@ -370,8 +389,18 @@ class Subscription(_Reading):
         return self._subscription.durable
 
     @property
+    def granted(self) -> Filter:
+        """The part of the filter that the broker's access policy grants: only that is delivered."""
+        return self._subscription.granted
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether the broker's access policy grants less than the filter."""
+        return self._subscription.narrowed
+
+    @property
     def dropped(self) -> int:
-        """How many deliveries were left out, because this client or a link on the way to it was slow, at most."""
+        """At most so many deliveries were dropped, because this client or a link was slow."""
         return self._subscription.dropped
 
     @property
@@ -410,7 +439,7 @@ class Subscription(_Reading):
             yield notification
 
     def close(self) -> None:
-        """Take it back; a durable one is only let go of, and goes on at the broker."""
+        """Unsubscribe. A durable subscription is released, and continues at the broker."""
         self._settle()
         self._client._wait(self._subscription.close())
 
@@ -431,7 +460,8 @@ class Subscription(_Reading):
 
 
 class Detection(_Reading):
-    """What a pattern, or a fair subscription, finds in what is published: iterate over it, or wait for `get()`."""
+    """The composites of a pattern, or the relations of a fair subscription: iterate over it, or wait for
+    `get()`."""
 
     def __init__(self, client: Client, made: detection.Detection) -> None:
         super().__init__(client)
@@ -439,17 +469,17 @@ class Detection(_Reading):
 
     @property
     def pattern(self) -> patterns.Pattern | fair.Subscription:
-        """What is asked."""
+        """The query of this detection."""
         return self._detection.pattern
 
     @property
     def late(self) -> int:
-        """How many events came too late to be looked at."""
+        """The number of events that came too late to be matched."""
         return self._detection.late
 
     @property
     def dropped(self) -> int:
-        """How many events were left out, because this client or a link on the way to it was slow, at most."""
+        """At most so many events were dropped, because this client or a link was slow."""
         return self._detection.dropped
 
     def get(self, timeout: float | None = None) -> Notification:
@@ -480,7 +510,7 @@ class Detection(_Reading):
         self._client._wait(self._detection.finish())
 
     def close(self) -> None:
-        """Take the subscription back; what has been found can still be read."""
+        """Unsubscribe; composites that were detected before can still be read."""
         self._client._wait(self._detection.close())
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""A turn of the event loop is bounded, whatever one client asks: what is left waits for the next one."""
+"""Turns of the event loop, bounded in time whatever one client requests: the rest waits for the next turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ TURN_S: Final = 0.02
 
 
 class Turn:
-    """How long the present turn has taken. The clock gives seconds; one that stands still bounds nothing."""
+    """The time that the current turn has taken. The clock gives seconds; one that never advances bounds
+    nothing."""
 
     def __init__(self, clock: Callable[[], float], seconds: float = TURN_S) -> None:
         self._clock, self._seconds = clock, seconds

@@ -13,7 +13,7 @@ from fairlead.broker import Broker
 from fairlead.filters.language import render
 from fairlead.network.destinations import Link
 from fairlead.network.dispatch import Dispatch
-from fairlead.network.ledger import Told
+from fairlead.network.ledger import InterestsChanged
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
 from fairlead.routing import Entry
@@ -53,7 +53,7 @@ class Unserved:
             broker.subscriptions.remove(interest, neighbour)
             if neighbour in self._persistence.state.neighbours:
                 text = (render(interest.filter), interest.owner)
-                self._persistence.note(Told(neighbour, [], [text], False), now)
+                self._persistence.note(InterestsChanged(neighbour, [], [text], False), now)
         if removed:
             self._router.change()
 

@@ -1,4 +1,5 @@
-"""The connection of a client to its broker, over any number of sockets: one is lost, the next one takes its place.
+"""The connection of a client to its broker, over any number of sockets: when one is lost, the next one replaces
+it.
 
 An uplink dials the broker until the client's patience is over, and again after a lost connection. It buffers
 outgoing frames for one write per turn of the event loop, numbers requests, and awaits their answers: one whose
@@ -55,7 +56,11 @@ class Uplink:
     """The connection. `connected` is set while there is one, `failure` when there will be none."""
 
     def __init__(
-        self, addresses: Sequence[Address], hello: wire.Hello, patience_s: float | None, handlers: Handlers
+        self,
+        addresses: Sequence[Address],
+        hello: Callable[[], wire.Hello],
+        patience_s: float | None,
+        handlers: Handlers,
     ) -> None:
         self._addresses, self._at = addresses, 0
         self.patience_s = patience_s
@@ -119,7 +124,7 @@ class Uplink:
             self.check()
 
     def fail(self, error: FairleadError) -> None:
-        """Give up: every request fails, and the client is told."""
+        """Give up: every request fails, and the client learns the reason."""
         if self.failure is None:
             self.failure = error
             for request in self._requests.values():
@@ -155,10 +160,10 @@ class Uplink:
             context = trusted if self.address.secure else None
             try:
                 left = None if patience is None else alone_since + patience - loop.time()
-                channel = await call(self.address, context, self._hello, self._make_channel, left)
+                channel = await call(self.address, context, self._hello(), self._make_channel, left)
                 await channel.closed
                 if channel.is_silent:
-                    log.warning("%s says nothing any more: it is called again", self.address)
+                    log.warning("%s sends nothing any more: reconnecting", self.address)
             except NoChannel as none:
                 reason = none.reason
                 wordless = wordless + 1 if none.wordless and context is not None else 0
@@ -204,7 +209,7 @@ class Uplink:
     def _spoiled(self, error: FairleadError) -> None:
         """The other side has sent something that is no frame of this protocol."""
         if not self.broker:
-            error = ConnectionEnded(f"{self.address} is no broker: it says {error}")
+            error = ConnectionEnded(f"{self.address} is no broker: {error}")
         self.fail(error)
 
     # -- checks ------------------------------------------------------------------------------------------------

@@ -8,20 +8,25 @@ Integers are little-endian. The kinds that carry notifications have a layout of 
 can pass on the packed notification (`model.packed`) as it came:
 
     1  publish   u64 number (0: no answer is wanted), the notification
-    2  deliver   u64 place (0: best effort), u32 length, a MessagePack array of the subscriptions' ids, the
+    2  deliver   u64 ordinal (0: best effort), u32 length, a MessagePack array of the subscriptions' ids, the
                  notification
-    3  relay     u64 place (0: best effort), the notification
+    3  relay     u64 ordinal (0: best effort), the notification
     4  stored    u64 number: all publications of this connection up to it are safe, but those refused before
     5  part      the beginning of a message that is too long for one frame; it goes on in the next one
     6  relays    a MessagePack array (of the longest form, however few they are) of notifications, best effort
     7  checked   u32 CRC-32 of what follows: a piece of the stream of frames, of any other kind
+    8  skip      u64 ordinal: the ordinal of the next relay, where it does not follow the one before
 
 Brokers send one another nothing but frames of kind 7. A frame of the stream inside may begin in one of them and
 end in another. A piece whose CRC is wrong ends the connection before any of its frames is read: a bit that flips
 between brokers changes nothing. Clients may send such frames, and are not sent any.
 
-A place is where the notification stands in the sender's log, counted from 1. A packed notification is itself
-a MessagePack array, so that an array of several is those, one behind the other; one that is JSON text goes alone.
+An ordinal is the offset of the record in the sender's log, counted from 1. On each connection between brokers
+ordinals begin at 1, and each relay has the ordinal after the one before, unless a frame of kind 8 says otherwise;
+ordinals never go back. A relay with any other ordinal ends the connection, and changes nothing.
+
+A packed notification is itself a MessagePack array, so that an array of several is those, one behind the other;
+one that is JSON text goes alone.
 
 Kind 0 is everything else: a MessagePack array with the name of a message first. Between brokers it may be longer
 than a frame: then all frames but its last are of kind 5. A connection begins with Hello, which names the version
@@ -33,6 +38,7 @@ What is not a frame of this version closes the connection, with a Bye that says 
 from __future__ import annotations
 
 import struct
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -49,23 +55,27 @@ from fairlead.network.frames import (
     PUBLISH,
     RELAY,
     RELAYS,
+    SKIP,
     STORED,
     Frames,
+    Verified,
     checked,
     checked_pieces,
 )
 from fairlead.network.messages import (
     Accept,
     Advertise,
-    Ask,
+    Authenticate,
     Barrier,
     Bye,
     Control,
     Credit,
     Done,
     Dropped,
-    Heard,
+    Granted,
     Hello,
+    InterestsChanged,
+    InterestText,
     Link,
     Listen,
     Listening,
@@ -79,10 +89,10 @@ from fairlead.network.messages import (
     Reject,
     Release,
     Repeated,
+    ReportRequest,
+    Response,
     Subscribe,
     Table,
-    Tell,
-    Told,
     Unadvertise,
     Unlink,
     Unsubscribe,
@@ -96,15 +106,18 @@ __all__ = [
     "DROPPED_MAX",
     "FRAME_MAX",
     "FRAME_MIN",
+    "OLDEST",
     "PART",
     "PUBLISH",
     "RELAY",
     "RELAYS",
+    "RELAYS_ARRAY",
+    "SKIP",
     "STORED",
     "VERSION",
     "Accept",
     "Advertise",
-    "Ask",
+    "Authenticate",
     "Barrier",
     "Bye",
     "Control",
@@ -112,8 +125,10 @@ __all__ = [
     "Done",
     "Dropped",
     "Frames",
-    "Heard",
+    "Granted",
     "Hello",
+    "InterestText",
+    "InterestsChanged",
     "Link",
     "Listen",
     "Listening",
@@ -128,14 +143,16 @@ __all__ = [
     "Reject",
     "Release",
     "Repeated",
+    "ReportRequest",
+    "Response",
     "Subscribe",
     "Table",
-    "Tell",
-    "Told",
     "Unadvertise",
     "Unlink",
     "Unsubscribe",
+    "Verified",
     "Welcome",
+    "agreed_version",
     "checked",
     "checked_pieces",
     "control",
@@ -143,6 +160,7 @@ __all__ = [
     "deliver",
     "deliver_before",
     "deliver_head",
+    "parse_all_numbered",
     "parse_control",
     "parse_deliver",
     "parse_numbered",
@@ -153,10 +171,15 @@ __all__ = [
     "relay_room",
     "relays_array",
     "relays_before",
+    "skip",
     "stored",
 ]
 
-VERSION: Final = 5
+VERSION: Final = 6
+OLDEST: Final = 6
+"""The versions from this one on are spoken, the highest one that both sides speak. A release with another version
+speaks the one before, too, where it can, so that brokers are upgraded one after the other. Version 5 is
+not: it does not announce offsets, without which a false one is believed."""
 MESSAGE_MAX: Final = 1 << 28
 """The longest message that is put together of parts: the table of millions of filters."""
 DROPPED_MAX: Final = 1 << 40
@@ -165,9 +188,12 @@ DROPPED_MAX: Final = 1 << 40
 _NUMBERED: Final = struct.Struct("<IBQ")
 _DELIVERED: Final = struct.Struct("<IBQI")
 _number_in: Final = struct.Struct("<Q").unpack_from
+_NUMBER_BYTES: Final = 8
 _NUMBER_AND_LENGTH: Final = struct.Struct("<QI")
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_32: Final = 0xDD
+RELAYS_ARRAY: Final = _ARRAY.size
+"""How many bytes stand before several notifications, in the payload of their frame."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Control)
@@ -196,29 +222,34 @@ def publish(number: int, packed: bytes) -> bytes:
     return _NUMBERED.pack(len(packed) + 9, PUBLISH, number) + packed
 
 
-def relay_before(place: int, size: int) -> bytes:
-    """What stands before the notification of this size in the frame of one from broker to broker."""
-    return _NUMBERED.pack(size + 9, RELAY, place)
+def relay_before(ordinal: int, size: int) -> bytes:
+    """The bytes before a notification of this size in the frame of a relay."""
+    return _NUMBERED.pack(size + 9, RELAY, ordinal)
 
 
 def relay_room(frame_max: int) -> int:
-    """The size of the largest notification that can be relayed to who takes frames of this length."""
+    """The size of the largest notification that fits into a relay frame of this length."""
     return frame_max - 9
 
 
-def relay(place: int, packed: bytes) -> bytes:
+def relay(ordinal: int, packed: bytes) -> bytes:
     """The frame of a notification from broker to broker."""
-    return relay_before(place, len(packed)) + packed
+    return relay_before(ordinal, len(packed)) + packed
+
+
+def skip(ordinal: int) -> bytes:
+    """The frame that announces the ordinal of the next relay."""
+    return _NUMBERED.pack(9, SKIP, ordinal)
 
 
 def relays_array(count: int) -> bytes:
-    """What makes one array of so many packed notifications that stand behind it."""
+    """The head of a MessagePack array of so many packed notifications."""
     return _ARRAY.pack(_ARRAY_32, count)
 
 
 def relays_before(count: int, size: int) -> bytes:
-    """What stands before so many notifications of this size in the frame of several from broker to broker."""
-    return HEAD.pack(size + 1 + _ARRAY.size, RELAYS) + relays_array(count)
+    """The bytes before so many notifications of this size in the frame of several relays."""
+    return HEAD.pack(size + 1 + RELAYS_ARRAY, RELAYS) + relays_array(count)
 
 
 def stored(number: int) -> bytes:
@@ -227,18 +258,20 @@ def stored(number: int) -> bytes:
 
 
 def deliver_head(subscriptions: tuple[str, ...]) -> bytes:
-    """The subscriptions' ids as they stand in the frame of a delivery."""
+    """The ids of subscriptions, as in the frame of a delivery."""
     return _encoder.encode(subscriptions)
 
 
 def deliver_before(head: bytes, size: int) -> bytes:
-    """What stands before the notification of this size in the frame of a best-effort delivery."""
+    """The bytes before a notification of this size in the frame of a best-effort delivery."""
     return _DELIVERED.pack(len(head) + size + 13, DELIVER, 0, len(head)) + head
 
 
-def deliver(place: int, head: bytes, packed: bytes) -> bytes:
+def deliver(ordinal: int, head: bytes, packed: bytes) -> bytes:
     """The frame of a delivery."""
-    return b"".join((_DELIVERED.pack(len(head) + len(packed) + 13, DELIVER, place, len(head)), head, packed))
+    return b"".join(
+        (_DELIVERED.pack(len(head) + len(packed) + 13, DELIVER, ordinal, len(head)), head, packed)
+    )
 
 
 def parse_control(payload: bytes) -> Control:
@@ -258,26 +291,51 @@ def parse_numbered(payload: bytes) -> tuple[int, bytes]:
         raise ProtocolError("a frame that ends before its number does") from None
 
 
-def parse_relays(payload: bytes) -> tuple[int, bytes]:
-    """How many notifications there are in a frame of several, and those, one behind the other.
+def parse_all_numbered(payloads: list[bytes]) -> tuple[list[int], list[bytes]]:
+    """Numbers and rests of several, up to the first that ends before its number does."""
+    if min(map(len, payloads)) < _NUMBER_BYTES:
+        payloads = [*takewhile(lambda each: len(each) >= _NUMBER_BYTES, payloads)]
+    return [number for (number,) in map(_number_in, payloads)], [each[_NUMBER_BYTES:] for each in payloads]
+
+
+def parse_relays(payload: bytes) -> int:
+    """The number of notifications in a frame of several; they follow the first `RELAYS_ARRAY` bytes.
 
     That there are so many has to be seen from the notifications themselves: the payload is an array of them.
     """
-    if len(payload) < _ARRAY.size or payload[0] != _ARRAY_32:
-        raise ProtocolError("a frame of several notifications that does not say how many")
-    return _ARRAY.unpack_from(payload)[1], payload[_ARRAY.size :]
+    if len(payload) < RELAYS_ARRAY or payload[0] != _ARRAY_32:
+        raise ProtocolError("a frame of several notifications without their number")
+    count: int = _ARRAY.unpack_from(payload)[1]
+    return count
 
 
 def parse_deliver(payload: bytes) -> tuple[int, list[str], bytes]:
     """Place, subscriptions and notification of a delivery."""
     if len(payload) < 12:
         raise ProtocolError("a delivery that ends before its head does")
-    place, length = _NUMBER_AND_LENGTH.unpack_from(payload)
+    ordinal, length = _NUMBER_AND_LENGTH.unpack_from(payload)
     try:
         subscriptions = msgspec.msgpack.decode(payload[12 : 12 + length], type=list[str])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(f"a delivery without its subscriptions: {error}") from None
-    return place, subscriptions, payload[12 + length :]
+    return ordinal, subscriptions, payload[12 + length :]
+
+
+def agreed_version(version: int, oldest: int) -> int:
+    """The highest version that both sides speak, where the other one speaks these; ProtocolError: there is none.
+
+    An `oldest` of 0 says that it speaks one version.
+    """
+    agreed = min(version, VERSION)
+    if agreed < max(oldest or version, OLDEST):
+        raise ProtocolError(f"{_versions(version, oldest)} not spoken here; {_versions(VERSION, OLDEST)}")
+    return agreed
+
+
+def _versions(version: int, oldest: int) -> str:
+    if oldest in (0, version):
+        return f"version {version} of the protocol is"
+    return f"versions {oldest} to {version} of the protocol are"
 
 
 class Parts:

@@ -1,4 +1,4 @@
-"""Which brokers are linked.
+"""Overlays: the graph of brokers and links.
 
 topology     brokers and links as a plain graph: lines, stars, trees, cycles
 """

@@ -1,4 +1,4 @@
-"""Which brokers are linked. A topology is connected, and every answer about it depends on its content only.
+"""The topology of an overlay. It is connected, and every answer about it depends on its content only.
 
 Ties are broken by the order of the brokers, B2 before B10, so the same links give the same paths, trees and
 regions everywhere. Random choices come from the generator that is passed in, by integers alone.
@@ -74,7 +74,7 @@ class Topology:
 
     @classmethod
     def balanced_tree(cls, n: int, fanout: int = 2) -> Topology:
-        """Level by level from B1, `fanout` brokers below each, until all are placed."""
+        """A tree level by level from B1, with `fanout` brokers below each."""
         if fanout < 1:
             raise TopologyRefused(f"a fanout of {fanout} leaves no place below B1", hint="take 1 or more")
         names = _names(n)

@@ -1,4 +1,4 @@
-"""Which subscriptions overlap an advertisement (book 4.6.1).
+"""The subscriptions that overlap an advertisement (book 4.6.1).
 
 A subscription is forwarded only towards overlapping advertisements. So there are two tables, each maintained by
 an algorithm of its own, and three sets that connect them:

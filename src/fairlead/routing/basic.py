@@ -16,6 +16,7 @@ class Flooding(Strategy):
     """Notifications go everywhere, filters nowhere: T|H = {everything} for every neighbour H, for ever."""
 
     name: ClassVar[str] = "flooding"
+    relates: ClassVar[bool] = False
 
     def initial(self) -> Sequence[Interest]:
         return (ANYTHING,)
@@ -44,6 +45,7 @@ class Simple(Strategy):
 
     name: ClassVar[str] = "simple"
     owned: ClassVar[bool] = True
+    relates: ClassVar[bool] = False
 
     def administer(
         self,

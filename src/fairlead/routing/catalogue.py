@@ -15,7 +15,7 @@ poset nor in the engine, and most of them are never printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
@@ -36,7 +36,7 @@ __all__ = ["Catalogue", "Matcher"]
 
 
 class Matcher(Protocol):
-    """What a catalogue needs of a matching engine."""
+    """The interface of a matching engine that a catalogue needs."""
 
     def add_many(self, subscriptions: Iterable[tuple[int, Filter]], /) -> None: ...
     def remove(self, id: int, /) -> None: ...
@@ -50,7 +50,8 @@ COMPARED_MAX: Final = 1_000_000
 MATCHED_MAX: Final = 256
 """For so many notifications the matches are cached: several brokers match each."""
 TIDIED_AT_ONCE: Final = 256
-"""So many are dropped at a time: brokers do other things in between."""
+RELATIONS_AT_ONCE: Final = 20_000
+"""So many are dropped at a time, with so many relations to others: brokers do other things in between."""
 IDLE_MAX: Final = 1_000
 """So many filters without references are retained beyond the number of those with: many return soon."""
 
@@ -85,6 +86,8 @@ class Catalogue:
         """The numbers of filters without references."""
         self._unmatched: dict[int, Interest] = {}
         self._unplaced: dict[int, Interest] = {}
+        self._placing: Generator[None, None, tuple[list[int], list[int]]] | None = None
+        """The insertion of the first of these, where it was interrupted."""
         self._above: dict[int, set[int]] = {}
         self._below: dict[int, set[int]] = {}
         self._same: dict[int, set[int]] = {}
@@ -189,9 +192,15 @@ class Catalogue:
         """Drop filters without references, some at a time, once there are many; their numbers end here."""
         if len(self.idle) <= IDLE_MAX or self._keep or len(self.idle) <= len(self._references) + IDLE_MAX:
             return
+        if self._placing is not None:
+            return  # until then no filter leaves the poset
         # All at once where numbers are given anew: those of filters that are dropped are given to others.
         dropped = list(islice(self.idle, None if self._numbering.is_full else TIDIED_AT_ONCE))
+        relations = 0
         for number in dropped:
+            relations += len(self._above.get(number, ())) + len(self._below.get(number, ()))
+            if relations > RELATIONS_AT_ONCE and not self._numbering.is_full and number != dropped[0]:
+                break
             del self.idle[number]
             del self._numbers[self._interests.pop(number)]
             if self._unmatched.pop(number, None) is None and self._made.pop(number, None) is None:
@@ -234,8 +243,24 @@ class Catalogue:
             if mask is not None and masks.keys() >= among:
                 return {other for other in among if masks[other] | mask == masks[other]}
             return {other for other in among if self.covers(other, number)}
-        self._place()
+        self._insert()
         return self._above[number] if among is None else among & self._above[number]
+
+    def each_covering(self, number: int, among: Set[int]) -> Iterator[int]:
+        """The given filters that cover this one, one at a time: often the first decides."""
+        if self._are_compared(number, among):
+            return iter(self.covering(number, among))
+        self._insert()
+        above = self._above[number]
+        return (other for other in above if other in among)
+
+    def depth(self, interest: Interest) -> int:
+        """The number of filters that are known to cover that of an interest."""
+        return len(self._above.get(self.number(interest), ()))
+
+    def relations(self, interest: Interest) -> int:
+        """The number of filters that are known to cover that of an interest, or to be covered by it."""
+        return self.depth(interest) + len(self._below.get(self.number(interest), ()))
 
     def covered_by(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that this one covers, itself included; of those given, or of all."""
@@ -244,14 +269,14 @@ class Catalogue:
             if mask is not None and masks.keys() >= among:
                 return {other for other in among if masks[other] | mask == mask}
             return {other for other in among if self.covers(number, other)}
-        self._place()
+        self._insert()
         return self._below[number] if among is None else among & self._below[number]
 
     def identical(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that match the same notifications, itself included; of those given, or of all."""
         if among is not None and self._are_compared(number, among):
             return {other for other in among if self.covers(number, other) and self.covers(other, number)}
-        self._place()
+        self._insert()
         return self._same[number] if among is None else among & self._same[number]
 
     def widest(self, numbers: Set[int]) -> list[int]:
@@ -303,7 +328,7 @@ class Catalogue:
 
     def merge_candidates(self, number: int) -> list[int]:
         """The filters that constrain the same attributes, and all but one of them identically."""
-        self._place()
+        self._insert()
         return self._poset.merge_candidates(self.filter(number))
 
     def merged(self, one: int, other: int, imperfection_max: float = 0.0) -> Interest | None:
@@ -355,21 +380,46 @@ class Catalogue:
         found = listed(interest.filter) if self._schema is None else None
         return None if found is None else self._numbering.listing(*found)
 
-    def _place(self) -> None:
-        if not self._unplaced:
-            return
-        for number, interest in self._unplaced.items():
-            above, below = self._poset.insert(number, interest.filter)
-            self._above[number] = {number, *above}
-            self._below[number] = {number, *below}
-            self._same[number] = self._above[number] & self._below[number]
-            for other in above:
-                self._below[other].add(number)
-            for other in below:
-                self._above[other].add(number)
-            for other in self._same[number] - {number}:
-                self._same[other].add(number)
-        self._unplaced.clear()
+    def prepare(self, filters: Iterable[Filter], is_enough: Callable[[], bool]) -> bool:
+        """Relate new filters to the others ahead of a change, until it is enough; whether all are related.
+
+        A filter may relate to thousands of others. Callers that must not take long call this again and again,
+        and make the change, which takes few steps then, when there is nothing left to do.
+        """
+        numbers = [self.number(self.interest(filter)) for filter in filters]
+        if len(self._interests) <= FEW or (self._has_made_lists and self._masks.keys() >= {*numbers}):
+            return True
+        return self._insert(is_enough)
+
+    def _insert(self, is_enough: Callable[[], bool] = lambda: False) -> bool:
+        while self._unplaced:
+            number, interest = next(iter(self._unplaced.items()))
+            if self._placing is None:
+                self._placing = self._poset.inserting(number, interest.filter)
+            try:
+                while True:
+                    next(self._placing)
+                    if is_enough():
+                        return False
+            except StopIteration as done:
+                above, below = done.value
+            self._placing = None
+            del self._unplaced[number]
+            self._relate(number, above, below)
+            if self._unplaced and is_enough():
+                return False
+        return True
+
+    def _relate(self, number: int, above: list[int], below: list[int]) -> None:
+        self._above[number] = {number, *above}
+        self._below[number] = {number, *below}
+        self._same[number] = self._above[number] & self._below[number]
+        for other in above:
+            self._below[other].add(number)
+        for other in below:
+            self._above[other].add(number)
+        for other in self._same[number] - {number}:
+            self._same[other].add(number)
 
     # -- matching a notification ----------------------------------------------------------------------
 

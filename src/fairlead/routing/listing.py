@@ -48,7 +48,7 @@ def checksum(numbers: Iterable[int]) -> int:
 
 
 class Numbering:
-    """Which bit stands for which number of which attribute."""
+    """The bits of the values of each attribute."""
 
     def __init__(self) -> None:
         self._bits: dict[tuple[Attribute, Number], int] = {}

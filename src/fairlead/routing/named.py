@@ -1,4 +1,4 @@
-"""How filters travel, by name."""
+"""Routing strategies by name."""
 
 from __future__ import annotations
 

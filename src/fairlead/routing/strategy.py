@@ -86,6 +86,8 @@ class Strategy(ABC):
     name: ClassVar[str]
     owned: ClassVar[bool] = False
     """Whether filters are distinguished by their owner, rather than by their extension."""
+    relates: ClassVar[bool] = True
+    """Whether filters are compared with one another."""
 
     def initial(self) -> Sequence[Interest]:
         """The entries of a new neighbour."""
@@ -106,5 +108,5 @@ class Strategy(ABC):
         """Of these interests, those that must be sent for all to be served (book 4.6.1)."""
 
     def breach(self, table: RoutingTable, neighbour: str) -> str | None:
-        """What is wrong with T|H, by the invariants of the algorithm (book 4.5.6); None where nothing is."""
+        """The violation of the invariants of the algorithm by T|H (book 4.5.6); None if there is none."""
         return None

@@ -222,8 +222,8 @@ class RoutingTable:
     def _identical(self, interest: Interest) -> Set[int]:
         return self.catalogue.identical(self.catalogue.number(interest), self._at.keys())
 
-    def _covering(self, interest: Interest) -> Set[int]:
-        return self.catalogue.covering(self.catalogue.number(interest), self._at.keys())
+    def _covering(self, interest: Interest) -> Iterator[int]:
+        return self.catalogue.each_covering(self.catalogue.number(interest), self._at.keys())
 
     def identical(self, interest: Interest, destination: str) -> list[Interest]:
         """C^I(F, D)."""
@@ -270,15 +270,19 @@ class RoutingTable:
 
     def without_proper_cover(self, interest: Interest) -> list[str]:
         """D^PU(F)."""
-        return self._served_from_at_most(self._covering(interest) - self._identical(interest))
+        identical = self._identical(interest)
+        return self._served_from_at_most(
+            number for number in self._covering(interest) if number not in identical
+        )
 
-    def _served_from_at_most(self, numbers: Set[int]) -> list[str]:
+    def _served_from_at_most(self, numbers: Iterable[int]) -> list[str]:
         """The neighbours H such that no entry with one of these filters has a destination other than H."""
         serving: set[str] = set()
         at = self._at
         for number in numbers:
             serving.update(at[number])
-            if len(serving) > 1:
+            # The first entry of a client decides: it serves every neighbour.
+            if len(serving) > 1 or serving.isdisjoint(self.neighbours):
                 return []
         if not serving:
             return self.hearers

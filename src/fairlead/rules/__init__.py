@@ -1,15 +1,17 @@
-"""The seam of every notification: two pure questions that the bus, the simulator and the sockets ask one object.
+"""The seam of every notification: three pure questions, which the bus, the simulator and the nodes put to one
+object.
 
     admit(who, notification, now)   may this client publish this? The notification as admitted, or a refusal
     route(notification, source)     where does it go? To neighbours, and to clients with their subscriptions
+    grant(who, action, filter, now) what does this client get of a filter that it requests? A part, or a refusal
 
 A `Seam` has a routing function (the tables of a broker, the subscriptions of a bus) and rules. A `Rule` may refuse
-a publication and may narrow a route; it never widens one. A driver adds no rule of its own: what holds on one
-runtime holds on all.
+a publication and may narrow a route; it never widens one. A driver adds no rule of its own: what holds on
+the bus holds at brokers. Spark has no seam; of the rules, scopes have a columnar form (`fairlead.spark.scoping`).
 
 The laws:
 
-- Both questions are pure: they change nothing, and the same question has the same answer until the seam's version
+- All questions are pure: they change nothing, and the same question has the same answer until the seam's version
   changes. To remember an identity is a step of the publication (`Seam.take`), not of the question.
 - A rule declares what its answers depend on (`Depends`). What is remembered is remembered under exactly that
   (`Seam.keys`), so a remembered answer is the answer.
@@ -21,6 +23,9 @@ The laws:
     cells           which values of attributes filters tell apart
     memory          remembered answers
     advertisements  the rule of advertisements (book 2.5.4)
+    ahead           the rule of the future: `from fairlead.rules.ahead import Ahead`
+    access          the rule of the access policy (book 8.1): `from fairlead.rules.access import Access`
+    quota           how much a principal publishes in a second: `from fairlead.rules.quota import Quota`
     scoping         the rule of scopes (book 6): `from fairlead.rules.scoping import Scoping`
 
 A new rule is a module here, and an argument where the seam is made: `Broker(rules=…)`, `Bus(rules=…)`.

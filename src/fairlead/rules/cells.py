@@ -9,12 +9,12 @@ there are no cells.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect, bisect_left
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from itertools import chain, repeat
+from itertools import repeat
 from math import isnan
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Any, Final, TypeGuard
 
 from fairlead.errors import ValueRefused
@@ -42,6 +42,7 @@ EXACT_MAX: Final = 2**53
 """Up to here every integer is a float."""
 _fields: Final = itemgetter(2)
 _ONLY_TEXTS: Final = {str}
+_ONLY_NUMBERS: Final = {int, float}
 _SOME_TEXT: Final = object()
 _NUMBER: Final = object()
 _NO_NUMBER: Final = object()
@@ -67,7 +68,8 @@ class Plain:
         self._known: set[str] = set()
 
     def __call__(self, *each: dict[str, Any]) -> bool:
-        return self._known.issuperset(chain.from_iterable(each)) or all(map(self._look_at, each))
+        names: set[str] = set().union(*each)  # by the hashes that the dictionaries have
+        return names <= self._known or all(map(self._look_at, each))
 
     def _look_at(self, fields: dict[str, Any]) -> bool:
         special = SPECIAL.keys() & fields.keys()
@@ -149,13 +151,25 @@ class _Attribute:
             self.numbers = None
 
     def cells(self) -> Callable[[list[Any]], list[Any]]:
-        """The cells of values; 1 and True are two values."""
+        """The cells of values; 1 and True are two values.
+
+        The cell of a number is how many cuts are below it plus how many up to it: odd, if it is one of them.
+        """
         numbers, texts = self.numbers, self.texts
         cell_of_text = None if texts is None else {each: each for each in texts}.get
 
         def of(values: list[Any]) -> list[Any]:
-            if {*map(type, values)} == _ONLY_TEXTS:  # most columns are
-                return values if cell_of_text is None else [*map(cell_of_text, values, repeat(_SOME_TEXT))]
+            kinds = {*map(type, values)}
+            if kinds == _ONLY_TEXTS:  # most columns are
+                if cell_of_text is None:
+                    return values
+                first = values[0]
+                if first == values[-1] and values.count(first) == len(values):
+                    return [cell_of_text(first, _SOME_TEXT)] * len(values)
+                return [*map(cell_of_text, values, repeat(_SOME_TEXT))]
+            if numbers is not None and kinds <= _ONLY_NUMBERS and not isnan(sum(values)):
+                below, up_to = map(bisect_left, repeat(numbers), values), map(bisect, repeat(numbers), values)
+                return [*map(add, below, up_to)]
             cells: list[Any] = []
             for value in values:
                 kind = type(value)
@@ -166,13 +180,10 @@ class _Attribute:
                 elif numbers is None:
                     cells.append((_NUMBER, value))
                 else:
-                    at = bisect_left(numbers, value)
-                    if at < len(numbers) and numbers[at] == value:
-                        cells.append(at)
-                    elif at or not isnan(value):  # where NaN would stand before all others
-                        cells.append(~at)
-                    else:
-                        cells.append(_NO_NUMBER)
+                    is_none = kind is float and isnan(value)
+                    cells.append(
+                        _NO_NUMBER if is_none else bisect_left(numbers, value) + bisect(numbers, value)
+                    )
             return cells
 
         return of
@@ -183,7 +194,8 @@ def _is_number(value: Any) -> TypeGuard[Number]:
 
 
 class Cells:
-    """What filters tell apart, as they come. One that goes takes nothing away: telling more apart does no harm."""
+    """The distinctions between notifications that filters make. Removing a filter removes none: more distinctions
+    do no harm."""
 
     def __init__(self) -> None:
         self._attributes: dict[str, _Attribute] | None = {}
@@ -205,7 +217,7 @@ class Cells:
                     self._attributes = None
 
     def add_attribute(self, name: str) -> None:
-        """One more attribute, any two values of which are told apart."""
+        """Add an attribute, any two values of which are distinguished."""
         if "." in name:
             self._attributes = None
         elif self._attributes is not None:
@@ -225,16 +237,14 @@ class Cells:
         if len(attributes) == 1:
             [(name, attribute)] = attributes.items()
             cells = attribute.cells()
-            return lambda parts: cells(_values(name, map(_fields, parts)))
+            return lambda parts: cells(_values(name, parts))
         columns = [(name, attribute.cells()) for name, attribute in sorted(attributes.items())]
-
-        def keys(parts: Sequence[PlainParts]) -> list[Any]:
-            each = [*map(_fields, parts)]
-            return [*zip(*(of(_values(name, each)) for name, of in columns), strict=True)]
-
-        return keys
+        return lambda parts: [*zip(*(of(_values(name, parts)) for name, of in columns), strict=True)]
 
 
-def _values(name: str, each: Iterable[dict[str, Any]]) -> list[Any]:
+def _values(name: str, parts: Sequence[PlainParts]) -> list[Any]:
     """The values of one attribute; where it is absent, an ellipsis."""
-    return [*map(dict.get, each, repeat(name), repeat(...))]
+    try:
+        return [*map(itemgetter(name), map(_fields, parts))]
+    except KeyError:
+        return [*map(dict.get, map(_fields, parts), repeat(name), repeat(...))]

@@ -1,4 +1,5 @@
-"""Answers that are remembered: each is found once for all notifications with the same key, until it is forgotten.
+"""Remembered answers: one per key, computed for the first notification with that key and valid until it is
+forgotten.
 
 Where keys hardly ever come again, remembering is not worth it, and every answer is found.
 """
@@ -29,7 +30,7 @@ class Memory(Generic[T]):
         self._hits = self._misses = 0
 
     def forget(self, keys: Keys | None) -> None:
-        """What was remembered holds no longer; this is what answers depend on now."""
+        """Forget all answers, and note the version that new ones depend on."""
         self._answers.clear()
         self._hits = self._misses = 0
         self._keys = keys
@@ -39,6 +40,11 @@ class Memory(Generic[T]):
         if self._keys is None:
             return [find(index) for index in range(len(parts))]
         keys = self._keys(parts)
+        if (
+            keys and keys[0] == keys[-1] and keys.count(keys[0]) == len(keys)
+        ):  # as long as a stream stays the same
+            self._hits += len(keys) - 1
+            return [self._answer(keys[0], find, 0)] * len(keys)
         found = [*map(self._answers.get, keys)]
         if None in found:
             return [self._answer(key, find, index) for index, key in enumerate(keys)]

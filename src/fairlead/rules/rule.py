@@ -30,7 +30,7 @@ class Refusal:
 
 
 class Route(Struct, frozen=True):
-    """Where a notification goes from one broker, or on one bus."""
+    """The destinations of a notification at one broker, or on one bus."""
 
     neighbours: tuple[str, ...]
     clients: tuple[tuple[str, tuple[str, ...]], ...]
@@ -39,7 +39,7 @@ class Route(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Depends:
-    """What the answers of a rule depend on, besides the state of the rule itself, which its `version` numbers."""
+    """The inputs that the answers of a rule depend on, besides the rule's own state, which `version` numbers."""
 
     cells: Cells = field(default_factory=Cells)
     """The attributes it reads, and which of their values it tells apart."""
@@ -60,7 +60,7 @@ class Depends:
         source: bool = False,
         volatile: bool = False,
     ) -> Self:
-        """On these attributes, and on what these filters tell apart."""
+        """A dependency on these attributes, and on the distinctions that these filters make."""
         cells = Cells()
         for name in attributes:
             cells.add_attribute(name)
@@ -73,9 +73,10 @@ _NOTHING: Final = Depends()
 
 
 class Rule:
-    """One rule; as it stands, it admits everything and leaves every route as it is.
+    """A rule of the seam. This base class admits everything and leaves every route as it is.
 
-    A rule overrides `admit`, `narrow` or both, and declares in `depends` what they look at.
+    A rule overrides `admit`, `narrow` or both, and declares in `depends` what they look at. One that narrows
+    subscriptions and advertisements when they are made overrides `grant`.
     """
 
     version: int = 0
@@ -83,7 +84,7 @@ class Rule:
 
     @property
     def depends(self) -> Depends:
-        """What the answers depend on."""
+        """The inputs that the answers depend on."""
         return _NOTHING
 
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
@@ -91,12 +92,20 @@ class Rule:
         return None
 
     def narrow(self, route: Route, notification: Notification, source: str) -> Route:
-        """The route without those who must not get the notification. Pure.
+        """The route without the destinations that must not get the notification. Pure.
 
         `source` is the neighbour it comes from, and empty where a client published it here: a log does not know
         which client did, and a rule that has to know asks for the producer.
         """
         return route
+
+    def grant(self, who: str, action: str, filter: Filter, now: int) -> Filter | Refusal:
+        """The part of a filter that a client is granted when it subscribes or advertises, or a refusal. Pure."""
+        return filter
+
+    def depends_for(self, source: str) -> Depends:
+        """The inputs that the answers about one client's publications depend on: `depends`, or less."""
+        return self.depends
 
     def concerns(self, source: str) -> bool:
         """Whether the rule may ever refuse what comes from this client or neighbour."""

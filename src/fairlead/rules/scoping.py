@@ -1,4 +1,4 @@
-"""Scopes as a rule: a notification goes to those only who may see it (`fairlead.scopes`).
+"""Scopes as a rule: a notification goes only to components to which it is visible (`fairlead.scopes`).
 
     bus = Bus(rules=[Scoping(Scopes.read("market.scopes"))])
 
@@ -19,11 +19,11 @@ from fairlead.filters import Filter
 from fairlead.model import Notification
 from fairlead.rules.rule import Depends, Refusal, Route, Rule
 from fairlead.scopes import Scope, ScopePlan, Scopes, System, parse_statements
-from fairlead.scopes.graph import Node
+from fairlead.scopes.graph import NAMED_BY, Node, ScopeGraph
 from fairlead.scopes.mappings import IDENTITY
 from fairlead.scopes.policies import Delay, Hold, One, Own, Policy, Rate
 
-__all__ = ["BrokerScoping", "Scoping"]
+__all__ = ["BrokerScoping", "Scoping", "unknown_component"]
 
 
 CHANGES: Final = "scopes"
@@ -34,7 +34,8 @@ FOLLOWER: Final = "scopes@"
 
 
 class Scoping(Rule):
-    """Whom a scope graph lets see what. Changes take effect for what is routed after them."""
+    """The visibility of a scope graph as a rule. Changes take effect for notifications that are routed after
+    them."""
 
     def __init__(self, scopes: Scopes) -> None:
         self.version = 0
@@ -83,7 +84,7 @@ class Scoping(Rule):
 
 
 class BrokerScoping(Scoping):
-    """Whom a scope graph lets see what, at a broker: each broker decides for its own clients.
+    """The visibility of a scope graph at a broker: each broker decides for its own clients.
 
     A client's name is the name of its component, durable or not, and a client publishes under its own name: else
     visibility could be forged. One whose component has the attribute `relays` may name other producers. A choice
@@ -113,12 +114,13 @@ class BrokerScoping(Scoping):
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         component, producer = _component(who), notification.producer
         graph = self._system.graph
-        if CHANGES in (component, producer):
+        if _is_administrative(component) or _is_administrative(producer):
             if component == (producer or component):
                 return None
             return Refusal(f"{component} cannot publish as {producer}", error=ScopeError)
-        if graph.outsiders == "refused" and component not in graph:
-            return Refusal(f"no component is named {component}", error=ScopeError)
+        unknown = unknown_component(graph, component)
+        if unknown is not None:
+            return unknown
         if not producer or producer == component or graph.node(component).attributes.get("relays") is True:
             return None
         return Refusal(
@@ -128,12 +130,24 @@ class BrokerScoping(Scoping):
         )
 
     def narrow(self, route: Route, notification: Notification, source: str) -> Route:
-        if notification.producer == CHANGES:
+        if _is_administrative(notification.producer):
             clients = tuple(each for each in route.clients if _component(each[0]).startswith(FOLLOWER))
         else:
             sees = self._plan.seer(notification, notification.producer)
             clients = tuple(client for client in route.clients if sees(_component(client[0])))
         return route if len(clients) == len(route.clients) else Route(route.neighbours, clients)
+
+
+def unknown_component(graph: ScopeGraph, component: str) -> Refusal | None:
+    """Why a component that the graph does not name may not publish; None where it may."""
+    if graph.outsiders != "refused" or component in graph:
+        return None
+    return Refusal(f"no component is named {component}", NAMED_BY, ScopeError)
+
+
+def _is_administrative(name: str) -> bool:
+    """Whether a component speaks of the scope graph: an administrator, or a broker that follows changes."""
+    return name == CHANGES or name.startswith(FOLLOWER)
 
 
 def _component(client: str) -> str:

@@ -1,6 +1,6 @@
 """One object decides about every notification: whether it is admitted, and where it goes.
 
-The steps at which a publication enters, the same on every runtime:
+The steps at which a publication enters, the same on the live bus, the ordered bus and at brokers:
 
     offered ─▶ its identity is known ────────▶ duplicate
        │
@@ -16,26 +16,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.encoding import content_hash
-from fairlead.model.order import LatestIdentities
+from fairlead.model.order import Identity
 from fairlead.model.packed import PlainParts
 from fairlead.rules.cells import Cells
 from fairlead.rules.rule import Refusal, Route, Rule
 
-__all__ = ["Keys", "Seam"]
+__all__ = ["IdentityMemory", "Keys", "Seam"]
 
 Keys: TypeAlias = Callable[[Sequence[PlainParts]], list[Any]]
 """For each of several plain notifications, all that the answers about it depend on."""
 
 
-class Seam:
-    """The two questions, over a routing function and rules."""
+class IdentityMemory(Protocol):
+    """The identities that a runtime remembers: `LatestIdentities`, or those of an ordered bus."""
 
-    __slots__ = ("_admitting", "_cells", "_counting", "_narrowing", "_route", "rules")
+    def __contains__(self, identity: Identity, /) -> bool: ...
+
+    def take(self, notification: Notification, digest: str | None = None) -> Notification | None:
+        """The notification with an id, which is remembered from now on; None where it was seen before."""
+        ...
+
+
+class Seam:
+    """The questions, over a routing function and rules."""
+
+    __slots__ = ("_admitting", "_cells", "_counting", "_granting", "_narrowing", "_route", "rules")
 
     def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
         self._route = route
@@ -45,11 +55,12 @@ class Seam:
         self._admitting = [each for each in self.rules if type(each).admit is not Rule.admit]
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
+        self._granting = [each for each in self.rules if type(each).grant is not Rule.grant]
         for each in self._counting:
             if not each.depends.volatile:
                 raise TypeError(f"{type(each).__name__} counts publications, and is not volatile")
 
-    # -- the two questions -------------------------------------------------------------------------------------
+    # -- about notifications ----------------------------------------------------------------------------------
 
     def admit(self, who: str, notification: Notification, now: int) -> Notification | Refusal:
         """A client's publication as it is admitted, with a producer; or why it is not."""
@@ -62,7 +73,7 @@ class Seam:
         return notification
 
     def route(self, notification: Notification, source: str) -> Route:
-        """Where a notification goes that comes from this neighbour; from a client where the source is empty."""
+        """The destinations of a notification from a neighbour, or from a client if the source is empty."""
         route = self._route(notification, source)
         return self.narrow(route, notification, source) if self._narrowing else route
 
@@ -72,10 +83,35 @@ class Seam:
         return bool(self._narrowing)
 
     def narrow(self, route: Route, notification: Notification, source: str) -> Route:
-        """What the rules leave of a route that was found in another way than by `route`."""
+        """The rest of a route that was not computed by `route`, after the rules have narrowed it."""
         for rule in self._narrowing:
             route = rule.narrow(route, notification, source)
         return route
+
+    # -- what clients request ----------------------------------------------------------------------------------
+
+    @property
+    def grants(self) -> bool:
+        """Whether some rule may narrow, or refuse, what clients subscribe to and advertise."""
+        return bool(self._granting)
+
+    @property
+    def grant_version(self) -> tuple[int, ...]:
+        """The version of the grants: they hold as long as it stays the same."""
+        return tuple([rule.version for rule in self._granting])
+
+    def grant(self, who: str, action: str, filter: Filter, now: int) -> Filter | Refusal:
+        """The part of a filter that a client is granted when it subscribes (`subscribe`) or advertises
+        (`advertise`).
+
+        The answer matches nothing that the filter does not. It holds until `grant_version` changes.
+        """
+        for rule in self._granting:
+            granted = rule.grant(who, action, filter, now)
+            if isinstance(granted, Refusal):
+                return granted
+            filter = granted
+        return filter
 
     # -- the first steps of a publication ----------------------------------------------------------------------
 
@@ -83,7 +119,7 @@ class Seam:
         self,
         who: str,
         notification: Notification,
-        identities: LatestIdentities,
+        identities: IdentityMemory,
         now: int,
         digest: str | None = None,
     ) -> Notification | Refusal | None:
@@ -112,7 +148,8 @@ class Seam:
             rule.published(who, notification, now)
 
     def objection(self, who: str, notification: Notification, now: int) -> Refusal | None:
-        """Why a publication that was admitted earlier would not be now. What is volatile was asked about then."""
+        """The reason to refuse a publication that was admitted earlier, if there is one now. Volatile rules are
+        not consulted again."""
         refusals = (
             rule.admit(who, notification, now) for rule in self._admitting if not rule.depends.volatile
         )
@@ -131,7 +168,7 @@ class Seam:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """What is remembered holds as long as this, and what is routed by, stay the same."""
+        """The version of the rules: remembered answers hold as long as it and the routing table stay the same."""
         return tuple([rule.version for rule in self.rules]) if self.rules else ()
 
     def is_plain_enough(self, source: str) -> bool:
@@ -139,11 +176,13 @@ class Seam:
 
         Then several may be decided together, by what is remembered. Otherwise each is asked about by itself.
         """
-        return not self.rules or not any(rule.depends.volatile for rule in self._concerned(source))
+        return not self.rules or not any(
+            rule.depends_for(source).volatile for rule in self._concerned(source)
+        )
 
     def remembered_as(self, source: str) -> str:
-        """The source under which answers about a client's publications are remembered: empty where no rule
-        tells clients apart."""
+        """The source under which answers about a client's publications are remembered; empty if no rule
+        distinguishes clients."""
         return source if self._tells_sources_apart else ""
 
     def keys(self, source: str) -> Keys | None:
@@ -153,7 +192,7 @@ class Seam:
         """
         if not self.is_plain_enough(source):
             return None
-        depends = [rule.depends for rule in self._concerned(source)]
+        depends = [rule.depends_for(source) for rule in self._concerned(source)]
         columns: list[Keys | None] = [
             cells.keys() for cells in (self._cells, *(each.cells for each in depends))
         ]

@@ -1,4 +1,4 @@
-"""Scopes: who may see what. The model, once, for all runtimes (book, chapter 6).
+"""Scopes: the visibility of notifications. One model for all runtimes (book, chapter 6).
 
 A scope bundles components, limits what is visible, and has interfaces, mappings and policies at its border.
 Producers and consumers stay as they are.

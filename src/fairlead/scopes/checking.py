@@ -1,4 +1,4 @@
-"""What is suspicious in a scope graph, found before anything runs.
+"""Checks of a scope graph: suspicious interfaces, edges and policies, reported before anything runs.
 
 An `error` can never be meant: a function that cannot be loaded. A `warning` may be meant: an edge that can never
 carry anything, an interface that a second membership goes around. Where the algebra of filters can give one, a
@@ -134,7 +134,7 @@ def _contradiction(edge: Edge, crossing: Crossing, word: str) -> Iterator[Findin
             return
         if not algebra.overlaps(so_far, gate.filter):
             place = f"{gate.interface} of {gate.owner}"
-            message = f"nothing can pass {word}: what comes to {place} never matches {gate.filter}"
+            message = f"nothing can pass {word}: no notification at {place} matches {gate.filter}"
             yield Finding("warning", _edge_name(edge), message, algebra.witness(so_far))
             return
         so_far = And.of((so_far, gate.filter))
@@ -200,7 +200,7 @@ def _detours(graph: ScopeGraph) -> Iterator[Finding]:
         for other in sorted(graph.superscopes(edge.member)):
             if other != edge.scope and graph.carries(other) and target & set(graph.above(other)):
                 shared = sorted(target & set(graph.above(other)))[0]
-                message = f"what its selective interface blocks may come over {other} and {shared}"
+                message = f"what its selective interface blocks may pass over {other} and {shared}"
                 yield Finding("warning", _edge_name(edge), message)
                 break
 

@@ -1,4 +1,4 @@
-"""What is different in two scope graphs."""
+"""The differences of two scope graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Difference:
 
 
 def differences(one: ScopeGraph, other: ScopeGraph) -> list[Difference]:
-    """What has to be done to the first graph to make it the second: components and scopes, then memberships."""
+    """The changes that turn the first graph into the second: components and scopes, then memberships."""
     return [*_nodes(one, other), *_edges(one, other)]
 
 
@@ -52,13 +52,13 @@ def _edges(one: ScopeGraph, other: ScopeGraph) -> Iterator[Difference]:
     before = {(edge.member, edge.scope): edge for edge in one.edges}
     after = {(edge.member, edge.scope): edge for edge in other.edges}
     for member, scope in sorted({*before, *after}):
-        place, subject = (member, scope), f"{member} in {scope}"
-        if place not in after:
+        key, subject = (member, scope), f"{member} in {scope}"
+        if key not in after:
             yield Difference("-", subject)
-        elif place not in before:
-            yield Difference("+", subject, "; ".join(edge_lines(after[place])))
-        elif before[place] != after[place]:
-            yield Difference("~", subject, _changed(edge_lines(before[place]), edge_lines(after[place])))
+        elif key not in before:
+            yield Difference("+", subject, "; ".join(edge_lines(after[key])))
+        elif before[key] != after[key]:
+            yield Difference("~", subject, _changed(edge_lines(before[key]), edge_lines(after[key])))
 
 
 def _changed(before: list[str], after: list[str]) -> str:

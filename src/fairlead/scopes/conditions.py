@@ -1,4 +1,4 @@
-"""Conditions on components: what WHERE and ADMIT say (book 6.6.3).
+"""Conditions on components, as in WHERE and ADMIT (book 6.6.3).
 
 A condition is a filter over a component's attributes, in which two more tests may stand:
 
@@ -24,7 +24,7 @@ __all__ = ["Described", "HasInterface", "IsRole", "Subject", "holds", "intersect
 
 
 class Subject(Protocol):
-    """What a condition is about."""
+    """The subject of a condition."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +37,7 @@ class Subject(Protocol):
 
 
 class Described(Notification):
-    """A component in the form that filters test: its attributes, and itself for the tests that ask for more."""
+    """A component in the form that filters test: its attributes, and itself for the tests that need more."""
 
     __slots__ = ("subject",)
     subject: Subject

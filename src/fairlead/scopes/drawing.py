@@ -38,7 +38,7 @@ def _side(filter: Filter) -> str:
 
 
 def node_lines(node: Node) -> list[str]:
-    """What is said of a component or scope, below its name."""
+    """The lines below the name of a component or scope."""
     lines = []
     if isinstance(node, Scope):
         lines.append("abstract" if node.abstract else _interface(node.interface))
@@ -57,7 +57,7 @@ def node_lines(node: Node) -> list[str]:
 
 
 def edge_lines(edge: Edge) -> list[str]:
-    """What is said of an edge besides its ends."""
+    """The lines of an edge, besides its ends."""
     lines = []
     if edge.selective != OPEN:
         lines.append(f"selective {_interface(edge.selective)}")

@@ -1,4 +1,5 @@
-"""One notification in a graph with policies or mappings: delivery paths are told apart by what they left upwards.
+"""The evaluation of one notification in a graph with policies or mappings. Delivery paths differ in the edges
+that they took upwards.
 
 A path may not come back into a component that it has left upwards, and with mappings two paths may carry two
 versions; so each arrival at a scope has its *trail*. Downwards, evaluation starts at those who subscribe and asks
@@ -18,36 +19,37 @@ from fairlead.model import Notification, Record
 from fairlead.model.order import OrderKey, event_time
 from fairlead.scopes.interfaces import Crossing, Edge
 from fairlead.scopes.mappings import MappingFailed
-from fairlead.scopes.policies import Asked, Direction, Hold, Policy, PolicyFailed, Traverse, choose
+from fairlead.scopes.policies import ChoiceContext, Direction, Hold, Policy, PolicyFailed, Traverse, choose
 from fairlead.scopes.sights import Failure, Matched, Reached, Sight, State, StateKey, tag_of
 
 if TYPE_CHECKING:
     from fairlead.scopes.plan import ScopePlan
 
-__all__ = ["Evaluation", "Held"]
+__all__ = ["Arrival", "Evaluation", "Governor", "Held", "Route"]
 
 
-class _Governor(NamedTuple):
+class Governor(NamedTuple):
     """A scope whose traverse policy decides which level gets a version."""
 
     scope: str
     content: Record
 
 
-class _Route(NamedTuple):
-    """What tells arrivals of one version at one scope apart: where they came from and who governs them."""
+class Route(NamedTuple):
+    """The difference between arrivals of one version at one scope: their origin, and the scope that
+    governs them."""
 
     trail: frozenset[str]
     """The components that the path has left upwards; it may not come back into them."""
-    governor: _Governor | None
+    governor: Governor | None
 
 
-class _Arrival(NamedTuple):
+class Arrival(NamedTuple):
     time: int
     level: int
 
 
-_Arrivals: TypeAlias = dict[_Route, _Arrival]
+_Arrivals: TypeAlias = dict[Route, Arrival]
 _Versions: TypeAlias = dict[Record, tuple[Notification, _Arrivals]]
 _NOWHERE: Final[_Versions] = {}
 
@@ -68,7 +70,8 @@ class _Present(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a policy holds until a release: enough to go on from there, by the graph of its own order key."""
+    """A version that a policy holds until a release, with all that its delivery needs, by the graph of its own
+    order key."""
 
     plan: ScopePlan = field(compare=False, repr=False)
     published: Notification
@@ -79,11 +82,12 @@ class Held:
     names: tuple[str, ...]
     publisher: str | None
     competes: bool
-    arrivals: Mapping[_Route, _Arrival] = field(compare=False, repr=False)
+    arrivals: Mapping[Route, Arrival] = field(compare=False, repr=False)
 
 
 class Evaluation:
-    """One notification in a graph with policies or mappings: paths are told apart by what they left upwards."""
+    """One notification in a graph with policies or mappings. Delivery paths differ in the edges that they took
+    upwards."""
 
     def __init__(
         self,
@@ -120,7 +124,7 @@ class Evaluation:
     def publish(self, publisher: str, advertised: Filter | None) -> None:
         """Let a component publish the notification."""
         self.publisher = publisher
-        start: _Arrivals = {_Route(frozenset(), None): _Arrival(self.key.time, 0)}
+        start: _Arrivals = {Route(frozenset(), None): Arrival(self.key.time, 0)}
         if self.graph.is_scope(publisher):
             if self.graph.carries(publisher):
                 self._add(self._internal, publisher, self.published, start)
@@ -152,7 +156,7 @@ class Evaluation:
         delays = self._decide(present, policies, tuple(eligible))
         for scope, delay in delays.items():
             moved = {
-                _Route(route.trail | {name}, None): _Arrival(arrival.time + delay, 0)
+                Route(route.trail | {name}, None): Arrival(arrival.time + delay, 0)
                 for route, arrival in arrivals.items()
             }
             self._add(self._internal, scope, eligible[scope], moved)
@@ -202,13 +206,13 @@ class Evaluation:
                 continue
             governor, level = route.governor, arrival.level + 1
             if governed:
-                governor, level = _Governor(scope, present.version.attributes), 1
+                governor, level = Governor(scope, present.version.attributes), 1
             trail = route.trail | {scope} if internal else route.trail
-            moved_to = _Arrival(arrival.time + delay, level)
-            _keep(moved, _Route(trail, governor), moved_to, deepest=self._deepest(governor))
+            moved_to = Arrival(arrival.time + delay, level)
+            _keep(moved, Route(trail, governor), moved_to, deepest=self._deepest(governor))
         return moved
 
-    def _deepest(self, governor: _Governor | None) -> bool:
+    def _deepest(self, governor: Governor | None) -> bool:
         return governor is not None and self.graph.scope(governor.scope).traverse is Traverse.BOTTOM_UP
 
     # -- choices -------------------------------------------------------------------------------------------------
@@ -219,13 +223,13 @@ class Evaluation:
         policies = node.internal if present.direction is Direction.INTERNAL else node.delivery
         if not policies:
             return None
-        place = (present.owner, present.direction, present.version.attributes)
-        if place not in self._choices:
+        key = (present.owner, present.direction, present.version.attributes)
+        if key not in self._choices:
             decided = None
             if self._decides(policies, present.version):
                 decided = self._decide(present, policies, self._eligible(present))
-            self._choices[place] = decided
-        return self._choices[place]
+            self._choices[key] = decided
+        return self._choices[key]
 
     def _decides(self, policies: tuple[Policy, ...], version: Notification) -> bool:
         """Whether some policy has to say something about a version."""
@@ -276,16 +280,16 @@ class Evaluation:
         left = eligible
         delays: dict[str, int] = {}
         for number, policy in enumerate(policies):
-            place = (owner, direction.value, number)
-            if isinstance(policy.choice, Hold) and self._releases(place, policy.choice, version):
+            key = (owner, direction.value, number)
+            if isinstance(policy.choice, Hold) and self._releases(key, policy.choice, version):
                 continue
             group = left if policy.among is None else tuple(name for name in left if name in policy.among)
             if not group or not policy.when.matches(version):
                 continue
             left = tuple(name for name in left if name not in group)
-            asked = Asked(owner, tuple(sorted(group)), version, present.time, self._attributes)
+            context = ChoiceContext(owner, tuple(sorted(group)), version, present.time, self._attributes)
             try:
-                chosen, state = choose(policy.choice, asked, self._state(place))
+                chosen, state = choose(policy.choice, context, self._state(key))
             except PolicyFailed as error:
                 self.failures.append(Failure(f"{direction.value} policy of {owner}", str(error)))
                 continue
@@ -302,10 +306,10 @@ class Evaluation:
                     competes=self.competes,
                     arrivals=dict(arrivals),
                 )
-                self.changes[place] = (*(self._state(place) or ()), held)
+                self.changes[key] = (*(self._state(key) or ()), held)
                 continue
-            if state is not self._state(place):
-                self.changes[place] = state
+            if state is not self._state(key):
+                self.changes[key] = state
             delays.update(dict.fromkeys(chosen.names, chosen.delay_us))
         delays.update(dict.fromkeys(left, 0))
         return {name: delays[name] for name in sorted(delays)}
@@ -313,16 +317,16 @@ class Evaluation:
     def _attributes(self, name: str) -> Record:
         return self.graph.node(name).attributes
 
-    def _state(self, place: StateKey) -> Any:
-        return self.changes[place] if place in self.changes else self.state.get(place)
+    def _state(self, key: StateKey) -> Any:
+        return self.changes[key] if key in self.changes else self.state.get(key)
 
-    def _releases(self, place: StateKey, choice: Hold, version: Notification) -> bool:
+    def _releases(self, key: StateKey, choice: Hold, version: Notification) -> bool:
         """Whether a version releases or discards what a policy holds; it then does so, and is not held itself."""
         until = choice.until.matches(version)
         if not until and not choice.discard.matches(version):
             return False
-        held: tuple[Held, ...] = self._state(place) or ()
-        self.changes[place] = ()
+        held: tuple[Held, ...] = self._state(key) or ()
+        self.changes[key] = ()
         if until:
             for each in held:
                 self._release(each)
@@ -333,7 +337,7 @@ class Evaluation:
         behind = OrderKey(self.key.time, held.key.producer, held.key.sequence, held.key.id)
         time = self.key.time if behind > self.key else self.key.time + 1
         rest = Evaluation(held.plan, held.published, self.matched, held.key, {**self.state, **self.changes})
-        moved = {route: _Arrival(max(time, each.time), each.level) for route, each in held.arrivals.items()}
+        moved = {route: Arrival(max(time, each.time), each.level) for route, each in held.arrivals.items()}
         rest.go_on(held, moved)
         outcome = rest.result()
         self.released += outcome.sights
@@ -342,10 +346,10 @@ class Evaluation:
 
     @classmethod
     def released_at(cls, held: Held, key: OrderKey, matched: Matched, state: State) -> Reached:
-        """What comes of a held version where its policy is no more, at an order key."""
+        """The deliveries of a held version whose policy has been removed, at an order key."""
         rest = cls(held.plan, held.published, matched, held.key, state)
         time = max(key.time, held.key.time)
-        moved = {route: _Arrival(max(time, each.time), each.level) for route, each in held.arrivals.items()}
+        moved = {route: Arrival(max(time, each.time), each.level) for route, each in held.arrivals.items()}
         rest.go_on(held, moved)
         return rest.result()
 
@@ -358,26 +362,26 @@ class Evaluation:
                 crossed = self._cross(parent.edge, parent.outward, version, outward=True)
                 if parent.scope in held.names and crossed is not None:
                     moved = {
-                        _Route(r.trail | {held.owner}, None): _Arrival(a.time, 0) for r, a in arrivals.items()
+                        Route(r.trail | {held.owner}, None): Arrival(a.time, 0) for r, a in arrivals.items()
                     }
                     self._add(self._internal, parent.scope, crossed, moved)
             self._climb(scope for scope in self.plan.above(held.owner) if scope != held.owner)
             return
-        place = self._internal if held.direction is Direction.INTERNAL else self._incoming
-        self._add(place, held.owner, version, arrivals)
+        arrived = self._internal if held.direction is Direction.INTERNAL else self._incoming
+        self._add(arrived, held.owner, version, arrivals)
         self._choices[(held.owner, held.direction, version.attributes)] = dict.fromkeys(held.names, 0)
 
     # -- results -------------------------------------------------------------------------------------------------
 
     def result(self) -> Reached:
-        """Who sees what."""
+        """The components that see the notification, and in which version."""
         start = self.publisher
         for name in self._to_visit():
             for present in self._visible(name) if self.graph.is_scope(name) else ():
                 self._choice(present)
             self.incoming(name)
         found: dict[tuple[str, Record], int] = {}
-        governed: dict[_Governor, list[tuple[int, str, Record, int]]] = {}
+        governed: dict[Governor, list[tuple[int, str, Record, int]]] = {}
         for content, version in list(self._versions.items()):
             for name in sorted(self.subscribers(version)):
                 if name == start:
@@ -424,15 +428,15 @@ class Evaluation:
     def _traverse(
         self,
         found: dict[tuple[str, Record], int],
-        governed: dict[_Governor, list[tuple[int, str, Record, int]]],
+        governed: dict[Governor, list[tuple[int, str, Record, int]]],
     ) -> None:
         """Of what a traverse policy governs, keep the level that it prefers.
 
         A subscope with a traverse policy of its own is one consumer at its level, and active only if that level
         is the one; so governors are settled from the top.
         """
-        inner: dict[_Governor, list[tuple[_Governor, int]]] = {}
-        free: set[_Governor] = set()
+        inner: dict[Governor, list[tuple[Governor, int]]] = {}
+        free: set[Governor] = set()
         governors = set(governed)
         pending = list(governors)
         while pending:
@@ -459,7 +463,7 @@ class Evaluation:
                     _least(found, (name, content), time)
             active.update(other for other, at in inner.get(governor, ()) if at == level)
 
-    def _at(self, governor: _Governor) -> _Arrivals:
+    def _at(self, governor: Governor) -> _Arrivals:
         found = self.incoming(governor.scope).get(governor.content)
         return {} if found is None else found[1]
 
@@ -488,16 +492,16 @@ class Evaluation:
     ) -> Notification | None:
         if crossing.free:
             return version
-        place = (edge.member, edge.scope, outward, version.attributes)
-        if place not in self._crossed:
+        key = (edge.member, edge.scope, outward, version.attributes)
+        if key not in self._crossed:
             try:
                 crossed = crossing.pass_on(version)
             except MappingFailed as error:
                 ends = (edge.member, edge.scope) if outward else (edge.scope, edge.member)
                 self.failures.append(Failure(f"mapping from {ends[0]} to {ends[1]}", str(error)))
                 crossed = None
-            self._crossed[place] = None if crossed is None else self._version(crossed)
-        return self._crossed[place]
+            self._crossed[key] = None if crossed is None else self._version(crossed)
+        return self._crossed[key]
 
     def _add(self, into: dict[str, _Versions], name: str, version: Notification, arrivals: _Arrivals) -> None:
         versions = into.setdefault(name, {})
@@ -522,14 +526,14 @@ class Evaluation:
         )
 
 
-def _keep(arrivals: _Arrivals, route: _Route, arrival: _Arrival, *, deepest: bool) -> None:
+def _keep(arrivals: _Arrivals, route: Route, arrival: Arrival, *, deepest: bool) -> None:
     """Add an arrival: of several on one route the least time counts, and the level that the governor prefers."""
     known = arrivals.get(route)
     if known is not None:
         level = max(known.level, arrival.level) if deepest else min(known.level, arrival.level)
-        arrival = _Arrival(min(known.time, arrival.time), level)
+        arrival = Arrival(min(known.time, arrival.time), level)
     arrivals[route] = arrival
 
 
-def _least(found: dict[tuple[str, Record], int], place: tuple[str, Record], time: int) -> None:
-    found[place] = min(time, found.get(place, time))
+def _least(found: dict[tuple[str, Record], int], key: tuple[str, Record], time: int) -> None:
+    found[key] = min(time, found.get(key, time))

@@ -80,7 +80,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class SightExplanation:
-    """Whether a component sees a notification, and the paths that say why."""
+    """Whether a component sees a notification, and the paths that prove it."""
 
     publisher: str
     target: str

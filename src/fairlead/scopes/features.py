@@ -1,4 +1,4 @@
-"""Features of scopes: what a definition, a deployment and a change say of one scope, taken together."""
+"""Features of scopes: the properties of one scope from its definition, its deployment and later changes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fairlead.scopes.language.statements import Border, Features, Reference
 from fairlead.scopes.mappings import IDENTITY, EdgeMapping, Steps, inverse
 from fairlead.scopes.policies import Direction, Policy, Traverse
 
-__all__ = ["bordered", "combined", "featured", "two_way", "with_policies", "without"]
+__all__ = ["bidirectional", "bordered", "combined", "featured", "with_policies", "without"]
 
 
-def two_way(outward: Steps | None, inward: Steps | None) -> tuple[EdgeMapping, str]:
+def bidirectional(outward: Steps | None, inward: Steps | None) -> tuple[EdgeMapping, str]:
     """A mapping of both directions, and the one that is missing; renaming gives its own inverse."""
     if outward is not None and inward is not None:
         return EdgeMapping(outward, inward), ""
@@ -68,7 +68,9 @@ def featured(node: Node, features: Features, mode: str) -> Node:
     else:
         changes["interface"] = bordered(node.interface, features.border)
     if features.outward is not None or features.inward is not None:
-        changes["mapping"] = IDENTITY if mode == "del" else two_way(features.outward, features.inward)[0]
+        changes["mapping"] = (
+            IDENTITY if mode == "del" else bidirectional(features.outward, features.inward)[0]
+        )
     if isinstance(node, Scope):
         if features.imposed != Border():
             changed = (

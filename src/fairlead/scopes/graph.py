@@ -1,4 +1,4 @@
-"""The scope graph: simple components and scopes, and who is a member of what (book 6.2).
+"""The scope graph: simple components, scopes, and memberships (book 6.2).
 
     C ◁ S            C is a direct member of S; a component may have several superscopes; no cycles
     v(X, Y)          iff some scope contains both, at any depth, or is one of them (Def. 6.2)
@@ -24,10 +24,12 @@ from fairlead.scopes.mappings import IDENTITY, EdgeMapping
 from fairlead.scopes.policies import Policy, Traverse
 from fairlead.scopes.tables import EMPTY, Table
 
-__all__ = ["DEFAULT", "Component", "Node", "Outsiders", "Scope", "ScopeGraph"]
+__all__ = ["DEFAULT", "NAMED_BY", "Component", "Node", "Outsiders", "Scope", "ScopeGraph"]
 
 DEFAULT: Final = "default"
 """The scope of all components that the graph does not name."""
+NAMED_BY: Final = "DEFINE COMPONENT names one; JOIN puts it into a scope"
+"""How a component gets a name in the graph."""
 Outsiders: TypeAlias = Literal["default", "isolated", "refused"]
 
 
@@ -67,7 +69,7 @@ class Scope:
 
     @property
     def chooses(self) -> bool:
-        """Whether a policy decides who gets what."""
+        """Whether a policy decides which components get a notification."""
         return bool(self.delivery or self.internal or self.traverse is not Traverse.BROADCAST)
 
 
@@ -177,9 +179,7 @@ class ScopeGraph:
         if name in self._nodes or self.outsiders == "isolated":
             return _NO_EDGES
         if self.outsiders == "refused":
-            raise ScopeError(
-                f"no component is named {name}", hint="DEFINE COMPONENT names one; JOIN puts it into a scope"
-            )
+            raise ScopeError(f"no component is named {name}", hint=NAMED_BY)
         return {DEFAULT: Edge(name, DEFAULT)}
 
     def carrying(self, name: str) -> Iterator[Edge]:

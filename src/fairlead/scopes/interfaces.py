@@ -31,7 +31,7 @@ __all__ = ["CLOSED", "OPEN", "Crossing", "Edge", "Effective", "Gate", "Interface
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What may come in, and what may go out."""
+    """The interface of a component: the filter of incoming and the filter of outgoing notifications."""
 
     input: Filter = EVERYTHING
     output: Filter = EVERYTHING
@@ -88,7 +88,8 @@ class Crossing:
         return not (self.before or self.steps or self.after)
 
     def pass_on(self, notification: Notification) -> Notification | None:
-        """What arrives on the other side, or None. A mapping written in Python may raise `MappingFailed`."""
+        """The notification on the other side of an edge, or None. A mapping written in Python may raise
+        `MappingFailed`."""
         if self.closed or not all(gate.filter.matches(notification) for gate in self.before):
             return None
         if not self.steps:
@@ -100,7 +101,8 @@ class Crossing:
         return arriving
 
     def pull(self, filter: Filter) -> tuple[Filter, bool]:
-        """What has to arrive here so that the filter matches on the other side, and whether that is exact.
+        """The filter on this side that corresponds to a filter on the other side, and whether it is
+        exact.
 
         Where the mapping has no exact preimage the gates in front of it stand for it: wider, never narrower.
         """

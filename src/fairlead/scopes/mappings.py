@@ -1,4 +1,4 @@
-"""Mappings: what becomes of a notification at an edge (book 6.4).
+"""Mappings: the changes of a notification at an edge (book 6.4).
 
 A mapping is a sequence of steps for each direction. A step gives a notification, or nothing: then the edge does
 not let it pass. The envelope (`id`, `producer`, `time`, `sequence`, `cause`) cannot be mapped, so what was mapped
@@ -345,7 +345,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What matches does not pass."""
+    """Notifications that match do not pass."""
 
     filter: Filter
 
@@ -415,7 +415,7 @@ def load(reference: str) -> Callable[..., Any]:
 
 
 def apply(steps: Steps, notification: Notification) -> Notification | None:
-    """What a notification becomes, or None."""
+    """The notification after a mapping, or None."""
     record: Record | None = notification.attributes
     for step in steps:
         assert record is not None
@@ -640,7 +640,7 @@ def push(steps: Steps, filter: Filter) -> Filter:
                 if isinstance(expression, Constant) and kind_of(expression.value) in _NAMEABLE:
                     pushed = And.of((pushed, Constraint(Attribute(name), Op.EQ, expression.value)))
             case Keep(names):
-                pushed = _kept(pushed, frozenset(names) | ENVELOPE, positive=True)
+                pushed = _retained(pushed, frozenset(names) | ENVELOPE, positive=True)
             case Code():
                 pushed = EVERYTHING
     return pushed
@@ -679,7 +679,7 @@ def _forgotten(filter: Filter, changed: set[str], renamed: dict[str, str], *, po
     return _leaves(filter, leaf, positive)
 
 
-def _kept(filter: Filter, kept: frozenset[str], *, positive: bool) -> Filter:
+def _retained(filter: Filter, kept: frozenset[str], *, positive: bool) -> Filter:
     def leaf(constraint: Filter, positive: bool) -> Filter:
         names = _names_in(constraint) if isinstance(constraint, Constraint) else None
         if names is not None and names <= kept:

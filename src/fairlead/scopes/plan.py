@@ -1,4 +1,5 @@
-"""Whom one notification reaches: visibility, mappings and policies for a whole graph (book 6.2 to 6.5).
+"""The plan of a graph: the components that one notification reaches, by visibility, mappings and policies (book
+6.2 to 6.5).
 
     X publishes n        n is internal to every superscope that X's edges and publishing policy let it into
     internal to S        it goes to members of S (internal policy) and up to superscopes (publishing policy)
@@ -21,14 +22,14 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from fairlead.filters import Filter
-from fairlead.model import Notification
+from fairlead.model import Notification, Record
 from fairlead.model.order import OrderKey, event_time
 from fairlead.scopes.evaluation import Evaluation
 from fairlead.scopes.graph import Scope, ScopeGraph
 from fairlead.scopes.interfaces import OPEN, Crossing, Edge, effective
 from fairlead.scopes.sights import Matched, Reached, Sight, State
 
-__all__ = ["PATHS_MAX", "Parent", "Place", "ScopePlan", "Seer"]
+__all__ = ["PATHS_MAX", "Ancestry", "Parent", "ScopePlan", "Seer"]
 
 PATHS_MAX: Final = 10_000
 """How many delivery paths of one notification are followed where mappings or policies tell them apart."""
@@ -56,8 +57,8 @@ def _filters(crossing: Crossing) -> tuple[Filter, ...] | None:
     return None if crossing.closed else tuple(gate.filter for gate in (*crossing.before, *crossing.after))
 
 
-class Place(NamedTuple):
-    """Where a component stands: all scopes above it, superscopes first, and its own superscopes."""
+class Ancestry(NamedTuple):
+    """The ancestry of a component: all scopes above it, superscopes first, and its own superscopes."""
 
     above: tuple[str, ...]
     parents: tuple[Parent, ...]
@@ -76,15 +77,15 @@ class ScopePlan:
     A plan is never changed after it was made but for what it remembers, so threads may share it.
     """
 
-    __slots__ = ("_above", "_inside", "_parents", "_places", "_relevant", "_shared", "graph", "paths_max")
+    __slots__ = ("_above", "_ancestries", "_inside", "_parents", "_relevant", "_shared", "graph", "paths_max")
 
     def __init__(self, graph: ScopeGraph, paths_max: int = PATHS_MAX) -> None:
         self.graph = graph
         self.paths_max = paths_max
         self._above: dict[tuple[str, ...], list[str]] = {}
         self._parents: dict[str, tuple[Parent, ...]] = {}
-        self._places: dict[str, Place] = {}
-        self._shared: dict[tuple[str, ...], Place] = {}
+        self._ancestries: dict[str, Ancestry] = {}
+        self._shared: dict[tuple[str, ...], Ancestry] = {}
         self._relevant: dict[str, tuple[str, ...]] = {}
         self._inside: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -94,11 +95,11 @@ class ScopePlan:
         It takes over what this plan remembers of all others, and this plan starts anew.
         """
         plan = ScopePlan(graph, self.paths_max)
-        for name in ("_above", "_parents", "_places", "_shared", "_relevant", "_inside"):
+        for name in ("_above", "_parents", "_ancestries", "_shared", "_relevant", "_inside"):
             setattr(plan, name, getattr(self, name))
             setattr(self, name, {})
         for component, scope in moved:
-            for remembered in (plan._parents, plan._places, plan._relevant):
+            for remembered in (plan._parents, plan._ancestries, plan._relevant):
                 remembered.pop(component, None)
             plan._inside.pop(scope, None)
         return plan
@@ -130,11 +131,17 @@ class ScopePlan:
         if found is None:
             mine = {name, *self.above(name)}
             found = tuple(
-                each for each in sorted(special) if each == name or not mine.isdisjoint(self.above(each))
+                each
+                for each in sorted(special)
+                if each in mine or (self._is_open_inward(each) and not mine.isdisjoint(self.above(each)))
             )
             if name in self.graph:
                 self._relevant[name] = found
         return found
+
+    def _is_open_inward(self, name: str) -> bool:
+        """Whether anything can come down to a component at all."""
+        return any(not parent.inward.closed for parent in self.parents(name))
 
     def inside(self, scope: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The subscopes of a scope that carry, and its simple members whose edges map what comes in; by name."""
@@ -160,7 +167,7 @@ class ScopePlan:
         advertised: Filter | None = None,
         origin: str | None = None,
     ) -> Reached:
-        """Who sees a notification, of those with a matching subscription.
+        """The components with a matching subscription that see a notification.
 
         `matched` gives the components with a subscription that matches a version; it is called once for each
         version. `advertised` is the publisher's base output where it has advertised. `origin` is the component
@@ -173,6 +180,16 @@ class ScopePlan:
         evaluation.publish(publisher, advertised)
         return evaluation.result()
 
+    def visible_versions(self, notification: Notification) -> list[tuple[Notification, list[str]]]:
+        """The versions of a notification, each with the scopes where it is visible; policies aside."""
+        evaluation = Evaluation(self, notification, lambda _: (), None, {})
+        evaluation.publish(notification.producer, None)
+        found: dict[Record, tuple[Notification, list[str]]] = {notification.attributes: (notification, [])}
+        for scope in self.graph.scopes:
+            for version in evaluation.versions_in(scope.name):
+                found.setdefault(version.attributes, (version, []))[1].append(scope.name)
+        return [(version, sorted(names)) for version, names in found.values()]
+
     def visible_scopes(
         self, notification: Notification, publisher: str, advertised: Filter | None
     ) -> frozenset[str] | set[str]:
@@ -182,35 +199,35 @@ class ScopePlan:
     def _internal(
         self, notification: Notification, publisher: str, advertised: Filter | None, passes: _Passing
     ) -> frozenset[str] | set[str]:
-        place = self._place(publisher)
+        ancestry = self._ancestry(publisher)
         if advertised is not None and not advertised.matches(notification):
-            return {publisher} if publisher in place.outside else set()
-        if place.outside_exact:
-            return place.outside
-        inside = set(place.outside)
-        for parent in place.parents:
+            return {publisher} if publisher in ancestry.outside else set()
+        if ancestry.outside_exact:
+            return ancestry.outside
+        inside = set(ancestry.outside)
+        for parent in ancestry.parents:
             if passes(parent.out_filters):
                 inside.add(parent.scope)
-        for name in reversed(place.above):
+        for name in reversed(ancestry.above):
             if name in inside:
                 for parent in self.parents(name):
                     if parent.scope not in inside and passes(parent.out_filters):
                         inside.add(parent.scope)
         return inside
 
-    def place(self, name: str) -> Place:
-        """Where a component stands; components that see the same have the same place, as far as that is plain."""
-        return self._place(name)
+    def ancestry(self, name: str) -> Ancestry:
+        """The ancestry of a component. Components that see the same share one, as far as that is easy to know."""
+        return self._ancestry(name)
 
-    def _place(self, name: str) -> Place:
-        found = self._places.get(name)
+    def _ancestry(self, name: str) -> Ancestry:
+        found = self._ancestries.get(name)
         if found is None:
-            found = self._shared_place(name) or self._own_place(name, self.parents(name))
+            found = self._shared_ancestry(name) or self._own_ancestry(name, self.parents(name))
             if name in self.graph:
-                self._places[name] = found
+                self._ancestries[name] = found
         return found
 
-    def _shared_place(self, name: str) -> Place | None:
+    def _shared_ancestry(self, name: str) -> Ancestry | None:
         """Simple components in the same scopes, over edges that say nothing, stand at the same place."""
         graph = self.graph
         node = graph.node(name)
@@ -223,20 +240,20 @@ class ScopePlan:
         homes = tuple(edges)
         found = self._shared.get(homes)
         if found is None:
-            found = self._shared[homes] = self._own_place(name, self.parents(name))
+            found = self._shared[homes] = self._own_ancestry(name, self.parents(name))
         return found
 
-    def _own_place(self, name: str, parents: tuple[Parent, ...]) -> Place:
+    def _own_ancestry(self, name: str, parents: tuple[Parent, ...]) -> Ancestry:
         above = self.above(name)
         for scope in reversed(above):  # superscopes first, so that calls do not nest deeply
-            if scope != name and scope not in self._places:
-                self._place(scope)
+            if scope != name and scope not in self._ancestries:
+                self._ancestry(scope)
         inside: frozenset[str] = frozenset()
         if self.graph.is_scope(name) and self.graph.carries(name):
             inside = frozenset((name,))
         opened, exact, outside, outside_exact = inside, True, inside, True
         for parent in parents:
-            upper = self._place(parent.scope)
+            upper = self._ancestry(parent.scope)
             if parent.in_filters == ():
                 opened |= upper.opened
                 exact = exact and upper.exact
@@ -247,10 +264,10 @@ class ScopePlan:
                 outside_exact = outside_exact and upper.outside_exact
             elif parent.out_filters is not None:
                 outside_exact = False
-        return Place(tuple(reversed(above)), parents, opened, exact, outside, outside_exact)
+        return Ancestry(tuple(reversed(above)), parents, opened, exact, outside, outside_exact)
 
     def seer(self, notification: Notification, publisher: str, advertised: Filter | None = None) -> Seer:
-        """Whether a component sees a notification; `relevant` says whether filters alone decide that."""
+        """The predicate whether a component sees a notification; `relevant`: filters alone decide that."""
         return Seer(self, notification, publisher, advertised)
 
     def _reach_by_filters(
@@ -268,7 +285,7 @@ class ScopePlan:
 
 
 class Seer:
-    """Which components see one notification, in a graph of filters alone.
+    """The components that see one notification, in a graph of filters alone.
 
     A scope is visible iff the notification is internal to it or comes in over an edge. Where only open edges lead
     to a component, that is one question about sets; other components ask the scopes above them, each once.
@@ -287,19 +304,19 @@ class Seer:
     def __call__(self, name: str) -> bool:
         """Whether a component sees it."""
         plan = self._plan
-        place = plan._places.get(name) or plan._place(name)
-        if name == self._publisher or not place.opened.isdisjoint(self._inside):
+        ancestry = plan._ancestries.get(name) or plan._ancestry(name)
+        if name == self._publisher or not ancestry.opened.isdisjoint(self._inside):
             return True
-        return False if place.exact else self._asks_above(place)
+        return False if ancestry.exact else self._asks_above(ancestry)
 
-    def _asks_above(self, place: Place) -> bool:
+    def _asks_above(self, ancestry: Ancestry) -> bool:
         visible, parents = self._visible, self._plan.parents
         if visible is None:
             visible = self._visible = dict.fromkeys(self._inside, True)
-        for scope in place.above:  # superscopes first, so that each is known when it is asked for
+        for scope in ancestry.above:  # superscopes first, so that each is known when it is asked for
             if scope not in visible:
                 visible[scope] = _enters(parents(scope), visible, self._passes)
-        return _enters(place.parents, visible, self._passes)
+        return _enters(ancestry.parents, visible, self._passes)
 
 
 class _Passing:
@@ -315,10 +332,10 @@ class _Passing:
         if filters is None:
             return False
         for filter in filters:
-            place = id(filter)  # the graph keeps its filters alive; comparing them would cost more
-            verdict = self.known.get(place)
+            key = id(filter)  # the graph keeps its filters alive; comparing them would cost more
+            verdict = self.known.get(key)
             if verdict is None:
-                verdict = self.known[place] = filter.matches(self.notification)
+                verdict = self.known[key] = filter.matches(self.notification)
             if not verdict:
                 return False
         return True

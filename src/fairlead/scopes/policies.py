@@ -1,4 +1,4 @@
-"""Transmission policies: among those who may get a notification, who gets it (book 6.5).
+"""Transmission policies: the choice among the eligible components of a notification (book 6.5).
 
 The effective interfaces decide who is eligible, then a policy chooses among all of them at once (4131, 5202). A
 policy belongs to a scope and a direction:
@@ -27,9 +27,9 @@ from fairlead.scopes.mappings import load
 
 __all__ = [
     "All",
-    "Asked",
     "Chain",
     "Choice",
+    "ChoiceContext",
     "Chosen",
     "Delay",
     "Direction",
@@ -53,7 +53,7 @@ class PolicyFailed(ScopeError):
 
 
 class Direction(Enum):
-    """Which decision of a component a policy takes."""
+    """The decision of a component that a policy takes."""
 
     PUBLISHING = "publishing"
     DELIVERY = "delivery"
@@ -61,7 +61,8 @@ class Direction(Enum):
 
 
 class Traverse(Enum):
-    """Which level below a scope gets what comes in: every one, the nearest with a consumer, the deepest."""
+    """The level below a scope that gets incoming notifications: every one, the nearest with a consumer, the
+    deepest."""
 
     BROADCAST = "broadcast"
     TOP_DOWN = "top down"
@@ -70,7 +71,7 @@ class Traverse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """All who are eligible: the default."""
+    """All eligible components: the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Nobody:
 
 @dataclass(frozen=True, slots=True)
 class To:
-    """Those of the named who are eligible."""
+    """The eligible ones among the named components."""
 
     names: tuple[str, ...]
 
@@ -94,7 +95,7 @@ class One:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The k with the largest value of an attribute; who lacks it is not ranked."""
+    """The k components with the largest value of an attribute; components without it are not ranked."""
 
     attribute: str
     count: int
@@ -156,8 +157,8 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a choice is made from."""
+class ChoiceContext:
+    """The input of a choice."""
 
     scope: str
     eligible: tuple[str, ...]
@@ -170,7 +171,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Who gets it, how much later, and whether it waits for a release."""
+    """The chosen components, the delay, and whether the notification waits for a release."""
 
     names: tuple[str, ...]
     delay_us: int = 0
@@ -198,79 +199,79 @@ def _comparable(value: Any) -> Any:
     return value if isinstance(value, str) else number_of(value)
 
 
-def _hash(asked: Asked, state: Any) -> tuple[Chosen, Any]:
-    producer, id = asked.notification.producer, asked.notification.id or ""
+def _hash(context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+    producer, id = context.notification.producer, context.notification.id or ""
 
     def weight(name: str) -> bytes:
-        text = "\0".join((asked.scope, name, producer, id))
+        text = "\0".join((context.scope, name, producer, id))
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
-    return Chosen((max(asked.eligible, key=weight),)), state
+    return Chosen((max(context.eligible, key=weight),)), state
 
 
-def _turn(asked: Asked, state: Any) -> tuple[Chosen, Any]:
-    after = [name for name in asked.eligible if state is None or name > state]
-    chosen = after[0] if after else asked.eligible[0]
+def _turn(context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+    after = [name for name in context.eligible if state is None or name > state]
+    chosen = after[0] if after else context.eligible[0]
     return Chosen((chosen,)), chosen
 
 
-def _one(choice: One, asked: Asked, state: Any) -> tuple[Chosen, Any]:
-    if not asked.eligible:
+def _one(choice: One, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+    if not context.eligible:
         return Chosen(()), state
-    return (_turn if choice.in_turn else _hash)(asked, state)
+    return (_turn if choice.in_turn else _hash)(context, state)
 
 
-def _top(choice: Top, asked: Asked, state: Any) -> tuple[Chosen, Any]:
-    best = ranked(asked.eligible, choice.attribute, asked.attributes)[: choice.count]
+def _top(choice: Top, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+    best = ranked(context.eligible, choice.attribute, context.attributes)[: choice.count]
     return Chosen(tuple(best)), state
 
 
-def _chain(choice: Chain, asked: Asked, state: Any) -> tuple[Chosen, Any]:
-    publisher = asked.notification.producer
+def _chain(choice: Chain, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+    publisher = context.notification.producer
     start = choice.names.index(publisher) + 1 if publisher in choice.names else 0
-    behind = [name for name in choice.names[start:] if name in asked.eligible]
+    behind = [name for name in choice.names[start:] if name in context.eligible]
     return Chosen(tuple(behind[:1])), state
 
 
-def _rate(choice: Rate, asked: Asked, state: Any) -> tuple[Chosen, Any]:
+def _rate(choice: Rate, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
     accepted: dict[str, tuple[int, ...]] = dict(state or {})
     chosen = []
-    for name in asked.eligible:
-        recent = tuple(at for at in accepted.get(name, ()) if at > asked.time - choice.window_us)
-        if sum(at <= asked.time for at in recent) < choice.limit:
+    for name in context.eligible:
+        recent = tuple(at for at in accepted.get(name, ()) if at > context.time - choice.window_us)
+        if sum(at <= context.time for at in recent) < choice.limit:
             chosen.append(name)
-            recent = (*recent, asked.time)
+            recent = (*recent, context.time)
         accepted[name] = recent
     return Chosen(tuple(chosen)), accepted
 
 
-def _own(choice: Own, asked: Asked, state: Any) -> tuple[Chosen, Any]:
+def _own(choice: Own, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
     function = choice.function or load(choice.reference)
     try:
-        chosen, next_state = function(asked.eligible, asked.notification, state)
+        chosen, next_state = function(context.eligible, context.notification, state)
         names = frozenset(chosen)
     except Exception as error:
         raise PolicyFailed(f"the policy {choice.reference} failed: {error}") from error
-    return Chosen(tuple(name for name in asked.eligible if name in names)), next_state
+    return Chosen(tuple(name for name in context.eligible if name in names)), next_state
 
 
-CHOOSE: Final[Mapping[type, Callable[[Any, Asked, Any], tuple[Chosen, Any]]]] = {
-    All: lambda _, asked, state: (Chosen(asked.eligible), state),
-    Nobody: lambda _, asked, state: (Chosen(()), state),
-    To: lambda choice, asked, state: (
-        Chosen(tuple(name for name in asked.eligible if name in choice.names)),
+CHOOSE: Final[Mapping[type, Callable[[Any, ChoiceContext, Any], tuple[Chosen, Any]]]] = {
+    All: lambda _, context, state: (Chosen(context.eligible), state),
+    Nobody: lambda _, context, state: (Chosen(()), state),
+    To: lambda choice, context, state: (
+        Chosen(tuple(name for name in context.eligible if name in choice.names)),
         state,
     ),
     One: _one,
     Top: _top,
     Chain: _chain,
     Rate: _rate,
-    Delay: lambda choice, asked, state: (Chosen(asked.eligible, delay_us=choice.us), state),
-    Hold: lambda _, asked, state: (Chosen(asked.eligible, held=True), state),
+    Delay: lambda choice, context, state: (Chosen(context.eligible, delay_us=choice.us), state),
+    Hold: lambda _, context, state: (Chosen(context.eligible, held=True), state),
     Own: _own,
 }
 
 
-def choose(choice: Choice, asked: Asked, state: Any) -> tuple[Chosen, Any]:
-    """Who is chosen, and the next state: a function of its arguments alone."""
-    return CHOOSE[type(choice)](choice, asked, state)
+def choose(choice: Choice, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+    """The choice, and the next state: a function of the arguments alone."""
+    return CHOOSE[type(choice)](choice, context, state)

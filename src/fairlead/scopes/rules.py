@@ -45,7 +45,7 @@ DEPTH_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What happened: a publication or consumption, a subscription or advertisement, a join or leave."""
+    """The trigger of a rule: a publication or consumption, a subscription or advertisement, a join or leave."""
 
     kind: str
     component: str

@@ -27,13 +27,13 @@ from fairlead.scopes.evaluation import Evaluation, Held
 from fairlead.scopes.graph import Scope, ScopeGraph
 from fairlead.scopes.language.statements import Alter, Define, Deploy, DropScope, Join, Leave, Statement
 from fairlead.scopes.plan import ScopePlan
-from fairlead.scopes.policies import Direction
+from fairlead.scopes.policies import Direction, Policy
 from fairlead.scopes.rules import Trigger, consequences, memberships
 from fairlead.scopes.sights import Failure, Matched, Sight, StateKey
 from fairlead.scopes.system import System
 from fairlead.scopes.timeline import Timeline
 
-__all__ = ["NOTICES", "Changed", "Notice", "Outcome", "Running", "Seen"]
+__all__ = ["NOTICES", "Changed", "Notice", "Outcome", "Running", "Seen", "policy_at"]
 
 NOTICES: Final = "scopes"
 """The producer of notifications about scopes themselves."""
@@ -59,7 +59,8 @@ class Seen(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Who sees a notification, now and later, and which mappings and policies written in Python failed."""
+    """The components that see a notification, now and later, and the mappings and policies written in Python that
+    failed."""
 
     seen: tuple[Seen, ...]
     later: tuple[Seen, ...]
@@ -68,7 +69,7 @@ class Outcome(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """That a scope is about to go: its members see it, by the graph in which it is still there."""
+    """A scope is about to be removed: its members see this notice, by the graph that still has it."""
 
     scope: str
     notification: Notification
@@ -90,6 +91,7 @@ class Running:
         "_ordered",
         "_plans",
         "_ruled",
+        "last_key",
         "state",
         "timeline",
     )
@@ -103,6 +105,8 @@ class Running:
         self._notices = 0
         self._last: ScopeGraph = system.graph
         """The graph that the states of policies belong to."""
+        self.last_key: OrderKey | None = None
+        """The order key of the last notification that was taken."""
         self._ruled = any(each.rules for each in system.deployed.values()) or any(
             each.features.rules for each in system.definitions.values()
         )
@@ -130,9 +134,24 @@ class Running:
             known = self._plans[id(graph)] = (graph, ScopePlan(_lenient(graph)))
         return known[1]
 
+    @property
+    def last_graph(self) -> ScopeGraph:
+        """The graph that the states of policies belong to."""
+        return self._last
+
+    def continue_from(self, state: dict[StateKey, Any], last: OrderKey | None) -> None:
+        """Go on with the states that another run had left behind a key of the same timeline."""
+        self.state, self.last_key = state, last
+        if last is not None:
+            self._last = self.plan_at(last).graph
+
     def check_component(self, name: str) -> None:
-        """Refuse a component that the graph does not name, where the graph says so."""
+        """Refuse a component that the graph does not name, if outsiders are refused.
+
+        The ancestry of a component is computed here, so that the first notification to it does not pay for that.
+        """
         self.system.graph.superscopes(name)
+        self.plan_at(None).ancestry(name)
 
     def change(
         self, statements: Sequence[Statement], key: OrderKey | None = None, *, watermark: int = BEGINNING
@@ -151,13 +170,13 @@ class Running:
                 given = key if statement.since is None else None
                 timeline = timeline.add(statement, given, watermark=watermark)
             elif statement.since is not None:
-                raise ScopeError("SINCE is a place in the total order, and here is none")
+                raise ScopeError("SINCE is an order time, and there is no total order here")
             else:
                 timeline = Timeline(timeline.latest.apply(statement))
             ruled = ruled or _has_rules(statement)
             if isinstance(statement, DropScope) and before.graph.is_scope(statement.name):
                 notices.append(self._notice(timeline, statement, before))
-            made.append((statement, *_place_of(timeline, statement)))
+            made.append((statement, *_key_of(timeline, statement)))
             if ruled:
                 timeline = self._follow(timeline, before, key, made)
         self._succeed(timeline.latest.graph, statements)
@@ -239,17 +258,18 @@ class Running:
         advertised: Filter | None = None,
         plan: ScopePlan | None = None,
     ) -> Outcome:
-        """Who sees the next notification at once; what is delayed is `due` later.
+        """The components that see the next notification at once; delayed ones are `due` later.
 
         `origins` are the components that it comes from, where that is not its producer. Several see what each
         of them would: a composite that several have asked for. `plan` is the graph if it is not that of the key.
         """
         plan = plan or self.plan_at(key)
+        self.last_key = key
         given = [notification.producer] if origins is None else sorted(set(origins))
         place = key or _unordered(notification)
         sights: dict[tuple[str, str, OrderKey], tuple[Sight, OrderKey]] = {}
         failures: list[Failure] = []
-        for sight in self._kept(plan.graph, place, matched):
+        for sight in self._released(plan.graph, place, matched):
             _least(sights, sight, place)
         for origin in given:
             reached = plan.reach(
@@ -284,7 +304,7 @@ class Running:
         return Outcome(tuple(now), tuple(later), failures)
 
     def due(self, before: OrderKey | int) -> list[Seen]:
-        """What was delayed to before a key or time, in order; each once."""
+        """The delayed deliveries before a key or time, in order, each once."""
         bound = (before,) if isinstance(before, int) else before.rank
         due = []
         while self._delayed and self._delayed[0][0] < bound:
@@ -292,20 +312,20 @@ class Running:
         return due
 
     def delayed(self) -> int:
-        """How many wait for their time."""
+        """The number of delayed deliveries."""
         return len(self._delayed)
 
     def next_due(self) -> OrderKey | None:
         """The least key of what waits."""
         return self._delayed[0][3].key if self._delayed else None
 
-    def _kept(self, graph: ScopeGraph, key: OrderKey, matched: Matched) -> Iterator[Sight]:
+    def _released(self, graph: ScopeGraph, key: OrderKey, matched: Matched) -> Iterator[Sight]:
         """Forget the states of policies that are not the same any more; release what they held."""
         if graph is self._last:
             return
         before, self._last = self._last, graph
-        for place in [each for each in self.state if not _is_same_policy(before, graph, each)]:
-            state = self.state.pop(place)
+        for state_key in [each for each in self.state if not _is_same_policy(before, graph, each)]:
+            state = self.state.pop(state_key)
             for held in state if isinstance(state, tuple) else ():
                 if isinstance(held, Held):
                     reached = Evaluation.released_at(held, key, matched, self.state)
@@ -313,7 +333,7 @@ class Running:
                     yield from reached.sights
 
 
-def _place_of(timeline: Timeline, statement: Statement) -> tuple[OrderKey | None, bool]:
+def _key_of(timeline: Timeline, statement: Statement) -> tuple[OrderKey | None, bool]:
     return next(
         ((each.key, each.behind) for each in timeline.changes if each.statement is statement), (None, False)
     )
@@ -362,21 +382,22 @@ def _has_rules(statement: Statement) -> bool:
     return isinstance(statement, Define | Deploy | Alter) and bool(statement.features.rules)
 
 
-def _is_same_policy(before: ScopeGraph, after: ScopeGraph, place: StateKey) -> bool:
-    owner, direction, number = place
-    policies = []
-    for graph in (before, after):
-        if owner not in graph:
-            return False
-        node = graph.node(owner)
-        match Direction(direction):
-            case Direction.PUBLISHING:
-                found = node.publishing
-            case Direction.DELIVERY:
-                found = node.delivery if isinstance(node, Scope) else ()
-            case Direction.INTERNAL:
-                found = node.internal if isinstance(node, Scope) else ()
-        if number >= len(found):
-            return False
-        policies.append(found[number])
-    return policies[0] == policies[1]
+def policy_at(graph: ScopeGraph, key: StateKey) -> Policy | None:
+    """The policy that a state belongs to; None where the graph has no such policy."""
+    owner, direction, number = key
+    if owner not in graph:
+        return None
+    node = graph.node(owner)
+    match Direction(direction):
+        case Direction.PUBLISHING:
+            found = node.publishing
+        case Direction.DELIVERY:
+            found = node.delivery if isinstance(node, Scope) else ()
+        case Direction.INTERNAL:
+            found = node.internal if isinstance(node, Scope) else ()
+    return found[number] if number < len(found) else None
+
+
+def _is_same_policy(before: ScopeGraph, after: ScopeGraph, key: StateKey) -> bool:
+    policy = policy_at(before, key)
+    return policy is not None and policy == policy_at(after, key)

@@ -1,4 +1,4 @@
-"""A whole scope graph, from its text: what users read, ask and hand to a runtime."""
+"""A whole scope graph, from its text: read, inspected, and handed to a runtime."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Scopes:
         return paths_between(self.graph, one, other)
 
     def reach(self, given: Mapping[str, Any] | Notification) -> Reached:
-        """Who sees a notification of its producer, if every component subscribes to everything."""
+        """The components that see a notification of its producer, if every component subscribes to everything."""
         everybody = [component.name for component in self.graph.components]
         return self.plan.reach(Notification.of(given), lambda _: everybody)
 
@@ -97,7 +97,7 @@ class Scopes:
         return explain(self.plan, Notification.of(given), to)
 
     def check(self) -> list[Finding]:
-        """What is suspicious, with witnesses."""
+        """The suspicious parts of the graph, with witnesses."""
         return check(self.system)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What comes of one notification: who sees it, in which version, at which order time."""
+"""The sights of one notification: the components that see it, in which version, at which order time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Who sees what, and the states of policies that changed; the caller keeps these for the next notification."""
+    """The sights of a notification, and the changed states of policies, which the caller retains for the
+    next one."""
 
     sights: tuple[Sight, ...]
     changes: State

@@ -1,6 +1,7 @@
-"""Visibility of many notifications at once, in a graph of filters alone: a column of bits for each scope.
+"""Visibility of many notifications at once, where filters alone decide: a column of bits for each scope.
 
-Law: `Sliced.sees` says of each pair what `ScopePlan.reach` says of its notification and its component.
+Law: `Sliced.sees` says of each pair what `ScopePlan.reach` says of its notification and its component, if what the
+notification's producer publishes comes to no mapping and no policy.
 
 All distinct filters of interfaces are evaluated first, one column of bits each. Upwards, a scope has the bits of
 its members, as far as the filters of their edges let them pass; downwards likewise. So the cost is that of two
@@ -16,9 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.errors import ScopeError
 from fairlead.filters import Filter
-from fairlead.scopes.plan import Parent, Place, ScopePlan
+from fairlead.scopes.plan import Ancestry, Parent, ScopePlan
 
 __all__ = ["Bits", "Sliced"]
 
@@ -26,12 +26,9 @@ Bits = NDArray[np.bool_]
 
 
 class Sliced:
-    """A scope graph without mappings and policies, for batches."""
+    """A scope graph, for batches of notifications that filters alone decide about (`ScopePlan.relevant`)."""
 
     def __init__(self, plan: ScopePlan) -> None:
-        if plan.graph.special:
-            names = ", ".join(sorted(plan.graph.special)[:3])
-            raise ScopeError(f"mappings and policies are not for batches, and there are some: {names}")
         self._plan = plan
 
     @cached_property
@@ -58,7 +55,7 @@ class Sliced:
         size, plan = len(codes), self._plan
         found: dict[str, Bits] = {}
         above: dict[str, None] = {}
-        for rows, parents, scopes in self._by_place(producers, codes):
+        for rows, parents, scopes in self._by_ancestry(producers, codes):
             for parent in parents:
                 bits = self._passing(parent.out_filters, passed)
                 if bits is not False:
@@ -79,7 +76,7 @@ class Sliced:
     def visible(
         self, inside: dict[str, Bits], size: int, scopes: Iterable[str], passed: dict[Filter, Bits]
     ) -> dict[str, Bits]:
-        """Where each notification is visible: of some scopes and all above them."""
+        """The visibility of each notification, for some scopes and all above them."""
         found: dict[str, Bits] = {}
         for name in reversed(self._plan.graph.above(*scopes)):  # superscopes first
             own = inside.get(name)
@@ -106,11 +103,11 @@ class Sliced:
         `codes` number the producer of each row in `producers`, `whose` the component of each pair in `components`.
         """
         inside = self.inside(producers, codes, passed)
-        places = list(self._by_place(components, whose))
-        scopes = dict.fromkeys(scope for _, _, homes in places for scope in homes)
+        ancestries = list(self._by_ancestry(components, whose))
+        scopes = dict.fromkeys(scope for _, _, homes in ancestries for scope in homes)
         visible = self.visible(inside, len(codes), scopes, passed)
         seen = np.zeros(len(rows), np.bool_)
-        for pairs, parents, _ in places:
+        for pairs, parents, _ in ancestries:
             at = rows[pairs]
             column = np.zeros(len(at), np.bool_)
             for parent in parents:
@@ -123,23 +120,23 @@ class Sliced:
         seen |= codes[rows] == published[whose]
         return seen
 
-    def _by_place(
+    def _by_ancestry(
         self, names: Sequence[str], codes: NDArray[np.int64]
     ) -> Iterable[tuple[NDArray[np.int64], tuple[Parent, ...], tuple[str, ...]]]:
         """The positions of all components that stand at one place, with its edges and the scopes right above."""
         numbers: dict[int, int] = {}
-        places: list[Place] = []
+        ancestries: list[Ancestry] = []
         of_name = np.empty(len(names), np.int64)
         for number, name in enumerate(names):
-            place = self._plan.place(name)
-            at = numbers.setdefault(id(place), len(numbers))
-            if at == len(places):
-                places.append(place)
+            ancestry = self._plan.ancestry(name)
+            at = numbers.setdefault(id(ancestry), len(numbers))
+            if at == len(ancestries):
+                ancestries.append(ancestry)
             of_name[number] = at
         at_place = of_name[codes] if len(codes) else codes
         order = np.argsort(at_place, kind="stable")
-        bounds = np.searchsorted(at_place[order], np.arange(len(places) + 1))
-        for number, place in enumerate(places):
+        bounds = np.searchsorted(at_place[order], np.arange(len(ancestries) + 1))
+        for number, ancestry in enumerate(ancestries):
             positions = order[bounds[number] : bounds[number + 1]]
             if len(positions):
-                yield positions, place.parents, tuple(parent.scope for parent in place.parents)
+                yield positions, ancestry.parents, tuple(parent.scope for parent in ancestry.parents)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from fairlead.errors import ScopeError
 from fairlead.filters import EVERYTHING
 from fairlead.scopes.conditions import holds
-from fairlead.scopes.features import bordered, combined, featured, two_way, with_policies, without
+from fairlead.scopes.features import bidirectional, bordered, combined, featured, with_policies, without
 from fairlead.scopes.graph import Component, Node, Outsiders, Scope, ScopeGraph
 from fairlead.scopes.interfaces import Edge, effective
 from fairlead.scopes.language.statements import (
@@ -44,7 +44,7 @@ __all__ = ["Deployed", "System", "select"]
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """What is known of an instance besides its node: its definition, its named selections, its rules."""
+    """The facts about an instance besides its node: its definition, its named selections, its rules."""
 
     definition: str
     named: Mapping[str, frozenset[str]]
@@ -160,7 +160,7 @@ class System:
 def _named(component: str | None) -> str:
     if component is None:
         raise ScopeError(
-            "COMPONENT stands for what triggers a rule, and this is no rule", hint="name a component"
+            "COMPONENT is the component that triggers a rule, and this is no rule", hint="name a component"
         )
     return component
 
@@ -221,7 +221,7 @@ def select(system: System, selection: Selection, owner: str = "") -> list[str]:
                 raise ScopeError(
                     f"{owner or 'the scope'} needs at least {least} {what} and there are {len(chosen)}"
                     f"{': ' + ', '.join(chosen) if chosen else ''}",
-                    hint="deploy or define the components that the selection asks for",
+                    hint="deploy or define the components that the selection requires",
                 )
             return chosen if most is None else chosen[:most]
     return chosen
@@ -276,7 +276,7 @@ class _Building:
         self.system = system
         self.graph = system.graph
         self.deployed = system.deployed
-        self.one_way: list[tuple[str, str, str]] = []
+        self.is_unidirectional: list[tuple[str, str, str]] = []
         """Edges with a mapping of one direction, and the direction that is missing."""
         self.half_mapped: dict[str, str] = {}
         """Components with a mapping of one direction for all their edges."""
@@ -332,7 +332,7 @@ class _Building:
         """Set a node with its features."""
         self.graph = self.graph.having_node(featured(node, features, ""))
         if features.outward is not None or features.inward is not None:
-            missing = two_way(features.outward, features.inward)[1]
+            missing = bidirectional(features.outward, features.inward)[1]
             if missing:
                 self.half_mapped[node.name] = missing
 
@@ -374,12 +374,12 @@ class _Building:
         changed = bordered(edge.selective if upward else edge.imposed, properties.border)
         edge = replace(edge, selective=changed) if upward else replace(edge, imposed=changed)
         if known is None and member in self.half_mapped:
-            self.one_way.append((member, scope, self.half_mapped[member]))
+            self.is_unidirectional.append((member, scope, self.half_mapped[member]))
         if properties.outward is not None or properties.inward is not None:
-            mapping, missing = two_way(properties.outward, properties.inward)
+            mapping, missing = bidirectional(properties.outward, properties.inward)
             edge = replace(edge, mapping=mapping)
             if missing:
-                self.one_way.append((member, scope, missing))
+                self.is_unidirectional.append((member, scope, missing))
         self.graph = self.graph.having_edge(edge)
 
     def among(self, owner: str, properties: Properties, names: list[str], *, upward: bool) -> None:
@@ -396,7 +396,7 @@ class _Building:
 
     def finished(self) -> System:
         """The system with what was built; a mapping that says nothing of one direction needs it closed."""
-        for member, scope, missing in self.one_way:
+        for member, scope, missing in self.is_unidirectional:
             check_closed(self.graph, member, scope, missing)
         return replace(self.system, graph=self.graph, deployed=self.deployed)
 

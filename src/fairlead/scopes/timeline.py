@@ -1,4 +1,4 @@
-"""Changes of a scope graph, each with a place in the one total order of notifications.
+"""Changes of a scope graph, each with an order key among those of notifications.
 
 A change holds for the order keys from its own on; a change that a rule makes holds from right behind its trigger.
 A notification is judged by the graph at its own key, so it does not matter when a change or a notification
@@ -28,7 +28,7 @@ from fairlead.scopes.system import System
 
 __all__ = ["Change", "Timeline"]
 
-_Place: TypeAlias = tuple[tuple[int, str, bool, int, str], bool]
+_Rank: TypeAlias = tuple[tuple[int, str, bool, int, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Change:
     statement: Statement
     key: OrderKey
     behind: bool = False
-    asked: OrderKey | None = None
+    requested: OrderKey | None = None
     """Where the key was moved to the watermark: the one that was asked for."""
     void: str = ""
     """Why the change could not be applied; empty where it was."""
 
     @property
-    def place(self) -> _Place:
-        """What changes are ordered by."""
+    def rank(self) -> _Rank:
+        """The order of changes."""
         return self.key.rank, self.behind
 
 
@@ -63,7 +63,7 @@ class Timeline:
 
     def at(self, key: OrderKey) -> System:
         """The system that a notification with this key is judged by."""
-        number = bisect_right(self.changes, (key.rank, False), key=lambda change: change.place)
+        number = bisect_right(self.changes, (key.rank, False), key=lambda change: change.rank)
         return self.systems[number - 1] if number else self.start
 
     def before(self, statement: Statement) -> System:
@@ -97,15 +97,15 @@ class Timeline:
         stands is kept as such; `add` refuses it instead.
         """
         since = statement.since
-        asked = key or (_FIRST if since is None else OrderKey.first_at(since.microseconds))
-        late = asked.time < watermark
+        requested = key or (_FIRST if since is None else OrderKey.first_at(since.microseconds))
+        late = requested.time < watermark
         change = Change(
             statement,
-            OrderKey.first_at(watermark) if late else asked,
+            OrderKey.first_at(watermark) if late else requested,
             behind,
-            asked if late else None,
+            requested if late else None,
         )
-        number = bisect_right(self.changes, change.place, key=lambda each: each.place)
+        number = bisect_right(self.changes, change.rank, key=lambda each: each.rank)
         return self._replayed((*self.changes[:number], change, *self.changes[number:]), number)
 
     def add(

@@ -1,4 +1,4 @@
-"""What is asked for, as a batch finds it: subscriptions and patterns, with the changes that have come since.
+"""The subscriptions and patterns of a batch, with the changes since the batch before.
 
 Where subscriptions or patterns are watched, each file is a set of changes. A batch notes which files it takes
 before it takes them (its plan), so that it takes the same ones should it be repeated.
@@ -22,13 +22,14 @@ from fairlead.model.order import BEGINNING, END
 from fairlead.spark.config import Config, SubscriptionsSource
 from fairlead.spark.frames import table_of_rows
 from fairlead.spark.output import Manifest, Output
-from fairlead.spark.patterns import PATTERN, Asked, ChangedPatterns, Patterns
+from fairlead.spark.patterns import PATTERN, ChangedPatterns, PatternRow, Patterns
+from fairlead.spark.scoping import SCOPE_CHANGES, ChangedScopes, ScopeText, scopes_of
 from fairlead.spark.storage import Directory
 from fairlead.spark.subscriptions import (
     SUBSCRIPTION,
     Changed,
+    Location,
     Noun,
-    Place,
     Subscriptions,
     SubscriptionsInput,
     entries,
@@ -73,6 +74,8 @@ class Demand:
     files: Sequence[str] = ()
     """The files of changes that the batch takes."""
     is_first: bool = False
+    scoping: ChangedScopes | None = None
+    """The scope graph with all changes so far, where there is one."""
 
     @property
     def subscriptions(self) -> Subscriptions:
@@ -86,11 +89,19 @@ class Demand:
     def rejections(self) -> list[tuple[str, Rejection]]:
         """The changes that could not be taken, with what they were to change."""
         both = (("subscriptions", self.changed), ("patterns", self.detecting))
-        return [(source, each) for source, changed in both for each in changed.rejections]
+        rejections = [(source, each) for source, changed in both for each in changed.rejections]
+        if self.scoping is not None:
+            rejections += (("scopes", each) for each in self.scoping.rejections)
+        return rejections
+
+    @property
+    def scopes(self) -> ScopeText | None:
+        """The scope graph, with all changes so far."""
+        return None if self.scoping is None else self.scoping.scopes
 
     @property
     def has_private_patterns(self) -> bool:
-        """Whether composites of some pattern are for those only who asked for it."""
+        """Whether some pattern has composites that only its own subscribers get."""
         return not all(self._question(row).is_public for row in self.patterns.rows)
 
     def begun(self) -> pa.Table | None:
@@ -110,7 +121,7 @@ class Demand:
         return table_of_rows(rows, SUBSCRIBED) if rows else None
 
     def over(self) -> pa.Table | None:
-        """Those that were there before and end earlier than was said."""
+        """The subscriptions of the batch before that end earlier than they had declared."""
         if self.is_first or not (self.changed.cut or self.detecting.cut):
             return None
         rows = [(each.id, each.subscriber, each.since, each.until) for each in self.changed.cut]
@@ -121,14 +132,15 @@ class Demand:
         ]
         return table_of_rows(rows, ENDED)
 
-    def _question(self, row: Asked) -> Query:
+    def _question(self, row: PatternRow) -> Query:
         return self.patterns.question(row)
 
 
 def demand(
     config: Config, spark: SparkSession, number: int, last: Manifest | None, ahead: Changed | None = None
 ) -> Demand:
-    """What is asked for in a batch: all that there is in the first one; later, with the changes since the last.
+    """The subscriptions and patterns of a batch: in the first one all that exist, later those before with the
+    changes since.
 
     `ahead` are subscriptions that were read before a stream began: its first batch need not read them again.
     """
@@ -145,7 +157,17 @@ def demand(
             detecting = _patterns_since(config, spark, last, theirs)
         if last is None or files:
             check_ids(changed.subscriptions, detecting.patterns)
-        return Demand(changed, detecting, files, last is None)
+        return Demand(changed, detecting, files, last is None, _scopes_since(config, last, files))
+
+
+def _scopes_since(config: Config, last: Manifest | None, files: Sequence[str]) -> ChangedScopes | None:
+    """The scope graph of a batch: that of its file, the changes of earlier batches, and those in new files."""
+    scopes = scopes_of(config)
+    if scopes is None or config.scopes is None or config.scopes.changes is None:
+        return None if scopes is None else ChangedScopes(scopes)
+    before = "" if last is None else Output(config.output).state_text(last.batch, SCOPE_CHANGES)
+    texts = [(file, _text_of(file)) for file in _files_in(config.scopes.changes, files)]
+    return scopes.changed(before, texts, BEGINNING if last is None else last.watermark)
 
 
 def _subscriptions_since(
@@ -185,12 +207,12 @@ def _planned(config: Config, number: int, last: Manifest | None) -> Iterator[Seq
     files = output.plan(number)
     if made := files is None:
         taken = set() if last is None else set(output.taken(last))
-        files = [file for source in watched for file in _files(source) if file not in taken]
+        files = [file for path in watched for file in _files(path) if file not in taken]
         output.keep_plan(number, files)
     elif gone := next((file for file in files if not _is_there(file)), None):
         plan = output.plan_path(number)
         raise PipelineError(
-            f"{gone} is gone, and {plan} says that batch {number} takes it",
+            f"{gone} is missing, and {plan} lists it for batch {number}",
             hint="put the file back, or delete the plan: then the batch takes the files that are there",
         )
     try:
@@ -222,7 +244,7 @@ def read_subscriptions(
             Subscriptions.read(given, directory, schema=schema, spark=spark, extensions=config.extensions)
         )
     # Where files are changes, the first ones are too: replayed from the beginning, the same order gives the same.
-    files = _files(source) if files is None else files
+    files = _files(source.path) if files is None else files
     empty = Subscriptions.read((), directory, schema=schema, extensions=config.extensions)
     changed = empty.changed(_entries(source, files, spark), BEGINNING)
     _check(changed.rejections)
@@ -239,7 +261,7 @@ def read_patterns(
     if not source.watch:
         given = SubscriptionsInput(source.path, source.format, source.options)
         return ChangedPatterns(Patterns.read(given, schema=schema, spark=spark, extensions=config.extensions))
-    files = _files(source) if files is None else files
+    files = _files(source.path) if files is None else files
     empty = Patterns.read((), schema=schema, extensions=config.extensions)
     changed = empty.changed(_entries(source, files, spark, PATTERN), BEGINNING)
     _check(changed.rejections)
@@ -247,26 +269,27 @@ def read_patterns(
 
 
 def check_ids(subscriptions: Subscriptions, patterns: Patterns) -> None:
-    """PipelineError where a subscription and a pattern have one id: a delivery would not tell which it was."""
+    """Check that no id is that of a subscription and of a pattern, since a delivery has only the id. Otherwise
+    PipelineError."""
     if shared := subscriptions.among({row.id for row in patterns.rows}):
         more = f" and {len(shared) - 1:,} more" if len(shared) > 1 else ""
         raise PipelineError(
             f"the id {shared[0]!r}{more} is that of a subscription and of a pattern",
-            hint="deliveries tell by its id what was asked for: give one of the two another",
+            hint="a delivery names its subscription or pattern by the id: give one of the two another",
         )
 
 
 def _check(rejections: Sequence[Rejection]) -> None:
     if rejections:
         first = rejections[0]
-        raise PipelineError(f"{Place(first.source, first.line)}: {first.reason}")
+        raise PipelineError(f"{Location(first.source, first.line)}: {first.reason}")
 
 
-def _files(source: SubscriptionsSource) -> list[str]:
-    directory = Directory(source.path)
+def _files(path: str) -> list[str]:
+    directory = Directory(path)
     if not directory.is_directory():
         raise PipelineError(
-            f"{source.path} is no directory, and what is watched are files in one",
+            f"{path} is no directory, and what is watched are files in one",
             hint="make it, or name the file without watch = true",
         )
     return [directory.path(name) for name, _ in directory.files()]
@@ -274,15 +297,22 @@ def _files(source: SubscriptionsSource) -> list[str]:
 
 def _files_of(source: SubscriptionsSource, files: Iterable[str]) -> list[str]:
     """Of the files of changes those of a source."""
-    if not source.watch:
-        return []
-    directory = f"{Directory(source.path).uri}/"
+    return _files_in(source.path, files) if source.watch else []
+
+
+def _files_in(path: str, files: Iterable[str]) -> list[str]:
+    directory = f"{Directory(path).uri}/"
     return [file for file in files if file.startswith(directory)]
 
 
 def _is_there(file: str) -> bool:
     directory, _, name = file.rpartition("/")
     return Directory(directory).exists(name)
+
+
+def _text_of(file: str) -> str:
+    directory, _, name = file.rpartition("/")
+    return Directory(directory).read(name).decode()
 
 
 def _entries(
@@ -292,6 +322,6 @@ def _entries(
     return chain.from_iterable(entries(each, spark, noun=noun) for each in inputs)
 
 
-def _validity(row: Asked) -> tuple[int | None, int | None]:
+def _validity(row: PatternRow) -> tuple[int | None, int | None]:
     """From when and until when a pattern is asked for; None where that is from the beginning, or for ever."""
     return (None if row.since == BEGINNING else row.since, None if row.until == END else row.until)

@@ -59,7 +59,7 @@ BIN: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What an audit found.
+    """The result of an audit.
 
     `report` has the first violations of each rule, by the places that prove them; `counts` tells how many there
     are; `violations` is the table of all: specification, rule, what, places. Like every table it is made when it
@@ -81,7 +81,8 @@ def audit(
     small: int = SMALL,
     compiled: Subscriptions | None = None,
 ) -> Audited:
-    """Judge a trace with places, as `fairlead.spark.trace.read` gives it, by the specifications that are named.
+    """Judge a trace with indexes, as `fairlead.spark.trace.read` returns it, by the named
+    specifications.
 
     Without a name, by all; of `simple` and `advertisements` by the one that fits, as in `fairlead.audit.audit`.
     TraceRefused where no run can have such a trace; beyond the `small` number of events, filters and contents
@@ -100,9 +101,9 @@ def audit(
             history.check_rows()
             if history.events <= small:
                 whole = _Whole(language, tuple(chosen))
-                return _report(chosen, whole.found(trace, shown), whole.found(trace), history.events)
+                return _report(chosen, whole.findings(trace, shown), whole.findings(trace), history.events)
             history.check()
-            found = _found_in_parts(history, chosen, compiled)
+            found = _violations_in_parts(history, chosen, compiled)
             return _report(chosen, _first(found, shown), found, history.events)
         finally:
             history.forget()
@@ -117,7 +118,7 @@ def _first(found: DataFrame, shown: int) -> DataFrame:
     """The first of each rule, in order, with how many there are."""
     alike = Window.partitionBy("specification", "rule")  # of one rule all are open, or none
     numbered = found.withColumns(
-        {"count": F.count("*").over(alike), "number": F.row_number().over(alike.orderBy("places", "what"))}
+        {"count": F.count("*").over(alike), "number": F.row_number().over(alike.orderBy("indexes", "what"))}
     )
     return numbered.where(F.col("number") <= max(1, shown)).orderBy("number")
 
@@ -132,7 +133,7 @@ def _report(specifications: Sequence[str], shown: DataFrame, found: DataFrame, e
     return Audited(
         Report(tuple(_finding(*rule, rows) for rule, rows in first.items())),
         counts,
-        found.where(~F.col("open")).select("specification", "rule", "what", "places"),
+        found.where(~F.col("open")).select("specification", "rule", "what", "indexes"),
         events,
     )
 
@@ -140,15 +141,15 @@ def _report(specifications: Sequence[str], shown: DataFrame, found: DataFrame, e
 def _finding(specification: str, rule: str, rows: Sequence[Row]) -> Finding:
     if rows and rows[0]["open"]:
         return Finding(specification, rule, open=rows[0]["count"])
-    return Finding(specification, rule, tuple(Violation(row["what"], tuple(row["places"])) for row in rows))
+    return Finding(specification, rule, tuple(Violation(row["what"], tuple(row["indexes"])) for row in rows))
 
 
-def _found_in_parts(
+def _violations_in_parts(
     history: History, specifications: Sequence[str], compiled: Subscriptions | None
 ) -> DataFrame:
     """What the rules find that a glance does not show to hold."""
     clear = glance(history, compiled, orders=not ORDERS.isdisjoint(specifications))
-    found = [history.nothing(f"{FOUND}, specification string, rule string")]
+    found = [history.nothing(f"{VIOLATIONS}, specification string, rule string")]
     for name in specifications:
         concerned = history
         if name == "simple" and clear.suspects is not None:
@@ -171,22 +172,22 @@ class _Whole:
     language: Language
     specifications: tuple[str, ...]
 
-    def found(self, trace: DataFrame, shown: int | None = None) -> DataFrame:
+    def findings(self, trace: DataFrame, shown: int | None = None) -> DataFrame:
         """What it finds: the first of each rule, or all, in order and with how many there are."""
 
         def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if some := list(batches):
                 yield self._judged(pa.Table.from_batches(some), shown)
 
-        types = f"specification string, rule string, {FOUND}, count bigint"
+        types = f"specification string, rule string, {VIOLATIONS}, count bigint"
         return trace.coalesce(1).mapInArrow(judge, types)
 
     def _judged(self, trace: pa.Table, shown: int | None) -> pa.RecordBatch:
         """Of what is open the program knows numbers only: such a rule has rows that say no more."""
         rows: list[tuple[Any, ...]] = []
         for each in plain.audit(self.language.events(trace), *self.specifications):
-            violations = sorted((violation.places, violation.what) for violation in each.violations)
-            said: list[tuple[Any, ...]] = [(what, places, False) for places, what in violations]
+            violations = sorted((violation.indexes, violation.what) for violation in each.violations)
+            said: list[tuple[Any, ...]] = [(what, indexes, False) for indexes, what in violations]
             said += [(None, (), True)] * (0 if violations else each.open)
             limit = len(said) if shown is None else max(1, shown)
             rows += [(each.specification, each.rule, *row, len(said)) for row in said[:limit]]
@@ -200,7 +201,7 @@ _JUDGED: Final = pa.schema(
         ("specification", pa.string()),
         ("rule", pa.string()),
         ("what", pa.string()),
-        ("places", pa.list_(pa.int64())),
+        ("indexes", pa.list_(pa.int64())),
         ("open", pa.bool_()),
         ("count", pa.int64()),
     ]
@@ -211,18 +212,18 @@ Rules = dict[str, DataFrame]
 """What was found, by rule: what, places, open."""
 
 
-def _found(rows: DataFrame, places: Column, *what: str, open: bool = False) -> DataFrame:
+def _violations(rows: DataFrame, indexes: Column, *what: str, open: bool = False) -> DataFrame:
     """Each row as a violation: the places that prove it, and a sentence, in which {names} are columns."""
     parts = [part for text in what for part in re.split(r"(\{\w+\})", text) if part]
     sentence = [F.col(part[1:-1]) if part.startswith("{") else F.lit(part) for part in parts]
     return rows.select(
         F.concat(*sentence).alias("what"),
-        places.cast("array<bigint>").alias("places"),
+        indexes.cast("array<bigint>").alias("indexes"),
         F.lit(open).alias("open"),
     )
 
 
-FOUND: Final = "what string, places array<bigint>, open boolean"
+VIOLATIONS: Final = "what string, indexes array<bigint>, open boolean"
 
 
 # -- who is notified about what (book 2.5.2, 2.5.4) --------------------------------------------------------
@@ -250,9 +251,9 @@ def _advertisements(history: History) -> Rules:
 def _subscribed(history: History) -> DataFrame:
     """Nobody is notified about what no subscription of its matches."""
     published = history.deliveries.where(F.col("publication").isNotNull())
-    return _found(
-        _without(published, history.entitled, ("publication", "component"), holds("place")),
-        _sorted("publication", "place"),
+    return _violations(
+        _without(published, history.entitled, ("publication", "component"), holds("index")),
+        _sorted("publication", "index"),
         "{component} was notified about {name} without a subscription that matches it",
     )
 
@@ -260,13 +261,13 @@ def _subscribed(history: History) -> DataFrame:
 def _published(history: History) -> DataFrame:
     """Nobody is notified about what was not published before."""
     never = history.deliveries.where(F.col("publication").isNull())
-    early = history.deliveries.where(F.col("place") < F.col("publication"))
-    return _found(
-        never, F.array("place"), "{component} was notified about {name}, which nobody published"
+    early = history.deliveries.where(F.col("index") < F.col("publication"))
+    return _violations(
+        never, F.array("index"), "{component} was notified about {name}, which nobody published"
     ).unionByName(
-        _found(
+        _violations(
             early,
-            F.array("place", "publication"),
+            F.array("index", "publication"),
             "{component} was notified about {name} before it was published",
         )
     )
@@ -274,8 +275,8 @@ def _published(history: History) -> DataFrame:
 
 def _once(history: History) -> DataFrame:
     """Nobody is notified about the same twice."""
-    again = history.deliveries.where(F.col("first") < F.col("place"))
-    return _found(again, F.array("first", "place"), "{component} was notified about {name} again")
+    again = history.deliveries.where(F.col("first") < F.col("index"))
+    return _violations(again, F.array("first", "index"), "{component} was notified about {name} again")
 
 
 def _advertised(history: History) -> DataFrame:
@@ -283,10 +284,10 @@ def _advertised(history: History) -> DataFrame:
     own = history.advertisements.withColumnRenamed("component", "producer")
     bound = _with(history.publications, own, ("producer",), has_begun("publication"))
     unannounced = _without(bound, history.announced.where(holds("publication")), ("publication",))
-    later = history.deliveries.where(F.col("place") > F.col("publication"))
-    return _found(
+    later = history.deliveries.where(F.col("index") > F.col("publication"))
+    return _violations(
         _with(later, unannounced, ("publication",)),
-        F.array("publication", "place"),
+        F.array("publication", "index"),
         "{component} was notified about {name}, which its producer had not advertised",
     )
 
@@ -310,8 +311,8 @@ def _liveness(history: History, publications: DataFrame) -> DataFrame:
         .groupBy("publication", "component", "name")
         .agg(F.min("begun").alias("begun"))
     )
-    reached = history.deliveries.where(F.col("place") > F.col("publication"))
-    return _found(
+    reached = history.deliveries.where(F.col("index") > F.col("publication"))
+    return _violations(
         _without(due, reached, ("publication", "component")),
         _sorted("begun", "publication"),
         "{component} was never notified about {name}, which its subscription matches",
@@ -342,8 +343,8 @@ def _joined(
     return rows.join(renamed, condition if where is None else condition & where, how)
 
 
-def _sorted(*places: str) -> Column:
-    return F.sort_array(F.array(*places))
+def _sorted(*indexes: str) -> Column:
+    return F.sort_array(F.array(*indexes))
 
 
 # -- FIFO-producer order (Definition 2.6) ------------------------------------------------------------------
@@ -360,8 +361,8 @@ def _fifo(history: History) -> Rules:
 
 def _turned(delivered: DataFrame, slot: Sequence[str], rank: Column, why: str) -> DataFrame:
     """Where, of the notifications of one slot, one comes behind one of a larger rank; what has no rank is out."""
-    so_far = Window.partitionBy(*slot).orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
-    ahead = F.max(F.struct("rank", "place", "publication", "name"))
+    so_far = Window.partitionBy(*slot).orderBy("index").rowsBetween(Window.unboundedPreceding, -1)
+    ahead = F.max(F.struct("rank", "index", "publication", "name"))
     turned = (
         delivered.where(F.col("publication").isNotNull())
         .withColumn("rank", rank)
@@ -370,9 +371,9 @@ def _turned(delivered: DataFrame, slot: Sequence[str], rank: Column, why: str) -
         .where(F.col("ahead.rank") > F.col("rank"))
         .withColumn("earlier", F.col("ahead.name"))
     )
-    return _found(
+    return _violations(
         turned,
-        F.array("publication", "ahead.publication", "ahead.place", "place"),
+        F.array("publication", "ahead.publication", "ahead.index", "index"),
         "{component} was notified about {earlier} before {name}, which " + why,
     )
 
@@ -398,33 +399,33 @@ def _ordered(history: History) -> Rules:
 def _causal(history: History) -> Rules:
     """Nobody is notified about an effect before its cause."""
     delivered = history.delivered.where(F.col("publication").isNotNull())
-    so_far = Window.partitionBy("component").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
+    so_far = Window.partitionBy("component").orderBy("index").rowsBetween(Window.unboundedPreceding, -1)
     turns = (
         delivered.withColumn("high", F.max("publication").over(so_far))
         .where(F.col("high") > F.col("publication"))
         .select(F.col("publication").alias("low"), "high")
     )
     if turns.isEmpty():
-        return {"order": history.nothing(FOUND)}
+        return {"order": history.nothing(VIOLATIONS)}
     parts = history.keep(_parts(turns))
     told = _within(delivered, "publication", parts)
-    published = _within(history.contents, "place", parts)
-    rows = published.unionByName(told.select("part", "place", "component", "producer", "id"), True)
-    return {"order": rows.groupBy("part").applyInArrow(_causal_within, FOUND)}
+    published = _within(history.contents, "index", parts)
+    rows = published.unionByName(told.select("part", "index", "component", "producer", "id"), True)
+    return {"order": rows.groupBy("part").applyInArrow(_causal_within, VIOLATIONS)}
 
 
 def _causal_within(table: pa.Table) -> pa.Table:
     """What `orders.causal` finds in a part of a trace: its publications, and all that is told about these."""
     history = Told()
-    for row in sorted(table.to_pylist(), key=lambda row: row["place"]):
+    for row in sorted(table.to_pylist(), key=lambda row: row["index"]):
         identity = Identity(row["producer"], row["id"])
         if row["component"] is None:
             notification = notification_in(row)
             event = Published(notification, OrderKey.of(notification))
-            history.publications[identity] = Publication(row["place"], event)
+            history.publications[identity] = Publication(row["index"], event)
         else:
-            place = row["place"]
-            history.notifications.append(Delivered(place, row["component"], identity, place))
+            index = row["index"]
+            history.notifications.append(Delivered(index, row["component"], identity, index))
     return _table(orders.causal(history))
 
 
@@ -440,21 +441,21 @@ def _total(history: History) -> Rules:
     everywhere = Window.partitionBy("producer", "id")
     own = Window.partitionBy("component")
     numbered = (
-        history.delivered.withColumn("told", F.min("place").over(everywhere))
+        history.delivered.withColumn("told", F.min("index").over(everywhere))
         .withColumn("published", F.coalesce("publication", "told"))
-        .withColumn("since", F.min("place").over(own))
-        .withColumns({f"{each}_before": F.lag(each).over(own.orderBy("place")) for each in NUMBERINGS})
+        .withColumn("since", F.min("index").over(own))
+        .withColumns({f"{each}_before": F.lag(each).over(own.orderBy("index")) for each in NUMBERINGS})
     )
     [descents] = numbered.agg(*(F.count_if(_descends(each)).alias(each) for each in NUMBERINGS)).collect()
     best = min(NUMBERINGS, key=lambda each: descents[each])
     if not descents[best]:
-        return dict.fromkeys(ONE_ORDER, history.nothing(FOUND))
+        return dict.fromkeys(ONE_ORDER, history.nothing(VIOLATIONS))
     turns = numbered.where(_descends(best)).select(
         F.col(best).alias("low"), F.col(f"{best}_before").alias("high")
     )
     told = _within(numbered, best, history.keep(_parts(turns)))
-    rows = told.select("part", "since", "place", "component", "producer", "id").groupBy("part")
-    found = history.keep(rows.applyInArrow(_total_within, f"rule string, {FOUND}"))
+    rows = told.select("part", "since", "index", "component", "producer", "id").groupBy("part")
+    found = history.keep(rows.applyInArrow(_total_within, f"rule string, {VIOLATIONS}"))
     return {rule: found.where(F.col("rule") == rule).drop("rule") for rule in ONE_ORDER}
 
 
@@ -481,9 +482,9 @@ def _rows(table: pa.Table) -> Told:
     A proof names one of several components and circles: this gives the one that is found in the whole.
     """
     history = Told()
-    for row in sorted(table.to_pylist(), key=lambda row: (row["since"], row["place"])):
+    for row in sorted(table.to_pylist(), key=lambda row: (row["since"], row["index"])):
         identity = Identity(row["producer"], row["id"])
-        history.notifications.append(Delivered(row["place"], row["component"], identity, row["place"]))
+        history.notifications.append(Delivered(row["index"], row["component"], identity, row["index"]))
     return history
 
 
@@ -492,7 +493,7 @@ def _table(violations: Iterable[Violation]) -> pa.Table:
     return pa.table(
         {
             "what": pa.array([each.what for each in found], pa.string()),
-            "places": pa.array([each.places for each in found], pa.list_(pa.int64())),
+            "indexes": pa.array([each.indexes for each in found], pa.list_(pa.int64())),
             "open": pa.array([False] * len(found), pa.bool_()),
         }
     )

@@ -1,4 +1,4 @@
-"""One batch: what it begins with, what a look at its rows tells, and its commit.
+"""One batch: the state that it begins with, a first scan of its rows, and its commit.
 
 All that a batch has to know of those before it is in the output: in a stream this runs wherever Spark runs it,
 which over Connect is not where the pipeline was started. What comes of a batch are values, each made from those
@@ -30,30 +30,50 @@ from pyspark.sql import functions as F
 
 from fairlead.errors import PipelineError
 from fairlead.model.order import BEGINNING, END
+from fairlead.spark.arrivals import is_within_a_tie
 from fairlead.spark.asking import Demand
 from fairlead.spark.config import Config, format_duration
 from fairlead.spark.delivery import FILES
 from fairlead.spark.detection import Detected
 from fairlead.spark.doors import BLANK
 from fairlead.spark.frames import ATTRIBUTES
+from fairlead.spark.identities import Identities
 from fairlead.spark.ingestion import AHEAD, not_ahead, notifications, rejected
 from fairlead.spark.matching import evened
 from fairlead.spark.orderer import DOUBTFUL
 from fairlead.spark.ordering import Facts, Ordered, OrderState, order, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output, Segment
+from fairlead.spark.scoping import ScopeText
 from fairlead.spark.storage import as_path
-from fairlead.spark.subscriptions import Place, Subscriptions
+from fairlead.spark.subscriptions import Location, Subscriptions
+from fairlead.spark.versions import Decided, decided
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PROGRESS", "Batch", "Bounds", "Composites", "Outcomes", "Progress", "Seen", "Standing", "Written"]
+__all__ = [
+    "POLICIES",
+    "PROGRESS",
+    "WAITING",
+    "Batch",
+    "Bounds",
+    "Composites",
+    "Outcomes",
+    "Progress",
+    "Seen",
+    "Standing",
+    "Written",
+]
 
 NOTHING_YET: Final = Manifest(-1)
 """What stands for the commit before the first batch."""
 REMEMBERED: Final = pa.schema([("identity", pa.binary()), ("time", pa.int64())])
 PROGRESS: Final = "progress"
 """The table of the state with what of patterns is in progress."""
+POLICIES: Final = "policies"
+"""The table of the state with the states of policies of scopes, as text."""
+WAITING: Final = "waiting"
+"""The table of the state with versions that policies have moved to order times behind the watermark."""
 FEW_ROWS: Final = 20_000
 """So few are dealt with by one task sooner than by many."""
 ORDERED_AT_ONCE: Final = 250_000
@@ -66,7 +86,7 @@ SPREAD_ROWS: Final = 5_000
 
 
 class Standing(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     batch: int
     stage: str
@@ -75,7 +95,7 @@ class Standing(NamedTuple):
     rows: int = 0
     """How many rows it has, once they have been looked at."""
 
-    def told(self, now: float) -> str:
+    def describe(self, now: float) -> str:
         """The batch and its stage; its rows, and how many that is in a second so far."""
         at = f"batch {self.batch}, {self.stage}"
         if not self.rows or now <= self.since:
@@ -85,7 +105,7 @@ class Standing(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """What a run is at, for those who watch it in this process: over Connect, batches are taken in another."""
+    """The progress of a run for observers in this process. Over Connect, batches run in another one."""
 
     standing: Standing | None = None
 
@@ -124,7 +144,7 @@ class _Clock:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one look at the rows of a batch tells."""
+    """The result of one scan of the rows of a batch."""
 
     read: int
     rejected: int
@@ -176,7 +196,7 @@ class Seen:
 
 
 class Bounds(NamedTuple):
-    """How far a batch moves the watermark."""
+    """The watermark before and after a batch."""
 
     newest: Mapping[str, int]
     watermark: int
@@ -185,7 +205,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What became of the notifications of a batch: how many were released, held, late, …"""
+    """The outcomes of the notifications of a batch: how many were released, held, late, …"""
 
     rows: Counter[str]
     released_by_task: Sequence[int]
@@ -212,7 +232,8 @@ class Outcomes:
         return cls(rows, released, columns, max([0, *late]))
 
     def spread(self, released: DataFrame) -> DataFrame:
-        """What is released, over several tasks: the order has left the numbers of a producer in one.
+        """The released notifications over several tasks. Ordering has left the numbers of a producer in
+        one task.
 
         They may be matched in any order, for the key restores it when they are delivered.
         """
@@ -225,15 +246,16 @@ class Outcomes:
 
 
 class Composites(NamedTuple):
-    """How many composites were found, and for how many automata and keys something is in progress."""
+    """The number of composites, and the number of automata and keys with partial matches."""
 
-    found: int = 0
+    detected: int = 0
     in_progress: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written aside: how many rows of each channel, and what else the manifest tells of it."""
+    """The tables that were written: the number of rows of each channel, and the rest of the manifest's entries
+    about them."""
 
     rows: Mapping[str, int]
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -259,8 +281,10 @@ class Batch:
         *,
         final: bool,
         progress: Progress | None = None,
+        identities: Identities | None = None,
     ) -> None:
         self.config, self.spark, self.number, self.final = config, spark, number, final
+        self.identities: Final = identities or Identities()
         self.output: Final = Output(config.output)
         self.last: Final = self.output.last()
         """The commit before this one; None where this is the first."""
@@ -268,7 +292,7 @@ class Batch:
         self.now_us: Final = self.output.clock(number) or time.time_ns() // 1_000
         self._progress = progress or Progress()
         self._clock = _Clock(number, self._progress)
-        self._kept: list[Any] = []
+        self._persisted: list[Any] = []
 
     def __enter__(self) -> Self:
         return self
@@ -277,22 +301,22 @@ class Batch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.standing = None
-        for frame in self._kept:
+        for frame in self._persisted:
             frame.unpersist()
 
     def at(self, stage: str) -> None:
-        """A stage begins, for the clock and for those who watch."""
+        """Begin a stage, for the clock and for observers."""
         self._clock.turn(stage)
 
-    def kept(self, frame: Any) -> Any:
+    def persist(self, frame: Any) -> Any:
         """The same, computed once, until the work is done."""
         persisted = frame.persist()
-        self._kept.append(persisted)
+        self._persisted.append(persisted)
         return persisted
 
     @property
     def before(self) -> Manifest:
-        """The commit before this one, or what stands for it."""
+        """The commit before this one, or an empty one."""
         return self.last or NOTHING_YET
 
     # -- what it begins with -------------------------------------------------------------------------------
@@ -302,14 +326,14 @@ class Batch:
         return self.heed(Seen.of(rows), rows)
 
     def heed(self, seen: Seen, rows: DataFrame) -> Seen:
-        """What was seen of rows; PipelineError where more were rejected than the pipeline allows."""
+        """Accept the result of a scan. PipelineError if more rows were rejected than the pipeline allows."""
         self._clock.count(seen.read + seen.rejected)
         if self.config.rejected.is_exceeded(seen.rejected, seen.read + seen.rejected):
             first = rejected(rows).orderBy("file", "line").first()
             assert first is not None
             rows_of = "1 row" if seen.rejected == 1 else f"{seen.rejected:,} rows"
             raise PipelineError(
-                f"{Place(as_path(first.file or first.source), first.line)}: rejected: {first.reason}",
+                f"{Location(as_path(first.file or first.source), first.line)}: rejected: {first.reason}",
                 hint=f"{rows_of} of the {seen.read + seen.rejected:,} of this batch cannot be read; "
                 'rejected = "keep" sets such rows aside',
             )
@@ -332,13 +356,20 @@ class Batch:
             )
 
     def bounds(self, seen: Seen) -> Bounds:
-        """How far the watermark moves; the final batch passes everything."""
+        """The move of the watermark; the final batch moves it past everything.
+
+        It stays where the batch ends between files with the same time of change: the next ones may be earlier.
+        """
         known = {**dict.fromkeys((each.name for each in self.config.events), BEGINNING), **self.before.newest}
         newest, bound = watermark_of(known, seen.newest, self.config.order.lateness_us, self.config.idle_us)
-        return Bounds(newest, END if self.final else max(bound, self.before.watermark))
+        if self.final:
+            return Bounds(newest, END)
+        if self.config.mode == "stream" and is_within_a_tie(self.config, self.output.checkpoint, self.number):
+            bound = self.before.watermark
+        return Bounds(newest, max(bound, self.before.watermark))
 
     def state(self) -> OrderState | None:
-        """What the batch before has left of the order."""
+        """The state of the order that the batch before has left."""
         if self.last is None:
             return None
         held, last = (self._table(name) for name in ("held", "last"))
@@ -352,8 +383,8 @@ class Batch:
         return self.spark.read.parquet(*map(self.output.remembered, segments))
 
     def ordered(self, rows: DataFrame, seen: Seen, bounds: Bounds) -> tuple[Ordered, Outcomes]:
-        """What became of the notifications; a second look where copies are in conflict."""
-        ordered = self.kept(
+        """The outcome of each notification; copies that are in conflict take a second pass."""
+        ordered = self.persist(
             order(
                 notifications(rows),
                 self.state(),
@@ -365,12 +396,33 @@ class Batch:
         )
         outcomes = Outcomes.of(ordered)
         if outcomes[DOUBTFUL]:
-            ordered = self.kept(ordered.settled())
+            ordered = self.persist(ordered.settled())
             outcomes = Outcomes.of(ordered)
         return ordered, outcomes
 
+    def decided(
+        self, released: DataFrame, subscriptions: Subscriptions, scopes: ScopeText, bounds: Bounds
+    ) -> Decided | None:
+        """The decisions of scopes with mappings and policies about the released notifications; None if scopes are
+        filters alone."""
+        if scopes.opened.is_filters_only:
+            return None
+        states = "" if self.last is None else self.output.state_text(self.last.batch, POLICIES)
+        moved = None if self.last is None else self._table(WAITING)
+        found = decided(
+            released,
+            subscriptions,
+            scopes,
+            states=states,
+            moved=moved,
+            since=self.before.watermark,
+            bound=bounds.watermark,
+        )
+        made: Decided = self.persist(found)
+        return made
+
     def in_progress(self) -> DataFrame | None:
-        """What the batch before has left of matches in progress."""
+        """The partial matches that the batch before has left."""
         return None if self.last is None else self._table(PROGRESS)
 
     def _table(self, name: str) -> DataFrame | None:
@@ -380,7 +432,7 @@ class Batch:
         return self.spark.read.parquet(self.output.state(number, name))
 
     def state_size(self, name: str) -> int:
-        """How many bytes a table of the state that the batch before has left takes on the disk."""
+        """The size on disk of a table of the state that the batch before has left, in bytes."""
         return sum(size for _, size in self.output.state_files(self.before.batch, name))
 
     def state_table(self, name: str, schema: pa.Schema) -> pa.Table:
@@ -393,18 +445,17 @@ class Batch:
         ]
         return pa.concat_tables([schema.empty_table(), *tables])
 
-    def remembered_here(self, segments: Sequence[Segment], bound: int) -> pa.Table:
-        """The identities in tables that earlier batches have left which are remembered at a bound, here."""
+    def remembered_in(self, segment: Segment) -> pa.Table:
+        """The identities in a table that an earlier batch has left, here."""
         from pyarrow import parquet
 
-        tables = [
-            parquet.read_table(self.output.root.open(file)).cast(REMEMBERED)
-            for segment in segments
-            for file in self.output.remembered_files(segment)
-        ]
-        found = pa.concat_tables([REMEMBERED.empty_table(), *tables])
-        since = max(bound - self.config.order.remember_us, BEGINNING)
-        return found.filter(pc.greater_equal(found.column("time"), since))
+        files = self.output.remembered_files(segment)
+        tables = [parquet.read_table(self.output.root.open(file)).cast(REMEMBERED) for file in files]
+        return pa.concat_tables([REMEMBERED.empty_table(), *tables])
+
+    def remembered_since(self, bound: int) -> int:
+        """The least time of identities that are remembered at a bound."""
+        return max(bound - self.config.order.remember_us, BEGINNING)
 
     def has_few(self, seen: Seen) -> bool:
         """Whether one task finds what patterns mean sooner than many would."""
@@ -422,17 +473,17 @@ class Batch:
         return seen.read + self.before.counts.held <= (FEW_ROWS if plain else ORDERED_AT_ONCE)
 
     @staticmethod
-    def count_composites(found: Detected) -> tuple[Detected, Composites]:
-        """How many composites there are, and whether anything is in progress; this detects them.
+    def count_composites(detected: Detected) -> tuple[Detected, Composites]:
+        """Detect composites; returns the number of them, and of partial matches.
 
         What was found comes back as it came, except that of few rows many composites can be made.
         """
-        if not found.levels:
-            return found, Composites()
+        if not detected.levels:
+            return detected, Composites()
         is_composite = F.col("automaton").isNull().alias("is_composite")
-        counted = dict(map(tuple, found.rows.groupBy(is_composite).count().collect()))
+        counted = dict(map(tuple, detected.rows.groupBy(is_composite).count().collect()))
         composites = Composites(counted.get(True, 0), counted.get(False, 0))
-        return replace(found, few=found.few and composites.found <= FEW_ROWS), composites
+        return replace(detected, few=detected.few and composites.detected <= FEW_ROWS), composites
 
     # -- its end -------------------------------------------------------------------------------------------
 
@@ -468,7 +519,7 @@ class Batch:
                 released=outcomes["released"],
                 held=outcomes["held"],
                 deliveries=written.rows.get("deliveries", 0),
-                composites=composites.found,
+                composites=composites.detected,
                 in_progress=composites.in_progress,
                 published=written.published,
                 own=seen.own,
@@ -496,7 +547,8 @@ class Batch:
         return manifest
 
     def sweep(self, demand: Demand, patterns: str = "") -> None:
-        """Remove what is asked for neither in this batch nor in the one before it: somebody may read that.
+        """Remove compiled subscriptions that neither this batch nor the one before uses: a reader may still have
+        those.
 
         Only as the last one: another run may have gone on where this one was believed dead, to the next batch or
         into the midst of it.
@@ -504,10 +556,10 @@ class Batch:
         following = self.number + 1
         if self.output.is_committed(following) or self.output.plan(following) is not None:
             return
-        kept = demand.subscriptions.kept_files
+        live_files = demand.subscriptions.live_files
         if self.last is not None:
             schema, index = demand.subscriptions.schema, self.output.index.uri
-            kept |= Subscriptions.from_json(self.last.subscriptions, index, schema=schema).kept_files
-        for name in set(self.output.index.names()) - kept:
+            live_files |= Subscriptions.from_json(self.last.subscriptions, index, schema=schema).live_files
+        for name in set(self.output.index.names()) - live_files:
             self.output.index.delete_file(name)
         self.output.sweep_patterns({self.before.patterns, patterns})

@@ -57,7 +57,7 @@ def table_of_files(paths: Sequence[str]) -> pa.Table | None:
 
 
 def is_clear(trace: pa.Table, specifications: Sequence[str], compiled: Subscriptions) -> bool:
-    """Whether all that the specifications say certainly holds for a trace; `compiled` are its subscriptions."""
+    """Whether all specifications certainly hold for a trace; `compiled` are its subscriptions."""
     if not {*specifications} <= {"simple", *ORDERS} or not _is_plain(trace, compiled):
         return False
     event = trace.column("event")
@@ -180,10 +180,10 @@ def _reaches(
     if len(np.setdiff1d(due, told, assume_unique=True)):
         return False
     more = np.setdiff1d(told, due, assume_unique=True)
-    return _were_asked_for(trace, publications, (names, more), compiled.schema)
+    return _were_requested(trace, publications, (names, more), compiled.schema)
 
 
-def _were_asked_for(
+def _were_requested(
     trace: pa.Table, publications: pa.Table, told: tuple[pa.Array, Numbers], schema: Schema | None
 ) -> bool:
     """Whether notifications, each by publication and component, match subscriptions that are never ready."""
@@ -191,12 +191,12 @@ def _were_asked_for(
     never = pc.and_(pc.equal(trace.column("event"), "sub"), pc.invert(trace.column("ready").fill_null(True)))
     asked = trace.select(["component", "filter"]).filter(never).to_pylist()
     engine: Columnar[int] = Columnar()
-    for place, row in enumerate(asked):
-        engine.add(place, parse(row["filter"], schema))
+    for number, row in enumerate(asked):
+        engine.add(number, parse(row["filter"], schema))
     numbers, components = np.divmod(more, max(1, len(names)))
     some, at = np.unique(numbers, return_inverse=True)
     [rows] = publications.take(pa.array(some)).combine_chunks().to_batches()
     matched = engine.match_batch(notifications_in(rows))
-    owners = [{asked[place]["component"] for place in places} for places in matched]
+    owners = [{asked[number]["component"] for number in numbers} for numbers in matched]
     whose = names.take(pa.array(components)).to_pylist()
-    return all(name in owners[place] for name, place in zip(whose, at.tolist(), strict=True))
+    return all(name in owners[number] for name, number in zip(whose, at.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Many subscriptions as columns: sorted by id, each once, and with the places that errors name.
+"""Many subscriptions as columns: sorted by id, each once, with the locations that errors name.
 
 A million Python objects would be in the way, so rows become columns chunk by chunk.
 """
@@ -14,50 +14,50 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from fairlead.errors import FairleadError, PipelineError, ValueRefused
-from fairlead.spark.entries import Entry, Place, behind_place, read_entry
+from fairlead.spark.entries import Entry, Location, read_entry, without_location
 from fairlead.spark.parts import CHUNK, Content, Subscription
 
-__all__ = ["Places", "Problems", "distinct", "rows_of"]
+__all__ = ["Locations", "Problems", "distinct", "rows_of"]
 
 
-class Places(NamedTuple):
-    """Where the rows of a content were read, in two arrays: a million objects would be in the way."""
+class Locations(NamedTuple):
+    """The locations of the rows of a content, in two arrays: a million objects would be too many."""
 
     files: list[str]
     file: NDArray[np.int32]
     line: NDArray[np.int64]
 
     def at(self, row: int, id: str) -> str:
-        """How an error names a row."""
+        """The name of a row in an error message."""
         file, line = self.files[int(self.file[row])], int(self.line[row])
         return f"{file}:{line}" if line else f"{file}, subscription {id!r}"
 
 
-def rows_of(found: Iterable[Entry]) -> Iterator[tuple[Place, Subscription]]:
-    for entry in found:
+def rows_of(entries: Iterable[Entry]) -> Iterator[tuple[Location, Subscription]]:
+    for entry in entries:
         try:
             row = read_entry(entry)
             if not isinstance(row, Subscription):
                 raise ValueRefused(f"the subscription {row.id!r} has no filter")
         except FairleadError as error:
-            raise PipelineError(f"{entry.place}: {behind_place(error)}") from error
-        yield entry.place, row
+            raise PipelineError(f"{entry.location}: {without_location(error)}") from error
+        yield entry.location, row
 
 
-def distinct(rows: Iterator[tuple[Place, Subscription]]) -> tuple[Content, Places]:
+def distinct(rows: Iterator[tuple[Location, Subscription]]) -> tuple[Content, Locations]:
     """The columns of rows, sorted by id; identical rows count once, different ones under one id are refused."""
     files: dict[str, int] = {}
     file: list[NDArray[np.int32]] = []
     line: list[NDArray[np.int64]] = []
     contents: list[Content] = []
-    chunk: list[tuple[Place, Subscription]] = []
+    chunk: list[tuple[Location, Subscription]] = []
 
     def close() -> None:
         if chunk or not contents:
             contents.append(Content.of([row for _, row in chunk]))
-            numbers = [files.setdefault(place.file, len(files)) for place, _ in chunk]
+            numbers = [files.setdefault(location.file, len(files)) for location, _ in chunk]
             file.append(np.array(numbers, np.int32))
-            line.append(np.array([place.line or 0 for place, _ in chunk], np.int64))
+            line.append(np.array([location.line or 0 for location, _ in chunk], np.int64))
             chunk.clear()
 
     for each in rows:
@@ -66,29 +66,30 @@ def distinct(rows: Iterator[tuple[Place, Subscription]]) -> tuple[Content, Place
             close()
     close()
     content = Content.joined(contents)
-    places = Places(list(files), np.concatenate(file), np.concatenate(line))
+    locations = Locations(list(files), np.concatenate(file), np.concatenate(line))
     order = pc.sort_indices(content.ids).to_numpy()
     content = content.picked(order)
-    places = places._replace(file=places.file[order], line=places.line[order])
+    locations = locations._replace(file=locations.file[order], line=locations.line[order])
     if len(content.ids) < 2:
-        return content, places
+        return content, locations
 
     again = _same(content.ids)
     same = again & _same(content.subscribers) & _same(content.texts)
     same &= (content.since[1:] == content.since[:-1]) & (content.until[1:] == content.until[:-1])
     clashes = np.flatnonzero(again & ~same) + 1
     if len(clashes):
-        row = int(clashes[np.lexsort((places.line[clashes], places.file[clashes]))[0]])
+        row = int(clashes[np.lexsort((locations.line[clashes], locations.file[clashes]))[0]])
         id = content.ids[row].as_py()
         raise PipelineError(
-            f"{places.at(row, id)}: the id {id!r} is taken by another subscription, {places.at(row - 1, id)}",
+            f"{locations.at(row, id)}: the id {id!r} is taken by another subscription,"
+            f" {locations.at(row - 1, id)}",
             hint="ids are unique; a subscription that changes is a change, read while the stream runs",
         )
     if again.any():
         first = np.flatnonzero(np.concatenate(([True], ~again)))
         content = content.picked(first)
-        places = places._replace(file=places.file[first], line=places.line[first])
-    return content, places
+        locations = locations._replace(file=locations.file[first], line=locations.line[first])
+    return content, locations
 
 
 def _same(names: pa.Array) -> NDArray[np.bool_]:
@@ -100,16 +101,16 @@ def _same(names: pa.Array) -> NDArray[np.bool_]:
 class Problems:
     """The filters that cannot be read: the first one in the order of the input is reported, and how many."""
 
-    def __init__(self, content: Content, places: Places) -> None:
-        self._content, self._places = content, places
+    def __init__(self, content: Content, locations: Locations) -> None:
+        self._content, self._locations = content, locations
         self._count = 0
         self._first: tuple[tuple[int, int], int, FairleadError] | None = None
 
     def add(self, row: int, error: FairleadError) -> None:
         self._count += 1
-        place = int(self._places.file[row]), int(self._places.line[row])
-        if self._first is None or place < self._first[0]:
-            self._first = place, row, error
+        location = int(self._locations.file[row]), int(self._locations.line[row])
+        if self._first is None or location < self._first[0]:
+            self._first = location, row, error
 
     def report(self) -> None:
         if self._first is None:
@@ -117,4 +118,4 @@ class Problems:
         _, row, error = self._first
         id = self._content.ids[row].as_py()
         more = f"\n  and {self._count - 1} more that cannot be read" if self._count > 1 else ""
-        raise PipelineError(f"{self._places.at(row, id)}: {behind_place(error)}{more}") from error
+        raise PipelineError(f"{self._locations.at(row, id)}: {without_location(error)}{more}") from error

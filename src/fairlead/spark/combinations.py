@@ -1,4 +1,4 @@
-"""Combinations of keys of a pipeline's file that mean nothing, each with the sentence that says so."""
+"""Combinations of keys of a pipeline's file that make no sense, each with its error message."""
 
 from __future__ import annotations
 
@@ -156,6 +156,12 @@ RULES: Final = (
         "a schema is a file on this machine",
     ),
     _Rule(
+        ("advertisements",),
+        "[advertisements] path",
+        lambda c: c.advertisements is not None and URI.match(c.advertisements.path) is not None,
+        "advertisements are a file on this machine",
+    ),
+    _Rule(
         ("",),
         "output",
         lambda c: PATTERN.search(c.output) is not None,
@@ -189,6 +195,12 @@ RULES: Final = (
         ("events", "patterns"),
         "[patterns] path",
         lambda c: c.patterns is not None and _among(c.patterns.path, c.events),
+        "it lies among the events, and would be read as such; put it beside them",
+    ),
+    _Rule(
+        ("events", "advertisements"),
+        "[advertisements] path",
+        lambda c: c.advertisements is not None and _among(c.advertisements.path, c.events),
         "it lies among the events, and would be read as such; put it beside them",
     ),
     _Rule(

@@ -1,4 +1,4 @@
-"""A pipeline as a file describes it: read whole, checked whole, and wrong in all its places at once.
+"""The file of a pipeline. It is read and checked as a whole, and all mistakes are reported at once.
 
     config = Config.read("pipeline.toml")
 
@@ -154,7 +154,8 @@ class Events:
     select: Annotated[
         tuple[str, ...],
         Key(
-            "typed columns: SQL expressions that make what is taken, such as `cast(price as double) price`",
+            "typed columns, and CSV, whose fields are strings: SQL expressions that make what is taken, such as "
+            "`cast(price as double) price`",
             shown="all columns",
         ),
     ] = ()
@@ -175,7 +176,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionsSource:
-    """Where subscriptions, or patterns, are, and whether a stream looks for changes."""
+    """The location of subscriptions or patterns, and whether a stream watches them for changes."""
 
     path: Annotated[str, Key("a file, a directory or a pattern", PATH)]
     format: Annotated[
@@ -193,22 +194,41 @@ class SubscriptionsSource:
 
 
 @dataclass(frozen=True, slots=True)
+class AdvertisementsSource:
+    """The location of advertisements."""
+
+    path: Annotated[str, Key("a file on this machine", PATH)]
+    format: Annotated[
+        Literal["json", "csv"], Key("`json` (lines) or `csv`", shown="by the path's ending, else `json`")
+    ] = "json"
+
+
+@dataclass(frozen=True, slots=True)
 class ScopesSource:
-    """Where the scope graph is."""
+    """The location of the scope graph."""
 
     path: Annotated[str, Key("a file in the scope graph language, or TOML or JSON of the same", PATH)]
     outsiders: Annotated[
         Literal["default", "isolated"],
         Key("components that the graph does not name: in the scope `default`, or isolated"),
     ] = "default"
+    changes: Annotated[
+        str | None,
+        Key(
+            "a directory of files with changes in the scope graph language; a stream takes up new ones",
+            PATH,
+            shown="none",
+            counts=SET,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How long rows are waited for, and whether the end of the input ends the waiting."""
+    """The lateness, and whether the end of the input releases all buffered rows."""
 
     lateness_us: Annotated[
-        int, Key("how long after a later row an earlier one may come", DURATION, at="lateness")
+        int, Key("how long after a later row an earlier one may arrive", DURATION, at="lateness")
     ] = 0
     final: Annotated[
         bool,
@@ -251,7 +271,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Where deliveries go."""
+    """The sink of deliveries."""
 
     format: Annotated[
         str,
@@ -272,7 +292,7 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """At which broker what becomes of notifications, and which of it."""
+    """The broker to publish at, and what is published."""
 
     url: Annotated[
         str, Key("the broker, such as `fairlead://host:7400`", parsed(lambda url: str(Address.parse(url))))
@@ -280,7 +300,7 @@ class Publish:
     what: Annotated[
         tuple[str, ...],
         Key(
-            "`deliveries`, and `composites`, which is what patterns with a name have found",
+            "`deliveries`, and `composites`: those of patterns with a name",
             some_of(*PUBLISHED),
             shown="both",
         ),
@@ -293,7 +313,7 @@ class Publish:
 
     @property
     def tls(self) -> Tls | None:
-        """With which certificates the broker is spoken to; None where nothing is said of them."""
+        """The certificates for the connection to the broker; None if the file has none."""
         given = (self.certificate, self.key, self.authority)
         return Tls(*given) if any(given) else None
 
@@ -332,7 +352,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Which Spark runs it."""
+    """The settings of Spark."""
 
     master: Annotated[str | None, Key("Spark's master, such as `spark://host:7077`", shown="`local[*]`")] = (
         None
@@ -353,7 +373,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A pipeline: what comes in, who wants what, and where it goes. Paths are absolute, or URIs."""
+    """A pipeline: its inputs, subscriptions, patterns and sinks. Paths are absolute, or URIs."""
 
     name: Annotated[str, Key("what the run is called", shown="the file's name", counts=NEVER)]
     output: Annotated[str, Key("the directory that the run writes; nobody else does", PATH, counts=NEVER)]
@@ -390,6 +410,7 @@ class Config:
     ] = Limit()
     patterns: SubscriptionsSource | None = None
     scopes: ScopesSource | None = None
+    advertisements: AdvertisementsSource | None = None
     report: Annotated[bool, Key("write `OUTPUT/report.html` at the end of a run", counts=NEVER)] = True
 
     @classmethod
@@ -398,7 +419,7 @@ class Config:
         given = read_toml(
             path,
             PipelineError,
-            hint='text stands in quotes, as in name = "alerts"; a path may stand in single quotes',
+            hint='text is written in quotes, as in name = "alerts"; a path may be in single quotes',
         )
         return cls.of(given, base=Path(path).parent, source=str(path))
 
@@ -434,31 +455,37 @@ class Config:
         return changed
 
     @property
-    def watched(self) -> tuple[SubscriptionsSource, ...]:
-        """Where a stream looks for changes while it runs."""
-        return tuple(each for each in (self.subscriptions, self.patterns) if each is not None and each.watch)
+    def watched(self) -> tuple[str, ...]:
+        """The directories in which a stream looks for changes while it runs."""
+        sources = (self.subscriptions, self.patterns)
+        found = [each.path for each in sources if each is not None and each.watch]
+        if self.scopes is not None and self.scopes.changes is not None:
+            found.append(self.scopes.changes)
+        return tuple(found)
 
     @property
     def idle_us(self) -> dict[str, int]:
-        """How far the inputs that may be idle hold back the watermark."""
+        """The longest time that inputs which may be idle hold back the watermark."""
         return {each.name: each.idle_us for each in self.events if each.idle_us is not None}
 
     @property
     def fingerprint(self) -> str:
         """A hash over all that the result depends on: two runs with the same one may share an output.
 
-        Of the schema and of the scope graph the content counts. Where it runs, how it is cut into batches, and
-        passwords do not.
+        Of the schema, the scope graph and the advertisements the content counts. Where it runs, how it is cut
+        into batches, and passwords do not.
         """
         result = _without_none(written(self, public=True, counting=True))
         if self.schema is not None:
             result["schema"] = Schema.read(self.schema).fingerprint
         if self.scopes is not None:
             result["scopes"] = [self.scopes.outsiders, Path(self.scopes.path).read_text("utf-8")]
+        if self.advertisements is not None:
+            result["advertisements"] = Path(self.advertisements.path).read_text("utf-8")
         return blake2b(json.dumps(result, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def to_json(self, *, secrets: bool = True) -> dict[str, Any]:
-        """The tables of the file with everything spelled out; without `secrets`, *** stands for each."""
+        """The tables of the file with all defaults; without `secrets`, each secret is ***."""
         tables: dict[str, Any] = _without_none(written(self, public=not secrets))
         return tables
 
@@ -585,11 +612,11 @@ def _complete(config: Config, tables: Mapping[str, Any], source: str) -> Config:
     def is_given(table: str, key: str) -> bool:
         return key in tables.get(table, {})
 
-    def with_format(table: str) -> Any:
+    def with_format(table: str, formats: tuple[str, ...] = SUBSCRIPTION_FILES) -> Any:
         source = getattr(config, table)
         if source is None or is_given(table, "format"):
             return source
-        return replace(source, format=_format_by_ending(source.path, SUBSCRIPTION_FILES) or "json")
+        return replace(source, format=_format_by_ending(source.path, formats) or "json")
 
     events = zip(config.events or (), tables.get("events", ()), strict=True)
     order, audit = config.order, config.audit
@@ -606,6 +633,7 @@ def _complete(config: Config, tables: Mapping[str, Any], source: str) -> Config:
         ),
         subscriptions=with_format("subscriptions"),
         patterns=with_format("patterns"),
+        advertisements=with_format("advertisements", ("json", "csv")),
         order=order,
         audit=audit if is_given("audit", "trace") else replace(audit, trace=bool(audit.specifications)),
     )
@@ -630,8 +658,8 @@ def _problems_of_inputs(
             yield f"{label} path: missing: events in {each.format} are read from files"
         if each.lines and each.format != "xml":
             yield f'{label} lines: it goes with format = "xml"'
-        if each.select and each.format in UNTYPED:
-            yield f"{label} select: it goes with typed columns, not with {each.format}"
+        if each.select and each.format in UNTYPED - {"csv"}:
+            yield f"{label} select: it goes with typed columns and CSV, not with {each.format}"
         if each.format == "kafka":
             yield from _problems_of_kafka(each, label)
     for name, times in Counter(each["name"] for each in named).items():

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -25,11 +26,20 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from fairlead.delivery import Delivery
+from fairlead.delivery import DeliveryRecord
 from fairlead.errors import PipelineError
 from fairlead.model.order import OrderKey
 from fairlead.spark.failures import reason
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, PLACE, RECORD, bucket_of, ranked, records_in
+from fairlead.spark.frames import (
+    ATTRIBUTES,
+    DELIVERY,
+    RANK,
+    RECORD,
+    VERSION,
+    bucket_of,
+    ranked,
+    records_in,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +91,7 @@ def write_files(deliveries: DataFrame, format: str, path: str) -> None:
         texts = lines(deliveries, keep=order).sortWithinPartitions(*order)
         texts.select("bucket", "value").write.partitionBy("bucket").text(path)
     else:
-        deliveries.drop(PLACE).write.partitionBy("bucket").parquet(path)
+        deliveries.drop(RANK).write.partitionBy("bucket").parquet(path)
 
 
 def send(
@@ -217,9 +227,12 @@ class Lines:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = [batch.column(name).to_pylist() for name in DELIVERY]
+            versions = batch.column(VERSION).to_pylist() if VERSION in batch.schema.names else repeat("")
             texts = [
-                Delivery(subscriber, OrderKey(*key), tuple(subscriptions)).line().decode().rstrip("\n")
-                for subscriber, *key, subscriptions in zip(*columns, strict=True)
+                DeliveryRecord(subscriber, OrderKey(*key), tuple(ids), version).line().decode().rstrip("\n")
+                for (subscriber, *key, ids), version in zip(
+                    zip(*columns, strict=True), versions, strict=False
+                )
             ]
             if RECORD in batch.schema.names or ATTRIBUTES in batch.schema.names:
                 texts = [

@@ -1,4 +1,4 @@
-"""Detection on Spark: from notifications, at their places in the order, to the composite events of many patterns.
+"""Detection on Spark: the composites of many patterns in an ordered stream of notifications.
 
 Law: run batch by batch, with its state handed on, `detected` finds what one `QuerySet` finds that is fed the same
 notifications: the same composites, and relations of fair subscriptions, to the byte, however the order was cut
@@ -51,17 +51,16 @@ from fairlead.model.order import END, OrderKey
 from fairlead.spark.frames import (
     ATTRIBUTES,
     KEY,
-    PLACE,
+    RANK,
     RECORD,
     notifications_in,
     payload_of,
     to_records,
 )
-from fairlead.spark.groups import PLACE_TYPES, Group, Ints, PatternGroup, Row
+from fairlead.spark.groups import RANK_TYPES, Group, Ints, PatternGroup, Row
 from fairlead.spark.lines import Gathered, LineGroup, is_line, numbered, types_taken
 from fairlead.spark.matching import keyed, match, narrowed
 from fairlead.spark.patterns import Automaton, Correlation, Patterns
-from fairlead.spark.relations import RelationGroup
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
@@ -82,9 +81,9 @@ __all__ = [
 
 ROWS: Final = 1_000
 """So many composites, or rows of state, make a record batch."""
-PLANS_KEPT: Final = 10_000
+PLANS_MAX: Final = 10_000
 """For so many sets of matching filters it is known whom they concern."""
-LEVELS_KEPT: Final = 32
+LEVELS_MAX: Final = 32
 """So many levels, of whichever patterns, stay compiled in a worker."""
 
 STREAM: Final = {
@@ -101,14 +100,14 @@ STREAM: Final = {
 PROGRESS: Final = {"automaton": "string", "key": "bigint", "alarm": "bigint", "progress": "string"}
 """What is in progress, for each automaton and key, and when time alone changes that: never, where it is null."""
 FOLLOWS: Final = "follows"
-PLACED: Final = (
+ROUTED: Final = (
     T.StructField("group", T.IntegerType()),
     T.StructField("key", T.LongType()),
     T.StructField(FOLLOWS, T.BooleanType()),
 )
 """Where what comes together for a key goes, and whether something new begins nothing but may go on with what has
 begun; of what is in progress that is null."""
-PLACE_TYPE: Final = f"struct<{','.join(map(':'.join, PLACE_TYPES.items()))}>"
+RANK_TYPE: Final = f"struct<{','.join(map(':'.join, RANK_TYPES.items()))}>"
 """Where something stands at its instant, in the order in which Spark sorts it: what is null comes first."""
 COMPOSITE: Final = {
     **{name: STREAM[name] for name in (*KEY, "event_time", RECORD)},
@@ -118,10 +117,10 @@ COMPOSITE: Final = {
     "pattern": "string",
     "patterns": "array<struct<id:string,subscriber:string>>",
     "is_public": "boolean",
-    PLACE: PLACE_TYPE,
+    RANK: RANK_TYPE,
 }
 """Composites are notifications, and say beside their content what they are made of and who asked for them."""
-FOUND: Final = {**COMPOSITE, **PROGRESS}
+DETECTED: Final = {**COMPOSITE, **PROGRESS}
 
 
 def _declared(columns: Mapping[str, str]) -> str:
@@ -163,7 +162,8 @@ def detected(
     few: bool = False,
     payload: bool = True,
 ) -> Detected:
-    """What patterns find in what came next in the order, up to a bound; `state` is what was in progress before.
+    """The composites of patterns in the next rows of the order, up to a bound; `state` has the partial matches
+    before.
 
     Where both are `few`, one task does it all. Without `payload`, composites that no pattern sees have no content.
     """
@@ -173,8 +173,8 @@ def detected(
     buckets = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     several = len(patterns.levels) > 1
     # What is kept for the next batch, or seen by the level above, is whole.
-    asked = None if payload or several or bound != END else patterns.attributes
-    stream = stream_of(notifications, several=several, asked=asked)
+    attributes = None if payload or several or bound != END else patterns.attributes
+    stream = stream_of(notifications, several=several, attributes=attributes)
     found: list[DataFrame] = []
     for number in range(len(patterns.levels)):
         level = Level(patterns, number, buckets)
@@ -188,17 +188,17 @@ def detected(
             found.append(_lines_in(stream, same, types_taken(level.automata), Lines(detecting)))
         elif few:
             together = stream if state is None else stream.unionByName(state, allowMissingColumns=True)
-            found.append(together.coalesce(1).mapInArrow(AtOnce(detecting), _declared(FOUND)))
+            found.append(together.coalesce(1).mapInArrow(AtOnce(detecting), _declared(DETECTED)))
         else:
-            routed = _placed(stream, Router(level))
+            routed = _routed(stream, Router(level))
             if state is not None:
-                routed = routed.unionByName(_placed(state, Placer(level)), allowMissingColumns=True)
+                routed = routed.unionByName(_routed(state, Placer(level)), allowMissingColumns=True)
             # Of one instant, what begins something comes before what may go on with it.
             ranked = routed.repartition("group", "key").sortWithinPartitions("group", "key", "time", FOLLOWS)
-            found.append(ranked.mapInArrow(detecting, _declared(FOUND)))
+            found.append(ranked.mapInArrow(detecting, _declared(DETECTED)))
         # Nobody sees a relation without a name but who asked for it.
         seen = _is_composite() & ((F.col("producer") == PRODUCER) | F.col("is_public"))
-        composites = found[-1].where(seen).withColumn("start", F.col(f"{PLACE}.start"))
+        composites = found[-1].where(seen).withColumn("start", F.col(f"{RANK}.start"))
         stream = stream.unionByName(composites.select(*STREAM)) if several else stream
     return Detected(tuple(found), few, any(row.choice for row in patterns.rows))
 
@@ -206,22 +206,23 @@ def detected(
 def detected_here(
     stream: pa.Table, patterns: Patterns, state: pa.Table, bound: int, buckets: int
 ) -> pa.Table:
-    """What `detected` finds where there are few, in this process: `FOUND` of a table with the columns of `STREAM`.
+    """The rows of `detected`, computed in this process where there are few: `DETECTED` of a table with the
+    columns of `STREAM`.
 
     `buckets` are the partitions of a shuffle: what is in progress must come to the same groups by either path.
     """
-    together = pa.schema([*_STREAM, *(field for field in _FOUND if field.name in PROGRESS)])
+    together = pa.schema([*_STREAM, *(field for field in _DETECTED if field.name in PROGRESS)])
     stream, state = _aligned(stream, together), _aligned(state, together)
-    found = [_FOUND.empty_table()]
+    found = [_DETECTED.empty_table()]
     for number in range(len(patterns.levels)):
         detect = AtOnce(Detecting(Level(patterns, number, buckets), bound))
         found.append(
-            pa.Table.from_batches(detect(pa.concat_tables([stream, state]).to_batches()), schema=_FOUND)
+            pa.Table.from_batches(detect(pa.concat_tables([stream, state]).to_batches()), schema=_DETECTED)
         )
         seen = pc.or_(pc.equal(found[-1].column("producer"), PRODUCER), found[-1].column("is_public"))
         seen = pc.and_(found[-1].column("automaton").is_null(), seen.fill_null(False))
         composites = found[-1].filter(seen)
-        start = pc.struct_field(composites.column(PLACE), "start")
+        start = pc.struct_field(composites.column(RANK), "start")
         named = composites.select([name for name in STREAM if name != "start"]).append_column("start", start)
         stream = pa.concat_tables([stream, _aligned(named, together)])
     return pa.concat_tables(found)
@@ -272,18 +273,18 @@ def _lines_in(
     for key in keys:
         asked = asked.where(key.isNotNull())
     together = asked.repartition(*keys).sortWithinPartitions(*keys, "time")
-    return together.mapInArrow(lines, _declared(FOUND))
+    return together.mapInArrow(lines, _declared(DETECTED))
 
 
-def _placed(frame: DataFrame, where: Router | Placer) -> DataFrame:
+def _routed(frame: DataFrame, where: Router | Placer) -> DataFrame:
     """The rows of a frame, each where it goes."""
-    columns = [each for each in PLACED if each.name not in frame.columns]
+    columns = [each for each in ROUTED if each.name not in frame.columns]
     return frame.mapInArrow(where, T.StructType([*columns, *frame.schema]))
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What was found, and what is in progress. `persist` it where more than one frame is used."""
+    """Composites, and partial matches. `persist` it where more than one frame is used."""
 
     levels: tuple[DataFrame, ...]
     """What was found by the patterns of each level; nothing, where there are none."""
@@ -309,12 +310,12 @@ class Detected:
 
     @property
     def composites(self) -> DataFrame:
-        """The composite events that were found, each once."""
+        """The composites, each once."""
         return self.rows.where(_is_composite()).select(*COMPOSITE)
 
     @property
     def state(self) -> DataFrame:
-        """What the next batch begins with."""
+        """The partial matches that the next batch begins with."""
         return self.rows.where(~_is_composite()).select(*PROGRESS)
 
     def joining(self, matches: DataFrame, subscriptions: Subscriptions, *, payload: bool) -> DataFrame:
@@ -323,11 +324,12 @@ class Detected:
             return matches
         answers = self.answers(subscriptions, payload=payload)
         key = {name: F.col(name) for name in KEY[1:]} if self.related else {}
-        place = F.struct(*(key.get(name, F.lit(None)).alias(name) for name in PLACE_TYPES)).cast(PLACE_TYPE)
-        return matches.withColumn(PLACE, place).unionByName(answers)
+        rank = F.struct(*(key.get(name, F.lit(None)).alias(name) for name in RANK_TYPES)).cast(RANK_TYPE)
+        return matches.withColumn(RANK, rank).unionByName(answers)
 
     def answers(self, subscriptions: Subscriptions, *, payload: bool = False) -> DataFrame:
-        """The deliveries of composites: to those who asked and, where they are public, to whom they match.
+        """The deliveries of composites: to the subscribers of their patterns and, if they are public, to matching
+        subscriptions.
 
         One for each subscriber, as of any notification, with the place that it has among those of an instant.
         """
@@ -344,7 +346,7 @@ class Detected:
             .groupBy("subscriber", *KEY)
             .agg(ids.alias("subscriptions"), *(F.first(name).alias(name) for name in content))
         )
-        return merged.join(self.nearby(found.select("id", PLACE)), "id")
+        return merged.join(self.nearby(found.select("id", RANK)), "id")
 
     def nearby(self, composites: DataFrame) -> DataFrame:
         """Composites, to be joined with: where they are few, each task gets them all. (Spark cannot know.)"""
@@ -355,7 +357,9 @@ def _is_composite() -> Any:
     return F.col("automaton").isNull()
 
 
-def stream_of(notifications: DataFrame, *, several: bool, asked: frozenset[str] | None = None) -> DataFrame:
+def stream_of(
+    notifications: DataFrame, *, several: bool, attributes: frozenset[str] | None = None
+) -> DataFrame:
     """Notifications with what composites have beside them; as records, where they are to meet these.
 
     Of typed columns those come along that are asked about, where it is said which.
@@ -380,7 +384,7 @@ def stream_of(notifications: DataFrame, *, several: bool, asked: frozenset[str] 
         F.col("sequence").cast("bigint").alias("sequence"),
         "id",
         F.col("event_time").cast("bigint").alias("event_time"),
-        F.col(RECORD) if payload_of(given) == RECORD else narrowed(given, asked),
+        F.col(RECORD) if payload_of(given) == RECORD else narrowed(given, attributes),
     )
 
 
@@ -426,10 +430,10 @@ class Placer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         compiled = _compiled(self.level)
         for batch in batches:
-            at, groups = compiled.place(batch)
-            placed = batch.take(pa.array(at, pa.int64()))
+            at, groups = compiled.assign(batch)
+            assigned = batch.take(pa.array(at, pa.int64()))
             added = [pa.array(groups, pa.int32()), pa.nulls(len(at), pa.bool_())]
-            yield _widened(placed, added, ("group", FOLLOWS))
+            yield _widened(assigned, added, ("group", FOLLOWS))
 
 
 def _sent(
@@ -454,7 +458,7 @@ def _compiled(level: Level) -> _Compiled:
     key = level.patterns.fingerprint, level.number, level.buckets
     found = _LEVELS.get(key)
     if found is None:
-        while len(_LEVELS) >= LEVELS_KEPT:
+        while len(_LEVELS) >= LEVELS_MAX:
             _LEVELS.popitem(last=False)
         found = _LEVELS[key] = _Compiled(level)
     _LEVELS.move_to_end(key)
@@ -478,6 +482,14 @@ class _Compiled:
                 same = each.pattern.same
                 bucket = 0 if same else crc32(each.pattern.hash.encode()) % level.buckets
                 members.setdefault((same, bucket, is_line(each, automata)), []).append(each)
+        fair: list[Group] = []
+        if related:
+            from fairlead.spark.relations import RelationGroup
+
+            fair += [
+                RelationGroup(number, related[bucket], level.patterns)
+                for number, bucket in enumerate(sorted(related), len(members))
+            ]
         self.groups: tuple[Group, ...] = (
             *(
                 (LineGroup if lines else PatternGroup)(
@@ -485,10 +497,7 @@ class _Compiled:
                 )
                 for number, (names, bucket, lines) in enumerate(sorted(members))
             ),
-            *(
-                RelationGroup(number, related[bucket], level.patterns)
-                for number, bucket in enumerate(sorted(related), len(members))
-            ),
+            *fair,
         )
         self.group_of = {name: group.number for group in self.groups for name in group.names}
         self.engine: Columnar[int] = Columnar()
@@ -550,7 +559,7 @@ class _Compiled:
         at, groups, keys, behind = (np.concatenate(each) for each in zip(*routed, strict=True))
         return at, groups, keys, behind
 
-    def place(self, state: pa.RecordBatch) -> tuple[list[int], list[int]]:
+    def assign(self, state: pa.RecordBatch) -> tuple[list[int], list[int]]:
         """Which rows of what is in progress are this level's, and their groups."""
         numbers = [self.group_of.get(name) for name in state.column("automaton").to_pylist()]
         own = [(row, number) for row, number in enumerate(numbers) if number is not None]
@@ -560,7 +569,7 @@ class _Compiled:
         """The groups that what matches these filters may concern, and whether it begins nothing there."""
         plan = self._plans.get(matched)
         if plan is None:
-            if len(self._plans) >= PLANS_KEPT:
+            if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
             found = dict.fromkeys(group for number in matched for group in self._interested[number])
             some = list(matched)
@@ -584,8 +593,8 @@ def _occurrences(batch: pa.RecordBatch, notifications: Iterable[Notification]) -
 
 def _new_rows(batch: pa.RecordBatch) -> Iterator[Row]:
     """Rows that come from the stream."""
-    placed = (batch.column(name).to_pylist() for name in ("group", "key"))
-    return map(Row, *placed, _occurrences(batch, notifications_in(batch)))
+    columns = (batch.column(name).to_pylist() for name in ("group", "key"))
+    return map(Row, *columns, _occurrences(batch, notifications_in(batch)))
 
 
 def _old_rows(batch: pa.RecordBatch, groups: Iterable[int]) -> Iterator[Row]:
@@ -596,7 +605,7 @@ def _old_rows(batch: pa.RecordBatch, groups: Iterable[int]) -> Iterator[Row]:
     return map(Row, groups, key, repeat(None), automaton, alarm, progress)
 
 
-def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+def _split(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
     """The rows of the stream, and what is in progress."""
     if "automaton" not in batch.schema.names:
         return batch, None
@@ -614,10 +623,10 @@ _ARROW: Final[dict[str, Any]] = {
         pa.struct([("step", _TEXT), ("producer", _TEXT), ("id", _TEXT), ("time", _WHOLE)])
     ),
     COMPOSITE["patterns"]: pa.list_(pa.struct([("id", _TEXT), ("subscriber", _TEXT)])),
-    PLACE_TYPE: pa.struct([(name, _ARROW_PLAIN[type]) for name, type in PLACE_TYPES.items()]),
+    RANK_TYPE: pa.struct([(name, _ARROW_PLAIN[type]) for name, type in RANK_TYPES.items()]),
 }
 _STREAM: Final = pa.schema([(name, _ARROW[type]) for name, type in STREAM.items()])
-_FOUND: Final = pa.schema([(name, _ARROW[type]) for name, type in FOUND.items()])
+_DETECTED: Final = pa.schema([(name, _ARROW[type]) for name, type in DETECTED.items()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -632,13 +641,13 @@ class Detecting:
         begun = Begun(_compiled(self.level).windows)
         sifted = map(begun.sift, batches)
         if self.bound != END:
-            yield from self.found(chain.from_iterable(map(_rows_of, sifted)))
+            yield from self.composites(chain.from_iterable(map(_rows_of, sifted)))
             return
         for group, several in _by_group(sifted):
-            yield from self.found_in(group, several)
+            yield from self.composites_in(group, several)
 
-    def found_in(self, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What is found in the rows of a group up to the end of time: over columns, where that is possible."""
+    def composites_in(self, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The composites in the rows of a group up to the end of time: over columns, if that is possible."""
         group = _compiled(self.level).groups[number]
         batches = iter(batches)
         first = next(batches, None)
@@ -646,8 +655,8 @@ class Detecting:
             return
         batches = chain((first,), batches)
         is_old = "automaton" in first.schema.names
-        if not isinstance(group, LineGroup | RelationGroup) or is_old or not group.accepts(first):
-            yield from self.found(chain.from_iterable(map(_rows_of, batches)))
+        if is_old or not group.accepts(first):
+            yield from self.composites(chain.from_iterable(map(_rows_of, batches)))
             return
         gathered = Gathered()
         for batch in batches:
@@ -655,35 +664,33 @@ class Detecting:
                 yield from self._over_columns(group, rows)
             if gathered.is_long:
                 rest = chain((gathered.rest(),), batches)
-                yield from self.found(
+                yield from self.composites(
                     chain.from_iterable(_rows_of(each) for each in rest if each is not None)
                 )
                 return
         if (rows := gathered.rest()) is not None:
             yield from self._over_columns(group, rows)
 
-    def _over_columns(
-        self, group: LineGroup | RelationGroup, rows: pa.RecordBatch
-    ) -> Iterator[pa.RecordBatch]:
+    def _over_columns(self, group: Group, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         compiled = _compiled(self.level)
         try:
-            for found in group.found_in(rows, compiled.engine, compiled.numbers, self.payload):
-                if isinstance(found, list):
-                    yield pa.RecordBatch.from_pylist(found, _FOUND)
+            for composites in group.composites_in(rows, compiled.engine, compiled.numbers, self.payload):
+                if isinstance(composites, list):
+                    yield pa.RecordBatch.from_pylist(composites, _DETECTED)
                 else:
-                    yield _filled(found)
+                    yield _filled(composites)
         except NotComparable:
-            yield from self.found(_rows_of(rows))
+            yield from self.composites(_rows_of(rows))
 
-    def found(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-        """What is found in rows that come by group, key and time."""
+    def composites(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+        """The composites in rows that are sorted by group, key and time."""
         compiled = _compiled(self.level)
-        found = chain.from_iterable(
+        composites = chain.from_iterable(
             compiled.groups[number].detect(own, self.bound, self.payload)
             for number, own in groupby(rows, key=attrgetter("group"))
         )
-        while some := list(islice(found, ROWS)):
-            yield pa.RecordBatch.from_pylist(some, _FOUND)
+        while some := list(islice(composites, ROWS)):
+            yield pa.RecordBatch.from_pylist(some, _DETECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -695,7 +702,7 @@ class Lines:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         (group,) = _compiled(self.detecting.level).groups
         rows = numbered(batches, group.same)
-        return self.detecting.found_in(group.number, (_grouped(each, group.number) for each in rows))
+        return self.detecting.composites_in(group.number, (_grouped(each, group.number) for each in rows))
 
 
 def _grouped(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
@@ -718,7 +725,7 @@ def _by_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator
 
 def _filled(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A record batch with all columns of what is found; those that it has not are null."""
-    return pa.RecordBatch.from_arrays([_column(batch, field) for field in _FOUND], schema=_FOUND)
+    return pa.RecordBatch.from_arrays([_column(batch, field) for field in _DETECTED], schema=_DETECTED)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -733,7 +740,8 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
 
 
 class Begun:
-    """What has begun, along rows that come by group, key and time: what is in no window of it concerns nobody.
+    """The windows that are open, along rows that are sorted by group, key and time. Rows outside of all of them
+    can be dropped.
 
     A match begins with something, and all that it takes or fails on comes within its window behind that (or, where
     a key has something in progress, at any time). To leave the others out is cheap while they are columns.
@@ -757,10 +765,10 @@ class Begun:
         follows = batch.column(FOLLOWS)
         begins = np.concatenate(([True], pc.invert(follows.fill_null(True))))
         held = np.concatenate(([True], follows.is_null()))
-        places = np.arange(len(group))
-        last = np.maximum.accumulate(np.where(begins, places, 0))
+        positions = np.arange(len(group))
+        last = np.maximum.accumulate(np.where(begins, positions, 0))
         is_within = (group == group[last]) & (key == key[last]) & (time - time[last] <= self._windows[group])
-        last_held = np.maximum.accumulate(np.where(held, places, 0))
+        last_held = np.maximum.accumulate(np.where(held, positions, 0))
         whose, of = (
             np.concatenate(([before], column[1:]))[last_held]
             for before, column in zip(self._held, (group, key), strict=True)
@@ -773,11 +781,11 @@ class Begun:
 
 def _rows_of(batch: pa.RecordBatch) -> Iterable[Row]:
     """The rows of a batch in which all has a group and a key, in the same order."""
-    new, old = _told_apart(batch)
+    new, old = _split(batch)
     if not old:
         return _new_rows(new)
     rows = [*_old_rows(old, old.column("group").to_pylist()), *_new_rows(new)]
-    return sorted(rows, key=attrgetter("place"))  # of one key what is new comes by its time, and stays so
+    return sorted(rows, key=attrgetter("sort_key"))  # of one key what is new comes by its time, and stays so
 
 
 @dataclass(frozen=True, slots=True)
@@ -789,19 +797,19 @@ class AtOnce:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         compiled = _compiled(self.detecting.level)
         rows: list[Row] = []
-        for new, old in map(_told_apart, batches):
+        for new, old in map(_split, batches):
             rows += self._routed(compiled, new)
             if old:
-                at, groups = compiled.place(old)
+                at, groups = compiled.assign(old)
                 rows += _old_rows(old.take(pa.array(at, pa.int64())), groups)
-        return self.detecting.found(sorted(rows, key=attrgetter("place")))
+        return self.detecting.composites(sorted(rows, key=attrgetter("sort_key")))
 
     def _routed(self, compiled: _Compiled, batch: pa.RecordBatch) -> Iterator[Row]:
         """What concerns somebody; a notification is made of a row once, however many groups it concerns."""
         notifications = None if ATTRIBUTES in batch.schema.names else notifications_in(batch)
         at, groups, keys, _ = compiled.route(batch, notifications)
-        own, place = np.unique(at, return_inverse=True)
+        own, inverse = np.unique(at, return_inverse=True)
         sent = batch.take(pa.array(own))
         taken = notifications_in(sent) if notifications is None else [notifications[row] for row in own]
         occurrences = list(_occurrences(sent, taken))
-        return map(Row, groups.tolist(), keys.tolist(), (occurrences[each] for each in place.tolist()))
+        return map(Row, groups.tolist(), keys.tolist(), (occurrences[each] for each in inverse.tolist()))

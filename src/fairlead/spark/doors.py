@@ -1,4 +1,4 @@
-"""What runs in the workers at ingest: record batches of raw records in, record batches of rows out.
+"""Ingestion in the workers: record batches of raw records in, record batches of rows out.
 
 A row holds a notification (its envelope and its content) or the reason why there is none, and where it stood.
 `TextDoor` reads records that are text with the doors of `fairlead.ingest`; JSON it scans first, and only a record
@@ -25,10 +25,11 @@ from fairlead.ingest.jsonlines import content_of
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.rejection import Rejection
 from fairlead.model import Instant, Notification
-from fairlead.model.encoding import content_hash
+from fairlead.model.encoding import content_hash, format_json
 from fairlead.model.order import causes_of
 from fairlead.model.packed import unpack
 from fairlead.model.values import Record
+from fairlead.spark.advertising import Advertised
 from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHED, RECORD, encode
 from fairlead.spark.scanning import Mask, scan
 
@@ -120,7 +121,7 @@ class _Sheet:
         self.reasons.append(reason)
         self.raws.append(raw)
 
-    def batch(self, payload: str, content: pa.Array | None, places: Sequence[pa.Array]) -> pa.RecordBatch:
+    def batch(self, payload: str, content: pa.Array | None, locations: Sequence[pa.Array]) -> pa.RecordBatch:
         """The rows with their payload, which is what was put unless it is given, and their places."""
         columns = zip(*self.envelopes, strict=True) if self.envelopes else [()] * len(_NOTHING)
         given = [[self.source] * len(self.reasons), *columns, self.published]
@@ -130,7 +131,7 @@ class _Sheet:
             payload,
             pa.array(self.payloads, pa.string()) if content is None else content,
             [pa.array(self.reasons, pa.string()), pa.array(self.raws, pa.binary())],
-            places,
+            locations,
         )
 
 
@@ -139,10 +140,10 @@ def _rows_batch(
     payload: str,
     content: pa.Array,
     outcome: Sequence[pa.Array],
-    places: Sequence[pa.Array],
+    locations: Sequence[pa.Array],
 ) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
-        [*envelope, content, *outcome, *places], [*ENVELOPE, payload, *OUTCOME_TYPES]
+        [*envelope, content, *outcome, *locations], [*ENVELOPE, payload, *OUTCOME_TYPES]
     )
 
 
@@ -150,7 +151,7 @@ def _rows_batch(
 
 
 @dataclass(slots=True)
-class _Places:
+class _Locations:
     """The places of records, batch after batch: in each block of a file they are counted from 0."""
 
     file: str | None = None
@@ -195,13 +196,14 @@ class TextDoor:
     fields: Fields = STANDARD
     lift: bool = False
     delimiter: str = ","
+    advertised: Advertised | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        places, read = _Places(), _DOORS[self.format](self)
+        locations, read = _Locations(), _DOORS[self.format](self)
         for batch in batches:
-            where, texts = places.of(batch), batch.column("value")
+            where, texts = locations.of(batch), batch.column("value")
             if self._scans:
-                rows, sure = _scanned(texts, where, self.source)
+                rows, sure = _scanned(texts, where, self)
                 if rows.num_rows:
                     yield rows
                 if sure.all():
@@ -219,48 +221,53 @@ class TextDoor:
         """Records one by one, through the door."""
         sheet, kept = _Sheet(self.source), []
         files, blocks, ordinals = (column.to_pylist() for column in where)
-        for place, raw in enumerate(texts.to_pylist()):
-            number = ordinals[place] + 1 if blocks[place] == 0 else None
-            if read(raw, files[place], number, sheet):
-                kept.append(place)
+        for row, raw in enumerate(texts.to_pylist()):
+            number = ordinals[row] + 1 if blocks[row] == 0 else None
+            if read(raw, files[row], number, sheet):
+                kept.append(row)
         if len(kept) < len(texts):
             where = [column.take(pa.array(kept, pa.int64())) for column in where]
         return sheet.batch(RECORD, None, where)
 
     @property
     def keeps_text(self) -> bool:
-        """Whether a flat record's own text says all that its notification does."""
-        return self.schema is None and self.fields == STANDARD
+        """Whether a flat record's own text has all that its notification has.
 
-    def enter(self, found: Outcome, raw: bytes, sheet: _Sheet, published: str | None = None) -> None:
+        A broker's log may hold the content beside the attributes, as a door before the broker read it.
+        """
+        return self.format != "packed" and self.schema is None and self.fields == STANDARD
+
+    def enter(self, outcome: Outcome, raw: bytes, sheet: _Sheet, published: str | None = None) -> None:
         """Put down what a door made of a record; `published` is its text, where that is JSON."""
-        if isinstance(found, Notification):
+        outcome = _advertised(outcome, self.advertised, raw, self.source)
+        if isinstance(outcome, Notification):
             try:
                 # A CloudEvent reads as one at this door only; behind it, a record's text is read as it stands.
-                plain = published is not None and self.keeps_text and "specversion" not in found.attributes
-                record = published if plain else encode(found)
-                sheet.put(_envelope(found), record, None if record == published else published)
+                plain = published is not None and self.keeps_text and "specversion" not in outcome.attributes
+                record = published if plain else encode(outcome)
+                sheet.put(_envelope(outcome), record, None if record == published else published)
             except ValueRefused as error:
-                found = Rejection.of(error, raw, source=self.source)
-        if isinstance(found, Rejection):
-            sheet.reject(found.reason, found.raw)
+                outcome = Rejection.of(error, raw, source=self.source)
+        if isinstance(outcome, Rejection):
+            sheet.reject(outcome.reason, outcome.raw)
 
 
 _SCANNED: Final = ("id", "producer", "time", "sequence", "cause", "specversion", "tuple")
 
 
-def _scanned(texts: pa.Array, where: Sequence[pa.Array], source: str) -> tuple[pa.RecordBatch, Mask]:
+def _scanned(texts: pa.Array, where: Sequence[pa.Array], door: TextDoor) -> tuple[pa.RecordBatch, Mask]:
     """The rows of those records that a scan is sure of, and which these are."""
     contents = pc.ascii_trim_whitespace(texts.view(pa.string()))
     found = scan(contents, _SCANNED)
     # Who has no id gets one by its content; a CloudEvent and a tuple are read in ways of their own.
     found.sure &= found.has("id") & ~found.has("specversion") & ~found.has("tuple")
     id, producer = found.texts("id"), found.texts("producer").fill_null("")
+    found.sure &= ~_advertises(producer, door.advertised)
     time, sequence = found.instants("time"), found.wholes("sequence")
     cause = found.texts("cause")
     size, sure = len(texts), pa.array(found.sure)
     envelope = {
-        "source": pa.array([source] * size, pa.string()),
+        "source": pa.array([door.source] * size, pa.string()),
         "producer": producer,
         "id": id,
         "digest": pa.nulls(size, pa.string()),
@@ -274,6 +281,21 @@ def _scanned(texts: pa.Array, where: Sequence[pa.Array], source: str) -> tuple[p
     return (rows if found.sure.all() else rows.filter(sure)), found.sure
 
 
+def _advertises(producers: pa.Array, advertised: Advertised | None) -> Mask:
+    """The rows whose producers have advertised: whether they may publish them is asked row by row."""
+    if advertised is None:
+        return np.zeros(len(producers), np.bool_)
+    return np.asarray(pc.is_in(producers, value_set=advertised.producers))
+
+
+def _advertised(found: Outcome, advertised: Advertised | None, raw: bytes | str, source: str) -> Outcome:
+    """What a door found, unless it is a notification that its producer may not publish."""
+    if advertised is None or isinstance(found, Rejection):
+        return found
+    refused = advertised.refusal(found)
+    return found if refused is None else Rejection.of(refused, raw, source=source)
+
+
 def _named_causes(cause: pa.Array, producer: pa.Array) -> pa.Array:
     """The causes that texts name, each at most one."""
     if cause.null_count == len(cause):
@@ -283,8 +305,8 @@ def _named_causes(cause: pa.Array, producer: pa.Array) -> pa.Array:
         _causes(Notification(Record({"cause": text}), producer=own))
         for text, own in zip(cause.filter(there).to_pylist(), producer.filter(there).to_pylist(), strict=True)
     ]
-    places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
-    return pa.array(named, _CAUSES).take(pa.array(places, mask=~there.to_numpy(zero_copy_only=False)))
+    positions = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
+    return pa.array(named, _CAUSES).take(pa.array(positions, mask=~there.to_numpy(zero_copy_only=False)))
 
 
 Read: TypeAlias = Callable[[bytes | None, str | None, int | None, _Sheet], bool]
@@ -336,6 +358,31 @@ def _text(door: TextDoor) -> Read:
 
 
 def _csv(door: TextDoor) -> Read:
+    def take(reader: csv.Reader, raw: bytes, sheet: _Sheet) -> bool:
+        found = reader.read(raw)
+        if found is not None:
+            door.enter(found, raw, sheet)
+        return found is not None
+
+    return _below_headers(door, take)
+
+
+def _csv_texts(door: TextDoor) -> Read:
+    """The fields of a CSV record as they are written: `select` makes values of them."""
+
+    def take(reader: csv.Reader, raw: bytes, sheet: _Sheet) -> bool:
+        found = reader.texts(raw)
+        if isinstance(found, Rejection):
+            sheet.reject(found.reason, found.raw)
+        elif found is not None:
+            sheet.put(_NOTHING, format_json(found))
+        return found is not None
+
+    return _below_headers(door, take)
+
+
+def _below_headers(door: TextDoor, take: Callable[[csv.Reader, bytes, _Sheet], bool]) -> Read:
+    """Records of tables, file after file; `take` says whether it has put one down."""
     reader, reading = csv.Reader(), ""
 
     def read(raw: bytes | None, file: str | None, _: int | None, sheet: _Sheet) -> bool:
@@ -343,14 +390,12 @@ def _csv(door: TextDoor) -> Read:
         if file is not None and file != reading:
             reader, reading = csv.Reader(door.source, door.schema, door.fields, door.delimiter), file
         named = reader.names is not None
-        found = reader.read(raw or b"")
-        if found is not None:
-            door.enter(found, raw or b"", sheet)
-        elif named or reader.names is None:
+        if take(reader, raw or b"", sheet):
+            return True
+        if named or reader.names is None:
             sheet.reject(BLANK, None)
-        else:
-            return False
-        return True
+            return True
+        return False
 
     return read
 
@@ -364,7 +409,8 @@ def _packed(door: TextDoor) -> Read:
             found: Outcome = notification if door.schema is None else door.schema.admit(notification)
         except ValueRefused as error:
             found = Rejection.of(error, raw, source=door.source)
-        door.enter(found, raw, sheet)
+        content = found.written()[1] if isinstance(found, Notification) else None
+        door.enter(found, raw, sheet, None if content is None else format_json(content))
 
     return _each(read)
 
@@ -387,6 +433,7 @@ _DOORS: Final[dict[str, Callable[[TextDoor], Read]]] = {
     "xml": _xml,
     "xml-lines": _xml_lines,
     "csv": _csv,
+    "csv-texts": _csv_texts,
     "text": _text,
     "packed": _packed,
 }
@@ -404,13 +451,17 @@ class ColumnDoor:
     schema: Schema | None = None
     payload: str = ATTRIBUTES
     by_row: bool = False
+    advertised: Advertised | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        places = _Places()
+        locations = _Locations()
         for batch in batches:
-            where = places.of(batch)
+            where = locations.of(batch)
             columns = pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES))
             slow = np.ones(len(batch), np.bool_) if self.by_row else _cannot_speak(columns)
+            if self.advertised is not None and not slow.all():
+                producers = pc.fill_null(_texts(columns.filter(pa.array(~slow)), "producer"), "")
+                slow[~slow] = _advertises(producers, self.advertised)
             if not slow.any():
                 yield self._quick(columns, where)
                 continue
@@ -444,6 +495,8 @@ class ColumnDoor:
         sheet = _Sheet(self.source)
         for row in _rows_of(columns):
             found: Outcome = row if isinstance(row, Rejection) else rows.read(row, schema=self.schema)
+            if not isinstance(row, Rejection):
+                found = _advertised(found, self.advertised, rows.raw_of(row), self.source)
             if isinstance(found, Notification):
                 try:
                     sheet.put(_envelope(found), encode(found) if self.payload == RECORD else None)
@@ -616,15 +669,15 @@ def _rows_of(columns: pa.RecordBatch) -> list[dict[str, Any] | Rejection]:
         return [_row_at(columns, row) for row in range(columns.num_rows)]
 
 
-def _row_at(columns: pa.RecordBatch, place: int) -> dict[str, Any] | Rejection:
+def _row_at(columns: pa.RecordBatch, at: int) -> dict[str, Any] | Rejection:
     row: dict[str, Any] = {}
     problems = []
     for name, column in zip(columns.schema.names, columns.columns, strict=True):
         try:
-            row[name] = column[place].as_py()
+            row[name] = column[at].as_py()
         except (ValueError, OverflowError) as error:
             problems.append(f"{_problem(error)} under {name!r}")
-            row[name] = column.slice(place, 1).cast(_bare(column.type))[0].as_py()
+            row[name] = column.slice(at, 1).cast(_bare(column.type))[0].as_py()
     if not problems:
         return row
     return Rejection.of(ValueRefused("; ".join(problems)), rows.raw_of(row), source="rows")

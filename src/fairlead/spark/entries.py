@@ -1,4 +1,4 @@
-"""Rows that ask for something, as they are given: where each stands, and what it says.
+"""Rows of subscriptions and patterns as they are given, each with its location.
 
 Subscriptions and patterns are read alike: from JSON lines and CSV here, wherever pyarrow can open them, so that
 each row has a number; from everything else by Spark.
@@ -34,14 +34,14 @@ __all__ = [
     "SUBSCRIPTION",
     "Ending",
     "Entry",
+    "Location",
     "Noun",
-    "Place",
     "SubscriptionsInput",
-    "behind_place",
     "entries",
     "entry_of",
     "read_entry",
     "rejection_of",
+    "without_location",
 ]
 
 # -- what is read ------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionsInput:
-    """Where subscriptions are read from: a path that pyarrow or Spark can open, and a format that Spark knows.
+    """The source of subscriptions: a path that pyarrow or Spark can open, and a format that Spark knows.
 
     `watch`: files that appear there later are changes.
     """
@@ -60,8 +60,8 @@ class SubscriptionsInput:
     watch: bool = False
 
 
-class Place(NamedTuple):
-    """Where something was read."""
+class Location(NamedTuple):
+    """The file and the line of a row."""
 
     file: str
     line: int | None = None
@@ -71,14 +71,15 @@ class Place(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One row as it was given, with its place: fields by name, a line of JSON, or why there is neither."""
+    """One row as it was given, with its location: fields by name, a line of JSON, or the reason why there is
+    neither."""
 
-    place: Place
+    location: Location
     content: Mapping[str, Any] | str | bytes | FairleadError
 
     @property
     def raw(self) -> str | bytes:
-        """What was given, as it is kept where it is rejected."""
+        """The row as it was given, for its rejection."""
         match self.content:
             case str() | bytes() as line:
                 return line
@@ -89,14 +90,14 @@ class Entry(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """That what stands under an id ends, then or as soon as it can."""
+    """The end of the subscription with this id, at a time or as soon as possible."""
 
     id: str
     until: int | None
 
 
 class Noun(NamedTuple):
-    """What the rows of a table are, and which column has their text: patterns are read as subscriptions are."""
+    """The kind of rows in a table, and the column with their text: patterns are read as subscriptions are."""
 
     one: str
     text: str
@@ -144,7 +145,7 @@ def entries(
         return _frame_entries(frame, given.path, columns, noun)
     if not isinstance(given, Iterable):
         return _frame_entries(given, noun.many, columns, noun)
-    return (Entry(Place(noun.many, number), row) for number, row in enumerate(given, start=1))
+    return (Entry(Location(noun.many, number), row) for number, row in enumerate(given, start=1))
 
 
 def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str], noun: Noun) -> Iterator[Entry]:
@@ -153,10 +154,10 @@ def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str], noun: No
         raise PipelineError(f"{name}: {_missing(missing, frame.columns, noun)}")
     if (misspelt := _misspelt(frame.columns, noun)) is not None:
         raise PipelineError(f"{name}: {misspelt}")
-    place = Place(name)
+    location = Location(name)
     table = frame.select(*(each for each in noun.columns if each in frame.columns)).toArrow()
     for batch in table.to_batches(CHUNK):
-        yield from (Entry(place, row) for row in batch.to_pylist())
+        yield from (Entry(location, row) for row in batch.to_pylist())
 
 
 def _missing(missing: Sequence[str], present: Sequence[str], noun: Noun) -> ValueRefused:
@@ -213,7 +214,7 @@ def _json_lines(
     with file.opened() as stream:
         for number, line in enumerate(io.BufferedReader(stream), start=1):
             if line.strip():
-                yield Entry(Place(shown, number), line)
+                yield Entry(Location(shown, number), line)
 
 
 def _csv_lines(
@@ -228,16 +229,16 @@ def _csv_lines(
             missing = [each for each in columns if each not in names]
             wrong = _missing(missing, names, noun) if missing else _misspelt(names, noun)
             if wrong is not None:
-                yield Entry(Place(shown, line), wrong)
+                yield Entry(Location(shown, line), wrong)
                 return
             line = reader.line_num + 1
             for row in reader:
                 if row:
                     fields = {name: value or None for name, value in zip(names, row, strict=False)}
-                    yield Entry(Place(shown, line), fields)
+                    yield Entry(Location(shown, line), fields)
                 line = reader.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
-            yield Entry(Place(shown, line), ValueRefused(f"not CSV in UTF-8: {error}"))
+            yield Entry(Location(shown, line), ValueRefused(f"not CSV in UTF-8: {error}"))
 
 
 _LINES: Final[dict[str, Callable[..., Iterator[Entry]]]] = {"json": _json_lines, "csv": _csv_lines}
@@ -248,7 +249,7 @@ _OPTIONS: Final = {"json": frozenset[str](), "csv": frozenset({"delimiter", "hea
 
 
 def read_entry(entry: Entry, noun: Noun = SUBSCRIPTION) -> Subscription | Ending:
-    """What a row says, or a FairleadError."""
+    """The subscription or ending of a row. FairleadError if it has neither."""
     content = entry.content
     if isinstance(content, FairleadError):
         raise content
@@ -303,17 +304,17 @@ def _time(what: str, given: Any) -> int | None:
 
 
 def entry_of(number: int, change: Entry | Mapping[str, Any]) -> Entry:
-    """A change as an entry: one that is given without a place stands at its number."""
-    return change if isinstance(change, Entry) else Entry(Place("changes", number), change)
+    """A change as an entry. Without a location, its location is its number."""
+    return change if isinstance(change, Entry) else Entry(Location("changes", number), change)
 
 
 def rejection_of(entry: Entry, error: FairleadError) -> Rejection:
-    """What is kept of a row that cannot be taken in: the reason on one line, without the picture of the place."""
-    said, _, hint = behind_place(error).partition("\n  hint: ")
+    """The rejection of a row: the reason on one line, without the picture of the location."""
+    said, _, hint = without_location(error).partition("\n  hint: ")
     reason = said.partition("\n")[0] + (f"; {hint}" if hint else "")
-    return Rejection(entry.place.file, entry.place.line, reason, entry.raw)
+    return Rejection(entry.location.file, entry.location.line, reason, entry.raw)
 
 
-def behind_place(error: FairleadError) -> str:
-    """An error as it is said behind a file and a line: the first line of a text need not be numbered, too."""
+def without_location(error: FairleadError) -> str:
+    """The text of an error that follows a file and a line: line 1 of a text is not named again."""
     return str(error).removeprefix("line 1, ")

@@ -1,4 +1,4 @@
-"""Whatever stops Spark, said in one message: what went wrong, where, and what to do.
+"""Failures of Spark, each in one message: what went wrong, where, and what to do.
 
 An error of Fairlead's own that a worker raised keeps its words. Anything else that is common has a row in
 `CASES`; the rest is told by the one sentence in it that is not a stack trace. Spark's exceptions are known by
@@ -31,7 +31,7 @@ CONNECTORS: Final = {
 }
 """What Spark has to fetch before it knows a format, or paths of a scheme."""
 
-RESUME: Final = "then run it again: what was committed stays, and it goes on from there"
+RESUME: Final = "then run it again: it continues after the last committed batch"
 
 
 def reason(error: BaseException) -> FairleadError | None:
@@ -110,14 +110,14 @@ def _first_sentence(text: str) -> str:
     while (shorter := WRAPPERS.sub("", stripped, count=1).strip()) not in ("", stripped):
         stripped = shorter
     line = re.split(END, stripped)[0].strip().splitlines()
-    return line[0].strip() if line else "it does not say why"
+    return line[0].strip() if line else "it gives no reason"
 
 
 # -- the common cases --------------------------------------------------------------------------------------
 
 
 class Case(NamedTuple):
-    """A kind of failure: how it is recognised, and what is said about it."""
+    """A kind of failure: how it is recognised, and its message."""
 
     pattern: re.Pattern[str]
     error: Callable[[re.Match[str]], FairleadError]
@@ -140,7 +140,7 @@ def _denied(path: str) -> PipelineError:
 
 
 def connector(name: str, where: str = "") -> PipelineError:
-    """What to fetch for a format or scheme that Spark does not come with."""
+    """The package for a format or scheme that Spark does not include."""
     coordinate = CONNECTORS.get(name.lower())
     if coordinate is None:
         hint = 'is it spelled right? A connector is added in [spark] settings, under "spark.jars.packages"'
@@ -153,7 +153,7 @@ def connector(name: str, where: str = "") -> PipelineError:
     return PipelineError(f"{where}Spark has no connector for {name!r}", hint=hint)
 
 
-JVM_GONE: Final = "Spark's Java process is gone"
+JVM_GONE: Final = "Spark's Java process has ended"
 SCHEMES: Final = {"s3a": "s3a", "azurebfs": "abfss", "gcs": "gs"}
 """The packages of Hadoop's file systems, by the scheme they are for."""
 
@@ -268,7 +268,7 @@ CASES: Final = (
     _case(
         r"\[UNABLE_TO_INFER_SCHEMA\] Unable to infer schema for (?P<format>\w+)",
         lambda found: PipelineError(
-            f"there is no {found['format']} file in an input, or none that says its columns",
+            f"there is no {found['format']} file in an input, or none with a schema",
             hint="an empty directory has no columns; is it the right path?",
         ),
     ),
@@ -293,7 +293,9 @@ CASES: Final = (
     ),
     _case(
         r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|\[RETRIES_EXCEEDED\]|INVALID_HANDLE\.SESSION",
-        lambda found: SparkUnavailable("the Spark Connect server is gone", hint=f"start it again, {RESUME}"),
+        lambda found: SparkUnavailable(
+            "the Spark Connect server has ended", hint=f"start it again, {RESUME}"
+        ),
     ),
     _case(
         rf"{JVM_GONE}|Answer from Java side is empty|Error while (?:sending|receiving)|Py4JNetworkError"

@@ -43,9 +43,11 @@ __all__ = [
     "ENVELOPE",
     "ENVELOPE_TYPES",
     "KEY",
-    "PLACE",
+    "MOVED",
     "PUBLISHED",
+    "RANK",
     "RECORD",
+    "VERSION",
     "bucket_of",
     "decode",
     "encode",
@@ -61,8 +63,12 @@ __all__ = [
 KEY: Final = ("time", "producer", "sequence", "id")
 """The order key; `time` is the order time, `event_time` what the notification itself says."""
 DELIVERY: Final = ("subscriber", *KEY, "subscriptions")
-PLACE: Final = "place"
+RANK: Final = "rank"
 """Where composites have one: the place of a composite behind what else stands at the instant where it ends."""
+VERSION: Final = "version"
+"""Where scopes have mappings: the tag of the version that is delivered, empty for what was published."""
+MOVED: Final = "moved"
+"""Where scopes have mappings or policies: whether a policy has moved a delivery to a later order time."""
 RECORD: Final = "record"
 ATTRIBUTES: Final = "attributes"
 PUBLISHED: Final = "published"
@@ -84,7 +90,7 @@ ENVELOPE: Final = tuple(ENVELOPE_TYPES)
 
 
 def payload_of(frame: DataFrame) -> str:
-    """Which of the two columns holds the content."""
+    """The column with the content, of the two that may have it."""
     for name in (RECORD, ATTRIBUTES):
         if name in frame.columns:
             return name
@@ -102,8 +108,9 @@ def bucket_of(subscriber: Column, buckets: int) -> Column:
 
 
 def ranked(frame: DataFrame) -> tuple[str, ...]:
-    """The columns by which rows stand in the total order: what has a place comes behind what has none."""
-    return ("time", PLACE, *KEY[1:]) if PLACE in frame.columns else KEY
+    """The columns that rows are sorted by in the total order: rows with a rank follow those without one."""
+    key = ("time", RANK, *KEY[1:]) if RANK in frame.columns else KEY
+    return (*key, VERSION) if VERSION in frame.columns else key
 
 
 def few_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> DataFrame:

@@ -1,4 +1,5 @@
-"""What a trace shows at a glance: which specifications certainly hold, and which publications need a closer look.
+"""A quick check of a trace: which specifications certainly hold, and which publications need a full
+check.
 
 The rules of `auditing` prove violations, and pay for it with a join or a window each. A trace of a pipeline that
 works has none. So it is first asked two questions, which one shuffle of the notifications answers each:
@@ -42,7 +43,7 @@ PUBLICATIONS_MAX: Final = 5_000_000
 
 
 class Glance(NamedTuple):
-    """What is clear: whether all orders hold, and which publications, by producer and id, are suspect."""
+    """The result of a quick check: whether all orders hold, and the suspect publications by producer and id."""
 
     is_ordered: bool = False
     suspects: DataFrame | None = None
@@ -57,7 +58,7 @@ def glance(history: History, compiled: Subscriptions | None, *, orders: bool) ->
     """
     if history.publications_count > PUBLICATIONS_MAX:
         return Glance()
-    about = history.keep(_told_about(history, compiled if _holds_throughout(history, compiled) else None))
+    about = history.keep(_notified_about(history, compiled if _holds_throughout(history, compiled) else None))
     is_ordered = orders and _goes_up(history) and not _turns(about)
     if "is_suspect" not in about.columns:
         return Glance(is_ordered)
@@ -65,27 +66,27 @@ def glance(history: History, compiled: Subscriptions | None, *, orders: bool) ->
     return Glance(is_ordered, suspects, not suspects.isEmpty())
 
 
-def _told_about(history: History, compiled: Subscriptions | None) -> DataFrame:
+def _notified_about(history: History, compiled: Subscriptions | None) -> DataFrame:
     """Each publication with the places at which components were notified about it; it may be missing."""
-    told = (
+    notified = (
         history.of("notify")
         .groupBy("producer", "id")
-        .agg(F.collect_list(F.struct("component", "place")).alias("told"))
+        .agg(F.collect_list(F.struct("component", "index")).alias("notified"))
     )
-    published = history.published.withColumnRenamed("place", "publication")
+    published = history.published.withColumnRenamed("index", "publication")
     if compiled is None:
-        return published.select("producer", "id", "publication").join(told, ["producer", "id"], "full")
+        return published.select("producer", "id", "publication").join(notified, ["producer", "id"], "full")
     wanted = matched(published.select(*KEY, "event_time", RECORD), compiled, payload=False)
-    places = published.select("producer", "id", "publication")
-    about = wanted.select("producer", "id", RECEIVERS).join(places, ["producer", "id"])
-    about = about.join(told, ["producer", "id"], "full")
+    publications = published.select("producer", "id", "publication")
+    about = wanted.select("producer", "id", RECEIVERS).join(publications, ["producer", "id"])
+    about = about.join(notified, ["producer", "id"], "full")
     due = F.array_sort(F.transform(RECEIVERS, lambda each: each.subscriber))
-    notified = F.array_sort(F.transform("told", lambda each: each.component))
+    components = F.array_sort(F.transform("notified", lambda each: each.component))
     nobody = F.array().cast("array<string>")
-    is_right = F.coalesce(notified, nobody) == F.coalesce(due, nobody)
-    after = F.coalesce(F.forall("told", lambda each: each.place > F.col("publication")), F.lit(True))
+    is_right = F.coalesce(components, nobody) == F.coalesce(due, nobody)
+    after = F.coalesce(F.forall("notified", lambda each: each["index"] > F.col("publication")), F.lit(True))
     is_suspect = F.col("publication").isNull() | ~is_right | ~after
-    return about.select("producer", "id", "publication", "told", is_suspect.alias("is_suspect"))
+    return about.select("producer", "id", "publication", "notified", is_suspect.alias("is_suspect"))
 
 
 def _holds_throughout(history: History, compiled: Subscriptions | None) -> bool:
@@ -95,39 +96,41 @@ def _holds_throughout(history: History, compiled: Subscriptions | None) -> bool:
     """
     if compiled is None or history.advertises:
         return False
-    first = history.published.agg(F.min("place")).collect()[0][0]
+    first = history.published.agg(F.min("index")).collect()[0][0]
     declared = history.of("sub").where("ready")
-    dated = F.col("from").isNotNull() | F.col("until").isNotNull() | (F.col("place") > F.lit(first))
+    dated = F.col("from").isNotNull() | F.col("until").isNotNull() | (F.col("index") > F.lit(first))
     changes = history.of("unsub").unionByName(declared.where(dated)).unionByName(history.of("ready"))
     if first is None or not changes.isEmpty():
         return False
-    told = declared.select(
+    declared = declared.select(
         F.col("component").alias("subscriber"), F.col("subscription").alias("id"), "filter"
     )
-    return same_subscriptions(compiled, told.toArrow())
+    return same_subscriptions(compiled, declared.toArrow())
 
 
-def same_subscriptions(compiled: Subscriptions, told: pa.Table) -> bool:
-    """Whether what a trace tells (id, subscriber, filter) are the compiled subscriptions, all without dates."""
+def same_subscriptions(compiled: Subscriptions, declared: pa.Table) -> bool:
+    """Whether the subscriptions of a trace (id, subscriber, filter) are the compiled ones, all without dates."""
     columns = ("id", "subscriber", "filter")
     parts = [pa.Table.from_batches([each]) for each in compiled.tables()]
-    if not parts or not told.num_rows:
-        return not told.num_rows and not sum(map(len, parts))
+    if not parts or not declared.num_rows:
+        return not declared.num_rows and not sum(map(len, parts))
     own = pa.concat_tables(parts)
     undated = all(own.column(name).null_count == own.num_rows for name in ("from", "until"))
-    if not undated or own.num_rows != told.num_rows:
+    if not undated or own.num_rows != declared.num_rows:
         return False
-    own, told = (table.select(columns).sort_by("id") for table in (own, told))
-    return all(own.column(name).combine_chunks() == told.column(name).combine_chunks() for name in columns)
+    own, declared = (table.select(columns).sort_by("id") for table in (own, declared))
+    return all(
+        own.column(name).combine_chunks() == declared.column(name).combine_chunks() for name in columns
+    )
 
 
 def _goes_up(history: History) -> bool:
     """Whether order keys, and each producer's sequence numbers, go up along the places of publication."""
-    everywhere = Window.partitionBy(F.lit("all")).orderBy("place")
-    own = Window.partitionBy("producer").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
+    everywhere = Window.partitionBy(F.lit("all")).orderBy("index")
+    own = Window.partitionBy("producer").orderBy("index").rowsBetween(Window.unboundedPreceding, -1)
     numbered = F.when(F.col("sequence").isNotNull(), F.struct("sequence", "id"))
-    told = history.published.select("place", "producer", rank().alias("rank"), numbered.alias("number"))
-    behind = told.withColumns(
+    notified = history.published.select("index", "producer", rank().alias("rank"), numbered.alias("number"))
+    behind = notified.withColumns(
         {
             "rank_before": F.lag("rank").over(everywhere),
             "number_before": F.last("number", ignorenulls=True).over(own),
@@ -138,7 +141,8 @@ def _goes_up(history: History) -> bool:
 
 
 def rank(key: str = "") -> Column:
-    """What order keys are compared by, as `orders.key_rank` has it: composites stand behind what else is there."""
+    """The rank by which order keys are compared, as in `orders.key_rank`: composites follow other
+    notifications."""
     composite = F.col("producer") == PRODUCER
     others = (F.when(~composite, F.col(f"{key}{name}")).alias(name) for name in KEY[1:])
     return F.struct(F.col(f"{key}time").alias("time"), composite.alias("behind"), *others)
@@ -146,10 +150,10 @@ def rank(key: str = "") -> Column:
 
 def _turns(about: DataFrame) -> bool:
     """Whether some component was notified about a publication behind a later one, or twice, or about none."""
-    own = Window.partitionBy("component").orderBy("place")
-    told = about.select("publication", F.explode("told").alias("told")).select(
-        "publication", "told.component", "told.place"
+    own = Window.partitionBy("component").orderBy("index")
+    notified = about.select("publication", F.explode("notified").alias("notified")).select(
+        "publication", "notified.component", "notified.index"
     )
-    turned = told.withColumn("before", F.lag("publication").over(own))
+    turned = notified.withColumn("before", F.lag("publication").over(own))
     goes_back = F.col("publication").isNull() | (F.col("before") >= F.col("publication"))
     return not turned.where(goes_back).isEmpty()

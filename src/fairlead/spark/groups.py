@@ -36,14 +36,14 @@ from fairlead.matching.columnar.arrow import notifications_of
 from fairlead.model import ABSENT, Kind, Notification, key_of, kind_of
 from fairlead.model.encoding import canonical, format_json, parse_json
 from fairlead.model.order import BEGINNING, END
-from fairlead.spark.frames import PLACE, RECORD, encode
-from fairlead.spark.patterns import Asked, Automaton, Correlation, Patterns
+from fairlead.spark.frames import RANK, RECORD, encode
+from fairlead.spark.patterns import Automaton, Correlation, PatternRow, Patterns
 
-__all__ = ["PLACE_TYPES", "FairGroup", "Group", "Ints", "PatternGroup", "Row", "composed", "is_plain"]
+__all__ = ["RANK_TYPES", "FairGroup", "Group", "Ints", "PatternGroup", "Row", "composed", "is_plain"]
 
 PORTION: Final = 10_000
 """About so many rows are detected at a time, of as many keys as that takes; a longer key in pieces."""
-PLACE_TYPES: Final = {
+RANK_TYPES: Final = {
     "start": "bigint",
     "pattern": "string",
     "producer": "string",
@@ -55,7 +55,7 @@ PLACE_TYPES: Final = {
 """By what things stand at an instant: events by their keys; behind them composites, by their start and the hash of
 their pattern, or the conjunction of which they are a public relation; a relation for those who asked right behind
 what completes it, by its conjunction and number."""
-KEYS_KEPT: Final = 1 << 16
+KEYS_MAX: Final = 1 << 16
 """For so many keys a group knows their numbers."""
 ALWAYS: Final = (1 << 63) - 1
 """A window without an end."""
@@ -74,13 +74,13 @@ class Row(NamedTuple):
     progress: str = ""
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """Where it stands: what is in progress before all that is new."""
+    def sort_key(self) -> tuple[int, int, int]:
+        """The order of rows: partial matches before all new notifications."""
         return self.group, self.key, BEGINNING if self.occurrence is None else self.occurrence.end
 
 
 class Group(ABC):
-    """What is detected together, on a level."""
+    """A group of automata that are evaluated together, on a level."""
 
     same: tuple[str, ...] = ()
     """The names whose values tell keys apart."""
@@ -96,19 +96,29 @@ class Group(ABC):
 
     @abstractmethod
     def filters(self) -> set[Filter]:
-        """All that is asked of single notifications."""
+        """The filters on single notifications."""
 
     def beginnings(self) -> set[Filter]:
-        """Those among them with which something may begin."""
+        """The filters among them that a match can begin with."""
         return self.filters()
 
     @abstractmethod
     def detect(self, rows: Iterable[Row], bound: int, payload: bool) -> Iterator[dict[str, Any]]:
-        """What is found in the rows of keys, which come one after the other, and what is left in progress."""
+        """The composites in the rows of keys, key after key, and the partial matches at the end."""
 
-    def asked(self, numbers: Iterable[int], time: int) -> list[tuple[str, str]]:
-        """The ids and subscribers of those among some rows that ask for what is found at a time."""
-        rows: Iterable[Asked] = (self._patterns.rows[number] for number in numbers)
+    def accepts(self, batch: pa.RecordBatch) -> bool:
+        """Whether rows can be looked at as columns, by `composites_in`."""
+        return False
+
+    def composites_in(
+        self, rows: pa.RecordBatch, engine: Columnar[int], numbers: dict[Filter, int], payload: bool
+    ) -> Iterator[pa.RecordBatch | list[dict[str, Any]]]:
+        """The composites in the rows of whole keys, up to the end of time. NotComparable if that takes objects."""
+        raise NotImplementedError(f"{type(self).__name__} looks at rows one by one")
+
+    def subscribers(self, numbers: Iterable[int], time: int) -> list[tuple[str, str]]:
+        """The ids and subscribers of those pattern rows that are valid at a time."""
+        rows: Iterable[PatternRow] = (self._patterns.rows[number] for number in numbers)
         return sorted({(row.id, row.subscriber) for row in rows if time < row.until})
 
     def key_of(self, notification: Notification) -> int | None:
@@ -121,7 +131,7 @@ class Group(ABC):
         key = tuple(map(key_of, values))
         number = self._numbers.get(key)
         if number is None:
-            if len(self._numbers) >= KEYS_KEPT:
+            if len(self._numbers) >= KEYS_MAX:
                 self._numbers.clear()
             # The detector tells keys apart itself: two may well share a number.
             encoded = canonical({str(at): value for at, value in enumerate(values)})
@@ -130,7 +140,7 @@ class Group(ABC):
         return number
 
     def keys_in(self, attributes: pa.RecordBatch, rows: Ints) -> tuple[Ints, Ints]:
-        """Those of some rows that are in a stream of the group, and their keys: `key_of` of each, by column."""
+        """The rows that are in a stream of the group, and their keys: `key_of` of each, by column."""
         if not self.same:
             return rows, np.zeros(len(rows), np.int64)
         some = attributes.take(pa.array(rows))
@@ -164,7 +174,7 @@ class PatternGroup(Group):
         self._detectors: dict[bool, Detector] = {}
 
     def filters(self) -> set[Filter]:
-        """All that its atoms ask, and their domains."""
+        """The filters of its atoms, and their domains."""
         return {
             filter
             for automaton in self._automata
@@ -174,7 +184,7 @@ class PatternGroup(Group):
         }
 
     def beginnings(self) -> set[Filter]:
-        """What the first steps take."""
+        """The filters of the first steps."""
         firsts = (atom for automaton in self._automata for atom in beginnings(automaton.pattern.body))
         return {atom.filter for atom in firsts if atom.filter is not None}
 
@@ -184,7 +194,7 @@ class PatternGroup(Group):
         if detector is None:
             detector = self._detectors[remembers] = Detector(Columnar[int](), remembers=remembers)
             for automaton in self._automata:
-                for number in automaton.asked:
+                for number in automaton.rows:
                     pattern = self._patterns.pattern(self._patterns.rows[number])
                     detector.add(str(number), pattern, automaton.since)
         detector.clear()
@@ -223,8 +233,10 @@ class PatternGroup(Group):
         for rank, same in groupby(found, key=lambda each: each.composite.rank):
             several = list(same)
             composite = several[0].composite
-            if asked := self.asked((int(id) for each in several for id in each.ids), composite.end):
-                yield composed(composite, rank[-1], asked, payload)
+            if subscribers := self.subscribers(
+                (int(id) for each in several for id in each.ids), composite.end
+            ):
+                yield composed(composite, rank[-1], subscribers, payload)
 
 
 def _window(part: Part) -> int:
@@ -245,7 +257,7 @@ class FairGroup(Group):
         self._called: dict[str, dict[str, list[int]]] = {each.name: {} for each in correlations}
         """Which rows ask for a conjunction under which name."""
         for each in correlations:
-            for row in each.asked:
+            for row in each.rows:
                 name = patterns.question(patterns.rows[row]).about.name
                 self._called[each.name].setdefault(name, []).append(row)
 
@@ -259,7 +271,7 @@ class FairGroup(Group):
         for each in self._correlations.values():
             query = FairQuery(Subscription.of([each.conjunction]), each.choice)
             detector.add(each.name, query, each.since)
-        for place, several in groupby(rows, key=attrgetter("place")):
+        for sort_key, several in groupby(rows, key=attrgetter("sort_key")):
             progress = []
             for row in several:
                 if row.occurrence is not None:
@@ -268,10 +280,10 @@ class FairGroup(Group):
                     progress.append({"query": row.automaton, "state": row.progress})
             if progress:
                 detector.resume({"bound": BEGINNING, "held": [], "progress": progress})
-            yield from self._relations(detector.advance(min(place[2] + 1, bound)), payload)
+            yield from self._relations(detector.advance(min(sort_key[2] + 1, bound)), payload)
         if bound != END:
             for each in detector.snapshot()["progress"]:
-                if self.asked(self._correlations[each["query"]].asked, bound):
+                if self.subscribers(self._correlations[each["query"]].rows, bound):
                     yield _in_progress(each["query"], 0, None, each["state"])
 
     def _relations(self, detected: Iterable[Detected[Related]], payload: bool) -> Iterator[dict[str, Any]]:
@@ -283,8 +295,10 @@ class FairGroup(Group):
                     relation = each.composite.relation.called(name)
                     called.setdefault(relation.id, (relation, []))[1].extend(numbers)
             for id, (relation, asking) in called.items():
-                if asked := self.asked(asking, last.end):
-                    yield (_published if relation.is_public else _related)(relation, id, last, asked, payload)
+                if subscribers := self.subscribers(asking, last.end):
+                    yield (_published if relation.is_public else _related)(
+                        relation, id, last, subscribers, payload
+                    )
 
 
 class _Portion(NamedTuple):
@@ -348,7 +362,7 @@ def _left(kept: Mapping[str, Any], keys: Mapping[Rank, int]) -> Iterator[dict[st
     """The state of a detector in rows: one for each automaton and key, with what that has seen."""
     occurrences = kept["occurrences"]
     for each in kept["progress"]:
-        own = {number: place for place, number in enumerate(dict.fromkeys(each["seen"]))}
+        own = {number: at for at, number in enumerate(dict.fromkeys(each["seen"]))}
         alone = {
             **kept,
             "occurrences": [occurrences[number] for number in own],
@@ -367,7 +381,7 @@ def _in_progress(automaton: str, key: int, alarm: int | None, progress: str) -> 
 
 
 def composed(
-    composite: Composite, id: str, asked: Iterable[tuple[str, str]], payload: bool
+    composite: Composite, id: str, subscribers: Iterable[tuple[str, str]], payload: bool
 ) -> dict[str, Any]:
     """A composite as a row."""
     return {
@@ -380,14 +394,14 @@ def composed(
         "interval": {"start": composite.start, "end": composite.end},
         "constituents": [_named(step, each.notification) for step, each in composite.constituents],
         "pattern": composite.pattern.hash,
-        "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in asked],
+        "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in subscribers],
         "is_public": composite.is_public,
-        PLACE: _place(composite.start, composite.pattern.hash, PRODUCER, None, id),
+        RANK: _rank(composite.start, composite.pattern.hash, PRODUCER, None, id),
     }
 
 
 def _related(
-    relation: Relation, id: str, last: Occurrence, asked: Iterable[tuple[str, str]], payload: bool
+    relation: Relation, id: str, last: Occurrence, subscribers: Iterable[tuple[str, str]], payload: bool
 ) -> dict[str, Any]:
     """A relation as a row; it stands right behind what has completed it."""
     _, start, is_composite, whose, *_ = last.rank
@@ -404,22 +418,22 @@ def _related(
         and dict(zip(("start", "end"), (each.microseconds for each in interval), strict=True)),
         "constituents": [_named(*each) for each in relation.constituents],
         "pattern": text,
-        "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in asked],
+        "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in subscribers],
         "is_public": False,
-        PLACE: _place(*behind, event.sequence, event.id, text, relation.number),
+        RANK: _rank(*behind, event.sequence, event.id, text, relation.number),
     }
 
 
 def _published(
-    relation: Relation, id: str, last: Occurrence, asked: Iterable[tuple[str, str]], payload: bool
+    relation: Relation, id: str, last: Occurrence, subscribers: Iterable[tuple[str, str]], payload: bool
 ) -> dict[str, Any]:
     """A public relation as a row; it stands among composites."""
-    place = _place(Related(relation, last).start, relation.conjunction.text, FAIR, None, id)
-    return {**_related(relation, id, last, asked, payload), "is_public": True, PLACE: place}
+    rank = _rank(Related(relation, last).start, relation.conjunction.text, FAIR, None, id)
+    return {**_related(relation, id, last, subscribers, payload), "is_public": True, RANK: rank}
 
 
-def _place(*given: str | int | None) -> dict[str, str | int | None]:
-    return dict(zip(PLACE_TYPES, given, strict=False))
+def _rank(*given: str | int | None) -> dict[str, str | int | None]:
+    return dict(zip(RANK_TYPES, given, strict=False))
 
 
 def _named(step: str, one: Notification) -> dict[str, Any]:

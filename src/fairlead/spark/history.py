@@ -47,9 +47,9 @@ __all__ = ["CONTENT", "History", "Language", "binds", "has_begun", "holds", "nam
 
 PUBLICATIONS_PER_SLICE: Final = 20_000
 PERIODS_PER_SHARE: Final = 200_000
-INDEXES_KEPT: Final = 2
+INDEXES_MAX: Final = 2
 DECLARED: Final = ("filter", "from", "until", "ready")
-CONTENT: Final = ("place", "producer", "id", "event_time", "sequence", "record")
+CONTENT: Final = ("index", "producer", "id", "event_time", "sequence", "record")
 """The columns that make a notification of a publication."""
 
 VERSIONS: Final = (VERSION, LANGUAGE_VERSION, SCOPES_VERSION)
@@ -72,23 +72,23 @@ REQUIRED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What it takes to read the filters of a trace, in whichever process that happens."""
+    """The schema and extensions to read the filters of a trace with, in any process."""
 
     schema: Schema | None = None
     extensions: tuple[str, ...] = ()
 
-    def filter(self, text: str, place: int) -> Filter:
+    def filter(self, text: str, index: int) -> Filter:
         """The filter that an event has."""
         self._prepare()
         try:
             return parse(text, self.schema)
         except FairleadError as error:
-            raise _refused(place, error) from error
+            raise _refused(index, error) from error
 
     def events(self, trace: pa.Table) -> Iterator[Event]:
         """The events of a trace, in their order."""
         self._prepare()
-        ordered = trace.sort_by("place").select(["place", *SCHEMA.names])
+        ordered = trace.sort_by("index").select(["index", *SCHEMA.names])
         told = ordered.column("event").to_pylist()
         others = iter(ordered.filter(pc.not_equal(ordered.column("event"), "notify")).to_pylist())
         notified = _notified(ordered.filter(pc.equal(ordered.column("event"), "notify")))
@@ -97,11 +97,11 @@ class Language:
                 yield next(notified)
                 continue
             row = next(others)
-            place = row.pop("place")
+            index = row.pop("index")
             try:
                 yield event_of(row, self.schema)
             except FairleadError as error:
-                raise _refused(place, error) from error
+                raise _refused(index, error) from error
 
     def _prepare(self) -> None:
         for name in self.extensions:
@@ -116,16 +116,16 @@ def _notified(trace: pa.Table) -> Iterator[Notified]:
         yield Notified(component, Identity(producer, id), tuple(subscriptions or ()), version or "", time)
 
 
-def _refused(place: int, error: FairleadError) -> TraceRefused:
-    return TraceRefused(f"event {place}: {error}")
+def _refused(index: int, error: FairleadError) -> TraceRefused:
+    return TraceRefused(f"event {index}: {error}")
 
 
 class History:
-    """The tables of a trace, each made when it is first asked for."""
+    """The tables of a trace, each made on first use."""
 
     def __init__(self, trace: DataFrame, language: Language) -> None:
         self._trace, self._language = trace, language
-        self._kept: list[DataFrame] = []
+        self._persisted: list[DataFrame] = []
         self._repeats = False
         """Whether an identity was published more than once; `check` finds out."""
 
@@ -138,8 +138,8 @@ class History:
             count("sub"),
             count("adv"),
             count("scope"),
-            F.min(F.when(F.col("event") == "end", F.col("place"))),
-            F.min(F.when(_is_malformed(), F.struct("place", "v", "event"))),
+            F.min(F.when(F.col("event") == "end", F.col("index"))),
+            F.min(F.when(_is_malformed(), F.struct("index", "v", "event"))),
         ).collect()
         self.events, self.publications_count, self._subscriptions, self._advertisements, *rest = row
         self._scopes, *rest = rest
@@ -155,31 +155,31 @@ class History:
 
     @property
     def is_scoped(self) -> bool:
-        """Whether the trace says anything of scopes."""
+        """Whether the trace has scopes."""
         return bool(self._scopes)
 
     def scoped(self) -> dict[str, DataFrame]:
-        """What the rules of scoped systems find, by rule."""
+        """The violations of scoped systems, by rule."""
         return scoped(self._trace, self.publications_count, self._language)
 
     def forget(self) -> None:
-        """Let go of what was kept."""
-        for frame in self._kept:
+        """Release the persisted tables."""
+        for frame in self._persisted:
             frame.unpersist()
 
     def about(self, suspects: DataFrame) -> History:
-        """The history without what was published and told about others than some, by producer and id."""
+        """The history of some publications only, by producer and id."""
         own = F.col("event").isin("pub", "notify")
         concerned = self._trace.where(own).join(F.broadcast(suspects), ["producer", "id"], "left_semi")
         others = self._trace.where(~own)
         found = History(concerned.unionByName(others), self._language)
-        found._kept, found._repeats = self._kept, self._repeats
+        found._persisted, found._repeats = self._persisted, self._repeats
         return found
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Keep, until all is forgotten, what takes long and is used more than once."""
-        self._kept.append(frame.persist())
-        return self._kept[-1]
+        self._persisted.append(frame.persist())
+        return self._persisted[-1]
 
     def nothing(self, columns: str) -> DataFrame:
         """A table without rows."""
@@ -190,7 +190,7 @@ class History:
     @cached_property
     def publications(self) -> DataFrame:
         return self.published.select(
-            F.col("place").alias("publication"),
+            F.col("index").alias("publication"),
             F.struct(*KEY).alias("key"),
             "producer",
             "id",
@@ -208,20 +208,20 @@ class History:
         found = self.of("pub")
         if not self._repeats:
             return found
-        first = F.min("place").over(Window.partitionBy("producer", "id"))
-        return found.withColumn("first", first).where(F.col("first") == F.col("place")).drop("first")
+        first = F.min("index").over(Window.partitionBy("producer", "id"))
+        return found.withColumn("first", first).where(F.col("first") == F.col("index")).drop("first")
 
     @cached_property
     def deliveries(self) -> DataFrame:
         same = Window.partitionBy("producer", "id", "component")
-        told = self.of("notify").select("place", "component", "producer", "id", name_of().alias("name"))
+        told = self.of("notify").select("index", "component", "producer", "id", name_of().alias("name"))
         about = told.join(self.publications.drop("name"), ["producer", "id"], "left")
-        return self.keep(about.withColumn("first", F.min("place").over(same)))
+        return self.keep(about.withColumn("first", F.min("index").over(same)))
 
     @cached_property
     def delivered(self) -> DataFrame:
         """The deliveries without repetitions: a repetition offends safety, not the orders."""
-        return self.deliveries.where(F.col("first") == F.col("place"))
+        return self.deliveries.where(F.col("first") == F.col("index"))
 
     def of(self, event: str) -> DataFrame:
         """The events of a kind."""
@@ -243,7 +243,7 @@ class History:
         `active` says whether it held, `period` counts its periods so far, and `known` is the filter that it
         has had since the latest began.
         """
-        ordered = Window.partitionBy("component", "name").orderBy("place")
+        ordered = Window.partitionBy("component", "name").orderBy("index")
         earlier = ordered.rowsBetween(Window.unboundedPreceding, -1)
         event, begins = F.col("event"), F.col("event") == begin
         begun_last = F.last(F.when(event != "ready", begins), ignorenulls=True).over(earlier)
@@ -257,7 +257,7 @@ class History:
             .where(F.col("period") > 0)
             .withColumn("begins", begins)
             .withColumn("ends", event == end)
-            .select("place", "component", "name", "period", "active", "begins", "ends", *DECLARED, "known")
+            .select("index", "component", "name", "period", "active", "begins", "ends", *DECLARED, "known")
         )
 
     # -- matches -------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class History:
         """
         slices = max(1, ceil(self.publications_count / PUBLICATIONS_PER_SLICE))
         shares = max(1, ceil(periods_max / PERIODS_PER_SHARE))
-        sliced = self.contents.withColumn("slice", F.col("place") % slices).withColumn("share", _each(shares))
+        sliced = self.contents.withColumn("slice", F.col("index") % slices).withColumn("share", _each(shares))
         shared = periods.select("begun", "filter", (F.col("begun") % shares).alias("share"))
         matches = (
             sliced.groupBy("slice", "share")
@@ -295,7 +295,7 @@ class History:
             what = f"not of version {' or '.join(map(str, VERSIONS))}"
             if odd["v"] in VERSIONS:
                 what = f"not an event, or not all of one: {odd['event']!r}"
-            raise TraceRefused(f"event {odd['place']}: {what}")
+            raise TraceRefused(f"event {odd['index']}: {what}")
 
     def check(self) -> None:
         """TraceRefused where no run can have such a trace: for the first event that shows it."""
@@ -303,10 +303,10 @@ class History:
         identities = self.of("pub").groupBy("producer", "id").count()
         self._repeats = bool(identities.where(F.col("count") > 1).limit(1).collect())
         again = self._declared_again()
-        if again is not None and again["place"] < behind:
-            raise TraceRefused(f"event {again['place']}: {again['what']}")
+        if again is not None and again["index"] < behind:
+            raise TraceRefused(f"event {again['index']}: {again['what']}")
         if behind < self.events:
-            raise TraceRefused(f"event {behind}: the trace goes on behind its end")
+            raise TraceRefused(f"event {behind}: the trace has events after its end")
 
     def _declared_again(self) -> Row | None:
         """The first event that declares another filter under an active id."""
@@ -314,7 +314,7 @@ class History:
         if self.advertises:
             told = told.unionByName(self._declarations("adv", "unadv", "advertisement"))
         again = F.col("begins") & F.col("active") & (F.col("filter") != F.col("known"))
-        texts = told.where(again).select("place", "component", "name", "filter", "known")
+        texts = told.where(again).select("index", "component", "name", "filter", "known")
         if _first(_otherwise(texts)) is None:
             return None
         # Two texts may be one filter: where that is the question, they are read.
@@ -334,15 +334,15 @@ def _is_malformed() -> Column:
 
 def _otherwise(texts: DataFrame) -> DataFrame:
     what = F.format_string("'%s' of '%s' has another filter already", "name", "component")
-    return texts.select("place", what.alias("what"))
+    return texts.select("index", what.alias("what"))
 
 
 def _first(refusals: DataFrame) -> Row | None:
-    return next(iter(refusals.orderBy("place").limit(1).collect()), None)
+    return next(iter(refusals.orderBy("index").limit(1).collect()), None)
 
 
 def name_of() -> Column:
-    """How a notification is called in a report."""
+    """The name of a notification in a report."""
     producer, id = F.col("producer"), F.col("id")
     return F.when(producer == "", id).otherwise(F.concat(producer, F.lit("/"), id))
 
@@ -355,35 +355,35 @@ def _periods(declarations: DataFrame) -> DataFrame:
     active, ends = F.col("active"), F.col("ends")
     takes_effect = active & ~ends & ~F.col("begins")
     told = declarations.groupBy("component", "name", "period").agg(
-        F.min_by(F.struct("place", *DECLARED), "place").alias("declared"),
-        F.min(F.when(active & ends, F.struct("place", "until"))).alias("end"),
-        F.min(F.when(takes_effect, F.col("place"))).alias("effect"),
+        F.min_by(F.struct("index", *DECLARED), "index").alias("declared"),
+        F.min(F.when(active & ends, F.struct("index", "until"))).alias("end"),
+        F.min(F.when(takes_effect, F.col("index"))).alias("effect"),
     )
-    begun = F.col("declared.place")
+    begun = F.col("declared.index")
     return told.select(
         begun.alias("begun"),
         "component",
         F.col("declared.filter").alias("filter"),
         F.col("declared.from").alias("from"),
         F.least("declared.until", "end.until").alias("until"),
-        F.when(F.col("end.until").isNull(), F.col("end.place")).alias("over"),
+        F.when(F.col("end.until").isNull(), F.col("end.index")).alias("over"),
         F.when(F.coalesce("declared.ready", F.lit(True)), begun).otherwise(F.col("effect")).alias("ready"),
     )
 
 
-def has_begun(place: str) -> Column:
-    """`Period.has_begun` at a place, for a notification with the column `key`."""
-    return (F.col("begun") < F.col(place)) & (F.col("from").isNull() | (F.col("from") <= F.col("key")))
+def has_begun(index: str) -> Column:
+    """`Period.has_begun` at an index, for a notification with the column `key`."""
+    return (F.col("begun") < F.col(index)) & (F.col("from").isNull() | (F.col("from") <= F.col("key")))
 
 
-def holds(place: str) -> Column:
+def holds(index: str) -> Column:
     """`Period.holds`, likewise."""
-    over = F.coalesce(F.col("over") < F.col(place), F.lit(False))
-    return has_begun(place) & ~over & (F.col("until").isNull() | (F.col("key") < F.col("until")))
+    over = F.coalesce(F.col("over") < F.col(index), F.lit(False))
+    return has_begun(index) & ~over & (F.col("until").isNull() | (F.col("key") < F.col("until")))
 
 
 def binds() -> Column:
-    """`Period.binds` for a publication: one that begins at an order key is kept to the letter."""
+    """`Period.binds` for a publication. A period that begins at an order key binds exactly."""
     stays = F.col("over").isNull() & (F.col("until").isNull() | (F.col("key") < F.col("until")))
     in_effect = F.coalesce(F.col("ready") < F.col("publication"), F.lit(False))
     return stays & F.when(F.col("from").isNotNull(), F.col("from") <= F.col("key")).otherwise(in_effect)
@@ -398,12 +398,12 @@ def _each(count: int) -> Column:
 
 
 def matches_in(language: Language, publications: pa.Table, periods: pa.Table) -> pa.Table:
-    """Which publications of a slice match which periods of a share."""
+    """The publications of a slice that match periods of a share."""
     found: list[tuple[int, int]] = []
     if publications.num_rows and periods.num_rows:
         rows = publications.select(CONTENT).to_pylist()
         matches = _index(language, periods).match_batch(map(notification_in, rows))
-        found = [(row["place"], begun) for row, all in zip(rows, matches, strict=True) for begun in all]
+        found = [(row["index"], begun) for row, all in zip(rows, matches, strict=True) for begun in all]
     pairs = zip(*found, strict=True) if found else ((), ())
     return pa.table([pa.array(each, pa.int64()) for each in pairs], ["publication", "begun"])
 
@@ -417,7 +417,7 @@ def _index(language: Language, periods: pa.Table) -> Columnar[int]:
         index: Columnar[int] = Columnar(schema=language.schema)
         index.add_many([(begun, language.filter(text, begun)) for begun, text in declared])
         _indexes[name] = index
-        if len(_indexes) > INDEXES_KEPT:
+        if len(_indexes) > INDEXES_MAX:
             _indexes.popitem(last=False)
     return _indexes[name]
 
@@ -430,15 +430,15 @@ def notification_in(row: dict[str, Any]) -> Notification:
     try:
         return decode(row["record"], row["producer"], row["id"], row["event_time"], row["sequence"])
     except FairleadError as error:
-        raise _refused(row["place"], error) from error
+        raise _refused(row["index"], error) from error
 
 
 def other_filters(language: Language, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows whose two texts are two filters."""
 
-    def differ(place: int, filter: str, known: str) -> bool:
-        return language.filter(filter, place) != language.filter(known, place)
+    def differ(index: int, filter: str, known: str) -> bool:
+        return language.filter(filter, index) != language.filter(known, index)
 
     for batch in batches:
-        rows = batch.select(("place", "filter", "known")).to_pylist()
+        rows = batch.select(("index", "filter", "known")).to_pylist()
         yield batch.filter(pa.array([differ(**row) for row in rows], pa.bool_()))

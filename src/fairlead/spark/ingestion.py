@@ -19,6 +19,7 @@ from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.times import UNITS
 from fairlead.model import Kind, check_name
 from fairlead.model.values import DEPTH_MAX
+from fairlead.spark.advertising import Advertised
 from fairlead.spark.config import format_duration
 from fairlead.spark.doors import BLANK, ORIGIN, OUTCOME_TYPES, TEXT_FORMATS, ColumnDoor, TextDoor
 from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHED, RECORD, payload_of
@@ -47,8 +48,9 @@ def ingest(
     fields: Fields = STANDARD,
     lift: bool = False,
     delimiter: str = ",",
+    advertised: Advertised | None = None,
 ) -> DataFrame:
-    """Rows: one per record of a DataFrame, read or not.
+    """Rows: one per record of a DataFrame, read or not. What is not `advertised` by its producer is rejected.
 
     With the format "rows" a record is a row of typed columns; with "json", "xml", "xml-lines", "csv" and "text"
     it stands in the column `value`, as a string or as bytes. The first record of a CSV file is its header, so
@@ -57,7 +59,7 @@ def ingest(
     from pyspark.sql import functions as F
 
     if format == "rows":
-        return _ingest_columns(raw, source, schema, fields)
+        return _ingest_columns(raw, source, schema, fields, advertised)
     if format not in TEXT_FORMATS:
         raise PipelineError(
             f"no format of records is named {format!r}",
@@ -65,7 +67,7 @@ def ingest(
         )
     if "value" not in raw.columns:
         raise PipelineError(
-            f"records in the format {format!r} stand in a column `value`, and the columns are "
+            f"records in the format {format!r} are in a column `value`, and the columns are "
             f"{', '.join(raw.columns)}",
             hint='typed columns are of the format "rows"',
         )
@@ -75,7 +77,7 @@ def ingest(
             hint="`sources.read` does, or read it with Spark and ingest the columns as rows",
         )
     content = raw.select(F.col("value").cast("binary"), *([ORIGIN] if ORIGIN in raw.columns else []))
-    door = TextDoor(format, source, schema, fields, lift, delimiter)
+    door = TextDoor(format, source, schema, fields, lift, delimiter, advertised)
     return content.mapInArrow(door, _ddl({**ENVELOPE_TYPES, RECORD: "string", **OUTCOME_TYPES}))
 
 
@@ -104,7 +106,8 @@ def not_ahead(rows: DataFrame, now_us: int, ahead_us: int) -> DataFrame:
 
 
 def rejected(rows: DataFrame) -> DataFrame:
-    """What could not be read, whole, with the reason and where it stood: source, file, line, reason, raw.
+    """The records that could not be read, whole, with the reason and location: source, file, line,
+    reason, raw.
 
     Spark cuts large files into blocks, so the number of a line is known once the lines of the blocks before are
     counted. A job finds out whether there is anything to number; only then are lines counted. Rows that are used
@@ -154,10 +157,12 @@ _WAYS_OUT: Final = {
 }
 
 
-def _ingest_columns(raw: DataFrame, source: str, schema: Schema | None, fields: Fields) -> DataFrame:
+def _ingest_columns(
+    raw: DataFrame, source: str, schema: Schema | None, fields: Fields, advertised: Advertised | None
+) -> DataFrame:
     table = _Table.of(raw, fields)
     payload = RECORD if schema is not None and table.is_altered_by(schema) else ATTRIBUTES
-    door = ColumnDoor(source, schema, payload, schema is not None or table.must_go_by_row)
+    door = ColumnDoor(source, schema, payload, schema is not None or table.must_go_by_row, advertised)
     return table.frame.mapInArrow(door, _rows_type(table.struct if payload == ATTRIBUTES else None))
 
 

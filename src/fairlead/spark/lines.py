@@ -1,4 +1,4 @@
-"""Lines on Spark: patterns whose matches are found over columns (`correlation.patterns.lines`).
+"""Lines on Spark: patterns that are matched over columns (`correlation.patterns.lines`).
 
     LineGroup      patterns with the same `same` that are all lines; over a whole stream of typed columns, it looks
                    at no row by itself; elsewhere it does what any group of patterns does
@@ -36,7 +36,7 @@ from fairlead.correlation.patterns.spelling import type_in
 from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import END, OrderKey
-from fairlead.spark.frames import ATTRIBUTES, PLACE, notifications_in
+from fairlead.spark.frames import ATTRIBUTES, RANK, notifications_in
 from fairlead.spark.groups import PatternGroup, composed, is_plain
 from fairlead.spark.patterns import Automaton, Patterns
 
@@ -49,13 +49,13 @@ LONG: Final = 8 * ROWS
 
 
 def is_line(automaton: Automaton, automata: Iterable[Automaton]) -> bool:
-    """Whether an automaton is a line, and nobody asks for the same from another time on."""
+    """Whether an automaton is a line, and no other row has the same pattern from another time on."""
     twins = [each for each in automata if each.pattern == automaton.pattern]
     return len(twins) == 1 and line_of(automaton.pattern) is not None
 
 
 def types_taken(automata: Iterable[Automaton]) -> frozenset[str] | None:
-    """The types of all events that some patterns look at; None where an atom or a domain names none."""
+    """The types of all events in some patterns; None if an atom or a domain names none."""
     types: set[str] = set()
     for automaton in automata:
         for atom in atoms(automaton.pattern.body):
@@ -97,7 +97,7 @@ class LineGroup(PatternGroup):
         ]
 
     def accepts(self, batch: pa.RecordBatch) -> bool:
-        """Whether rows can be looked at as columns: typed, all points, with keys that Arrow can compare."""
+        """Whether rows can be matched as columns: typed, all points, with keys that Arrow can compare."""
         if ATTRIBUTES not in batch.schema.names:
             return False
         fields = {field.name: field.type for field in batch.schema.field(ATTRIBUTES).type}
@@ -105,16 +105,16 @@ class LineGroup(PatternGroup):
             return False
         return all(name in fields and is_plain(fields[name]) for name in self.same)
 
-    def found_in(
+    def composites_in(
         self, rows: pa.RecordBatch, engine: Columnar[int], numbers: dict[Filter, int], payload: bool
     ) -> Iterator[pa.RecordBatch | list[dict[str, Any]]]:
-        """What is found in the rows of whole keys, up to the end of time; NotComparable where it takes objects."""
+        """The composites in the rows of whole keys, up to the end of time. NotComparable if that takes objects."""
         stream = Columns(rows, self.same, engine, numbers)
         found = [(each, line, matches_of(line, stream, each.since)) for each, line in self._lines]
         for automaton, line, matches in found:
             if len(matches):
                 by_pattern: dict[Pattern, list[int]] = {}
-                for number in automaton.asked:
+                for number in automaton.rows:
                     by_pattern.setdefault(self._patterns.pattern(self._patterns.rows[number]), []).append(
                         number
                     )
@@ -126,8 +126,8 @@ class LineGroup(PatternGroup):
                         )
                         yield list(written)
                     else:
-                        asked = self.asked(rows_asking, BEFORE_END)
-                        yield _batch(pattern, asked, line, stream, matches)
+                        subscribers = self.subscribers(rows_asking, BEFORE_END)
+                        yield _batch(pattern, subscribers, line, stream, matches)
 
     def _written(
         self,
@@ -140,16 +140,16 @@ class LineGroup(PatternGroup):
         payload: bool,
     ) -> Iterator[dict[str, Any]]:
         """Composites as rows, with all that they carry."""
-        used, places = np.unique(matches.taken, return_inverse=True)
+        used, positions = np.unique(matches.taken, return_inverse=True)
         occurrences = stream.occurrences(used)
-        steps, taken = [line.steps[step].name for step in matches.steps.tolist()], places.tolist()
+        steps, taken = [line.steps[step].name for step in matches.steps.tolist()], positions.tolist()
         offsets = matches.offsets.tolist()
         for number, end in enumerate(matches.ends.tolist()):
-            if asked := self.asked(asking, end):
+            if subscribers := self.subscribers(asking, end):
                 own = range(offsets[number], offsets[number + 1])
                 constituents = tuple((steps[at], occurrences[taken[at]]) for at in own)
                 composite = Composite(pattern, constituents, end, outputs_of(pattern, constituents))
-                yield composed(composite, composite.id, asked, payload)
+                yield composed(composite, composite.id, subscribers, payload)
 
 
 BEFORE_END: Final = END - 1
@@ -180,7 +180,7 @@ class Gathered:
         return self._size > LONG
 
     def rest(self) -> pa.RecordBatch | None:
-        """What is left."""
+        """The remaining rows."""
         rows = self._together() if self._batches else None
         self._batches, self._size = [], 0
         return rows
@@ -240,7 +240,7 @@ class Columns:
         return None
 
     def occurrences(self, positions: Ints) -> list[Occurrence]:
-        """What stands at some positions, as objects."""
+        """The occurrences at some positions, as objects."""
         some = self.rows.take(pa.array(positions))
         keys = (some.column(name).to_pylist() for name in ("time", "producer", "sequence", "id"))
         return list(map(Occurrence.of, notifications_in(some), map(OrderKey, *keys)))
@@ -294,7 +294,7 @@ def _order(rows: pa.RecordBatch, codes: Ints) -> Ints | None:
 
 
 def _batch(
-    pattern: Pattern, asked: Sequence[tuple[str, str]], line: Line, stream: Columns, matches: Matches
+    pattern: Pattern, subscribers: Sequence[tuple[str, str]], line: Line, stream: Columns, matches: Matches
 ) -> pa.RecordBatch:
     """Composites without their content, as a record batch."""
     count = len(matches)
@@ -312,7 +312,7 @@ def _batch(
     starts, ends = pa.array(stream.times[matches.taken[matches.offsets[:-1]]]), pa.array(matches.ends)
     ids = pa.array(_ids(pattern, line, stream, matches))
     producer, hash = (pa.repeat(pa.scalar(each), count) for each in (PRODUCER, pattern.hash))
-    asking = pa.array([[{"id": id, "subscriber": subscriber} for id, subscriber in asked]])
+    asking = pa.array([[{"id": id, "subscriber": subscriber} for id, subscriber in subscribers]])
     columns = {
         "time": ends,
         "producer": producer,
@@ -324,7 +324,7 @@ def _batch(
         "pattern": hash,
         "patterns": asking.take(pa.array(np.zeros(count, np.int64))),
         "is_public": pa.repeat(pa.scalar(pattern.is_public), count),
-        PLACE: pa.StructArray.from_arrays(
+        RANK: pa.StructArray.from_arrays(
             [starts, hash, producer, ids], ["start", "pattern", "producer", "id"]
         ),
     }

@@ -117,9 +117,11 @@ class _Stream(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         bounds = self._bounds()
         if start["offset"] < bounds.start:
-            missing = f"the records {start['offset']} to {bounds.start - 1} have not been read, and are gone"
+            missing = (
+                f"the records {start['offset']} to {bounds.start - 1} have not been read, and were removed"
+            )
             raise PipelineError(
-                f"{self._directory}: {missing}", hint="let the broker keep them longer: [retention]"
+                f"{self._directory}: {missing}", hint="let the broker retain them longer: [retention]"
             )
         if start["offset"] > bounds.stop:  # what is synced does not go away
             raise PipelineError(

@@ -1,4 +1,5 @@
-"""Matching in a worker: record batches of notifications in; those that match out, each with who gets it.
+"""Matching in a worker: record batches of notifications in; those that match out, each with its
+receivers.
 
 A worker process maps the compiled subscriptions into memory once, however many tasks and micro-batches it gets.
 The kernels see whole record batches: typed columns as they are, and JSON texts by a scan for what filters name
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from fairlead.filters import Schema
     from fairlead.model import Notification
 
-__all__ = ["MEMORY", "OPENED", "PARTITION", "RECEIVERS", "TARGET", "Matcher", "Router"]
+__all__ = ["MEMORY", "OPENED", "PARTITION", "RECEIVERS", "TARGET", "Matcher", "Router", "subscribers_of"]
 
 MEMORY: Final = 4 << 30
 """How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
@@ -98,20 +99,20 @@ def _columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
 class Router:
     """Sends each notification to the targets that may match it: a row for each, with its number.
 
-    `ways`: over how many partitions the rows for one target go, so that a popular one does not starve.
+    `copies`: over how many partitions the rows for one target go, so that a popular one does not starve.
     """
 
     placement: Placement
     targets: tuple[frozenset[int], ...]
     names: tuple[str, ...] = ()
-    ways: int = 1
+    copies: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             visits = self._visits(batch)
             rows, targets = np.nonzero(visits)
             sent = batch.take(pa.array(rows))
-            partitions = targets * self.ways + rows % self.ways
+            partitions = targets * self.copies + rows % self.copies
             arrays = [*sent.columns, pa.array(targets, pa.int32()), pa.array(partitions, pa.int32())]
             yield pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, TARGET, PARTITION])
 
@@ -160,6 +161,20 @@ class Matcher:
         numbers = batch.column(TARGET).to_numpy()
         for number in np.unique(numbers).tolist():
             yield self.targets[number], batch.take(pa.array(np.flatnonzero(numbers == number)))
+
+
+def subscribers_of(
+    targets: Sequence[Subscriptions], notifications: Sequence[Notification], times: Sequence[int]
+) -> list[dict[str, list[str]]]:
+    """The subscribers of each notification, each with the ids, sorted, that match it and are valid at its time."""
+    found: list[dict[str, list[str]]] = [{} for _ in notifications]
+    for target in targets:
+        for row, subscriber, id in _opened(target, MEMORY).pairs(notifications, times):
+            found[row].setdefault(subscriber, []).append(id)
+    for each in found:
+        for ids in each.values():
+            ids.sort()
+    return found
 
 
 # Parts and sets of them that this process has open. They outlive tasks: Spark keeps its Python workers.
@@ -238,11 +253,28 @@ class _Opened:
                 self._step = max(16, min(1 << 16, _AT_ONCE * piece.rows.num_rows // max(1, len(ordinals))))
                 start += step
                 if self._dated:
-                    time = piece.rows.column("time").to_numpy()[rows]
-                    valid = (self._since[ordinals] <= time) & (time < self._until[ordinals])
-                    rows, ordinals = rows[valid], ordinals[valid]
+                    rows, ordinals = self._valid(rows, ordinals, piece.rows.column("time").to_numpy())
                 if len(rows) or wanted.every:
                     yield self._grouped(piece.rows, rows, ordinals, wanted)
+
+    def pairs(
+        self, notifications: Sequence[Notification], times: Sequence[int]
+    ) -> Iterator[tuple[int, str, str]]:
+        """The subscriptions that are valid at the times of notifications and match them: row, subscriber, id."""
+        rows, ordinals = self._matched_one_by_one(notifications)
+        if self._dated:
+            rows, ordinals = self._valid(rows, ordinals, np.asarray(times, np.int64))
+        those = pa.array(ordinals)
+        subscribers, ids = self._subscribers.take(those).to_pylist(), self._ids.take(those).to_pylist()
+        return zip(rows.tolist(), subscribers, ids, strict=True)
+
+    def _valid(
+        self, rows: NDArray[np.int64], ordinals: NDArray[np.int64], times: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of matches those with a subscription that is valid at the order time of the row."""
+        time = times[rows]
+        valid = (self._since[ordinals] <= time) & (time < self._until[ordinals])
+        return rows[valid], ordinals[valid]
 
     def _matched(
         self, attributes: pa.RecordBatch, notification_of: Callable[[int], Notification] | None

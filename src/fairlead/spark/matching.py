@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from fairlead.errors import PipelineError
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PUBLISHED, RECORD
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PUBLISHED, RECORD, VERSION
 from fairlead.spark.matcher import MEMORY, PARTITION, RECEIVERS, TARGET, Matcher, Router
 from fairlead.spark.parts import Part, located, table_of
 from fairlead.spark.placement import ANYWHERE, Placement
@@ -46,6 +46,7 @@ __all__ = [
     "narrowed",
     "pairs",
     "spread",
+    "targets_of",
     "with_receivers",
 ]
 
@@ -88,9 +89,17 @@ def matched(notifications: DataFrame, subscriptions: Subscriptions, *, payload: 
     return with_receivers(plan.rows.select(*KEY, *plan.carried), plan.deliveries())
 
 
+def targets_of(spark: SparkSession, subscriptions: Subscriptions) -> tuple[Subscriptions, ...]:
+    """The subscriptions in portions that a worker can hold, for stages that match by themselves."""
+    _ship(spark, subscriptions, None)
+    return _targets(subscriptions, MEMORY)
+
+
 def deliveries_of(matched: DataFrame, *, payload: bool) -> DataFrame:
     """A row for each subscriber of each notification; with `payload` the content as it was published."""
-    content = [name for name in (RECORD, ATTRIBUTES) if payload and name in matched.columns]
+    content: list[str] = [name for name in (RECORD, ATTRIBUTES) if payload and name in matched.columns]
+    if VERSION in matched.columns:
+        content.insert(0, VERSION)
     if PUBLISHED in matched.columns:
         matched = matched.withColumn(RECORD, F.coalesce(PUBLISHED, RECORD))
     exploded = matched.select(*KEY, *content, F.explode(RECEIVERS).alias("receiver"))
@@ -98,7 +107,7 @@ def deliveries_of(matched: DataFrame, *, payload: bool) -> DataFrame:
 
 
 def with_receivers(notifications: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Notifications with identities, each with the receivers that deliveries tell of."""
+    """Notifications with identities, each with the receivers of its deliveries."""
     receivers = F.collect_list(F.struct("subscriber", "subscriptions")).alias(RECEIVERS)
     told = deliveries.groupBy("producer", "id").agg(receivers)
     nobody = F.array().cast(told.schema[RECEIVERS].dataType)
@@ -140,11 +149,11 @@ class _Plan:
         if len(self.targets) == 1:
             return deliveries_of(self.matched(), payload=True)
         partitions = int(self.rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-        ways = max(1, partitions // len(self.targets))
+        copies = max(1, partitions // len(self.targets))
         buckets = tuple(frozenset(_buckets(target)) for target in self.targets)
         routed = T.StructType([*self.rows.schema.fields, _integer(TARGET), _integer(PARTITION)])
-        sent = self.rows.mapInArrow(Router(self.placement, buckets, self.names, ways), routed)
-        together = sent.repartitionById(len(self.targets) * ways, F.col(PARTITION))
+        sent = self.rows.mapInArrow(Router(self.placement, buckets, self.names, copies), routed)
+        together = sent.repartitionById(len(self.targets) * copies, F.col(PARTITION))
         found = deliveries_of(replace(self, rows=together).matched(), payload=True)
         # A subscriber may have subscriptions in several parts; a notification is delivered to it once.
         ids = F.sort_array(F.array_distinct(F.flatten(F.collect_list("subscriptions"))))
@@ -205,9 +214,10 @@ def _attributes(subscriptions: Subscriptions) -> tuple[frozenset[str], bool]:
 
 
 def keyed(
-    frame: DataFrame, asked: frozenset[str] | None, payload: bool = False
+    frame: DataFrame, attributes: frozenset[str] | None, payload: bool = False
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """The order key and the content: whole if it comes along, else what is asked about, a column for each.
+    """The order key and the content: the whole content, or a column for each attribute that filters
+    name.
 
     These columns are numbered, for Spark takes a dot in a name for a path; the names are the second result.
     One struct would do, but a sixth of the way to the worker would be spent on making it.
@@ -231,29 +241,29 @@ def keyed(
     if payload:
         happened = [F.col("event_time")] if "event_time" in columns and ATTRIBUTES in columns else []
         return frame.select(*key, *happened, content), ()
-    names = _kept(list(fields), asked)
+    names = _projected(list(fields), attributes)
     numbered = (fields[name].alias(f"attribute{number}") for number, name in enumerate(names))
     return frame.select(*key, *numbered), tuple(names)
 
 
-def narrowed(frame: DataFrame, asked: frozenset[str] | None) -> Column:
-    """The typed content of notifications: those of its columns that the asked attributes are in."""
+def narrowed(frame: DataFrame, attributes: frozenset[str] | None) -> Column:
+    """The typed content of notifications: the columns with these attributes."""
     content = F.col(ATTRIBUTES)
     names = frame.schema[ATTRIBUTES].dataType.fieldNames()  # type: ignore[attr-defined]
-    kept = _kept(names, asked)
+    kept = _projected(names, attributes)
     if len(kept) == len(names):
         return content
     return F.struct(*(content.getField(name).alias(name) for name in kept)).alias(ATTRIBUTES)
 
 
-def _kept(names: Sequence[str], asked: frozenset[str] | None) -> list[str]:
+def _projected(names: Sequence[str], attributes: frozenset[str] | None) -> list[str]:
     """The columns that the asked attributes are in; one at least, for rows without columns cannot be counted."""
-    if asked is None:
+    if attributes is None:
         return list(names)
     kept = [
         name
         for name in names
-        if any(f"{each}.".startswith(f"{name}.") or name.startswith(f"{each}.") for each in asked)
+        if any(f"{each}.".startswith(f"{name}.") or name.startswith(f"{each}.") for each in attributes)
     ]
     return kept or list(names[:1])
 

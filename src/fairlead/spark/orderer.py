@@ -1,4 +1,4 @@
-"""Order in a worker: what becomes of notifications where one task sees all that depend on one another.
+"""Order in a worker: the outcomes of notifications, where one task sees all that depend on one another.
 
 Law: `became` gives what `model.order.Ordering` does that takes the rows that have arrived, by (producer, sequence,
 id), and is asked for a release. Rows are columns. Order times are raised along sequence numbers and causes until
@@ -34,7 +34,7 @@ __all__ = [
     "LATE",
     "LIGHT",
     "MEANING",
-    "PLACED",
+    "ORDER_TIMES",
     "RANK",
     "RELEASED",
     "OrderAtOnce",
@@ -62,7 +62,7 @@ CONTENT: Final = "_content"
 
 LIGHT: Final = ("producer", "id", "event_time", "sequence", "causes", "time", "arrived")
 """What the order needs to know of a notification. Of a last key `arrived` is null: it is no notification."""
-PLACED: Final = "producer string, id string, time bigint, _refused boolean"
+ORDER_TIMES: Final = "producer string, id string, time bigint, _refused boolean"
 ROUNDS_MAX: Final = 100
 """So often order times are raised; causes that lead back to themselves would raise them for ever."""
 
@@ -74,14 +74,14 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class Became(NamedTuple):
-    """What became of each row: the outcome, and the order time where it is fixed. Last keys have neither."""
+    """The outcome of each row, and the order time where it is fixed. Last keys have neither."""
 
     time: pa.Array
     outcome: pa.Array
 
 
 def became(rows: pa.Table, bound_before: int, bound: int) -> Became:
-    """What becomes of notifications that have identities, with the last keys among them."""
+    """The outcomes of notifications that have identities, with the last keys among them."""
     found = _Columns(rows, bound_before).became(bound) if rows.num_rows else None
     return _one_by_one(rows, bound_before, bound) if found is None else found
 
@@ -285,7 +285,7 @@ def _identity(row: Mapping[str, Any]) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class OrderTogether:
-    """What becomes of rows with identities: those held, those that arrived, and the last keys."""
+    """The outcomes of rows with identities: held ones, new ones, and the last keys."""
 
     bound_before: int
     bound: int

@@ -1,4 +1,5 @@
-"""Identity and order over DataFrames: each notification once, held until the watermark, then at its place.
+"""Identity and order over DataFrames: each notification once, buffered until the watermark, then in its
+order.
 
 Law: run batch by batch, with its state handed on, `order` releases, holds and refuses what
 `delivery.OrderedQueue` does, when that takes the arrivals of each batch by (producer, sequence, id), of copies
@@ -40,7 +41,7 @@ from fairlead.spark.orderer import (
     LATE,
     LIGHT,
     MEANING,
-    PLACED,
+    ORDER_TIMES,
     RANK,
     RELEASED,
     OrderAtOnce,
@@ -66,7 +67,7 @@ MADE_ID: Final = "^[0-9a-f]{32}-[0-9]+$"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What there may be among notifications: nothing is planned for what there is not."""
+    """The features that occur among notifications: a plan leaves out steps for those that do not."""
 
     has_digests: bool = True
     has_sequences: bool = True
@@ -97,7 +98,7 @@ NOTHING: Final = Facts(has_digests=False, has_sequences=False, has_causes=False)
 
 @dataclass(frozen=True, slots=True)
 class OrderState:
-    """What one batch leaves to the next.
+    """The state of the order that one batch leaves to the next.
 
     `held` has the columns of notifications, `time` where the order time is fixed, and `late`, which is true for
     what came too late by its number and is remembered until the watermark passes its own time. `last` has the
@@ -114,7 +115,7 @@ class OrderState:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """What became of each notification, arrived or held before. `persist` it where more than one frame is used."""
+    """The outcome of each notification, new or held before. `persist` it where more than one frame is used."""
 
     rows: DataFrame
     """The columns of notifications, `time` where the order time is fixed, and `outcome`."""
@@ -153,27 +154,27 @@ class Ordered:
 
     @property
     def released(self) -> DataFrame:
-        """What the watermark has passed, with its order time."""
+        """The notifications that the watermark has passed, with their order times."""
         return self._became(RELEASED)
 
     @property
     def held(self) -> DataFrame:
-        """What waits for the watermark, with its order time where that is fixed."""
+        """The notifications that wait for the watermark, with their order times where these are fixed."""
         return self._became(HELD)
 
     @property
     def late(self) -> DataFrame:
-        """What came after its place had been passed, and where the watermark stood then."""
+        """The late notifications, and the watermark at their arrival."""
         return self._became(LATE).drop("time").withColumn("watermark", _long(self.before.bound))
 
     @property
     def duplicates(self) -> DataFrame:
-        """What had come already."""
+        """The duplicates."""
         return self._became(DUPLICATE).drop("time")
 
     @property
     def conflicts(self) -> DataFrame:
-        """What had come already, with other content; `doubtful` where copies are not `settled`."""
+        """The duplicates with other content than the first; `doubtful` where copies are not `settled`."""
         return self.rows.where(F.col("outcome").isin(CONFLICT, DOUBTFUL)).drop("outcome", "time")
 
     @property
@@ -182,15 +183,15 @@ class Ordered:
         before = self.before.last
         if before is not None and not self.facts.has_sequences:
             return before
-        placed = F.col("outcome").isin(RELEASED, HELD) & F.col("time").isNotNull()
-        fixed = self.rows.where(placed & F.col("sequence").isNotNull()).select(*LAST)
+        ordered = F.col("outcome").isin(RELEASED, HELD) & F.col("time").isNotNull()
+        fixed = self.rows.where(ordered & F.col("sequence").isNotNull()).select(*LAST)
         every = fixed if before is None else fixed.unionByName(before.select(*LAST))
         greatest = F.max(F.struct("sequence", "id", "time")).alias("greatest")
         return every.groupBy("producer").agg(greatest).select("producer", "greatest.*")
 
     @property
     def state(self) -> OrderState:
-        """What the next batch begins with."""
+        """The state that the next batch begins with."""
         outcome = F.col("outcome")
         remembered = (
             outcome.isin(LATE, KNOWN) & F.col("digest").isNotNull() & (_happened() >= _long(self.bound))
@@ -256,18 +257,18 @@ def order(
     if last is not None and found.has_sequences and not few:
         rows = batch.with_last_numbers(rows, last)
     if few:
-        placed = batch.placed_at_once(rows, last)
+        ordered = batch.ordered_at_once(rows, last)
     elif found.has_causes:
         linked = _linked_producers(rows)
         free, entangled = _parted(rows, linked)
         last_free, last_entangled = (None, None) if last is None else _parted(last, linked)
-        placed = batch.placed(batch.identified(free), last_free).unionByName(
-            batch.placed_together(batch.identified(entangled), last_entangled)
+        ordered = batch.ordered(batch.identified(free), last_free).unionByName(
+            batch.ordered_together(batch.identified(entangled), last_entangled)
         )
     else:
-        placed = batch.placed(batch.identified(rows), last)
+        ordered = batch.ordered(batch.identified(rows), last)
     is_settled = few or doubtful is not None
-    return Ordered(placed, before, batch.bound, found, arrivals, remember_us, is_settled)
+    return Ordered(ordered, before, batch.bound, found, arrivals, remember_us, is_settled)
 
 
 def hashed() -> Column:
@@ -395,7 +396,7 @@ class _Batch:
         )
         return F.concat_ws("-", "digest", number.cast("string"))
 
-    def placed_at_once(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
+    def ordered_at_once(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
         """What becomes of all rows, identified or not, in one task: shuffling few costs more than they do."""
         if last is not None:
             rows = rows.unionByName(last.select(*LAST), allowMissingColumns=True)
@@ -410,7 +411,7 @@ class _Batch:
         kernel = OrderAtOnce(self.payload, content, self.bound_before, self.bound)
         return given.repartition(1).mapInArrow(kernel, declared)
 
-    def placed(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
+    def ordered(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
         """What becomes of the rows of producers that have nothing to do with causes."""
         return self._closed(self._by_number(rows, last) if self.facts.has_sequences else self._by_time(rows))
 
@@ -456,13 +457,13 @@ class _Batch:
             ~F.col("_last")
         )
 
-    def placed_together(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
+    def ordered_together(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
         """What becomes of the rows of producers that name causes or are named: one task sees them all."""
         light = rows.where(~(F.col("copy") | F.col("late"))).select(*LIGHT)
         if last is not None:
             light = light.unionByName(last.select(*LAST), allowMissingColumns=True)
         kernel = OrderTogether(self.bound_before, self.bound)
-        found = light.repartition(1).mapInArrow(kernel, PLACED)
+        found = light.repartition(1).mapInArrow(kernel, ORDER_TIMES)
         return self._closed(rows.drop("time").join(found, ["producer", "id"], "left"))
 
     def _closed(self, rows: DataFrame) -> DataFrame:
@@ -509,7 +510,7 @@ def _is_text(rows: DataFrame, payload: str) -> bool:
 
 
 class Progress(NamedTuple):
-    """How far a stream has come."""
+    """The progress of a stream."""
 
     newest: dict[str, int]
     """Per source that is open the newest event time; `BEGINNING` where there is none yet."""

@@ -1,4 +1,4 @@
-"""What a pipeline has written: batches, each there as a whole or not at all.
+"""The output of a pipeline: batches, each committed as a whole or not at all.
 
     OUT/_fairlead/run.json                  whose output it is: version, fingerprint, configuration
     OUT/_fairlead/manifests/00000000.json   the commit of a batch, and all that the next one has to know
@@ -40,7 +40,7 @@ __all__ = ["CHANNELS", "VERSION", "Attempt", "Counts", "Manifest", "Output", "Se
 
 VERSION: Final = 2
 CHANNELS: Final = ("deliveries", "late", "rejected", "trace")
-KEPT_STATES: Final = 2
+STATES_RETAINED: Final = 2
 """The state that the next batch starts from, and the one before: a reader may be looking at it."""
 _OURS: Final = "_fairlead"
 _MANIFESTS: Final = f"{_OURS}/manifests"
@@ -61,7 +61,7 @@ LINE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of the rows of a batch, or of a run."""
+    """The counters of a batch, or of a run."""
 
     read: int = 0
     rejected: int = 0
@@ -161,7 +161,7 @@ class Output:
     # -- whose it is ---------------------------------------------------------------------------------------
 
     def run(self) -> Mapping[str, Any] | None:
-        """What the directory says about the run that it belongs to; None where it is new."""
+        """The description of the run that the directory belongs to; None if it is new."""
         if (run := self.note(_RUN)) is not None:
             return run
         if found := [each for each in self.root.names() if each != _OURS]:
@@ -172,7 +172,7 @@ class Output:
         return None
 
     def check(self, fingerprint: str) -> bool:
-        """Whether a run with this configuration goes on here; False where it would be the first.
+        """Whether a run with this configuration continues here; False if it would be the first.
 
         What another configuration has begun, without a single batch committed, is no output of anything.
         """
@@ -189,7 +189,7 @@ class Output:
 
     @contextmanager
     def claimed(self, fingerprint: str, configuration: Mapping[str, Any]) -> Iterator[bool]:
-        """Write here, alone; gives whether an earlier run goes on."""
+        """Claim the directory for this process; yields whether an earlier run continues."""
         with self._lock():
             resumed = self.check(fingerprint)
             if not resumed:
@@ -229,7 +229,7 @@ class Output:
 
     @property
     def checkpoint(self) -> str:
-        """Where Spark remembers what it has read of a stream."""
+        """The directory of Spark's checkpoint of a stream."""
         return self.root.path(f"{_OURS}/checkpoint")
 
     def has_begun(self) -> bool:
@@ -244,7 +244,7 @@ class Output:
 
     @property
     def index(self) -> Directory:
-        """Where compiled subscriptions are."""
+        """The directory of compiled subscriptions."""
         return self.root / f"{_OURS}/index"
 
     def patterns(self, name: str) -> bytes:
@@ -258,18 +258,18 @@ class Output:
             self.root.write(f"{_OURS}/{_PATTERNS}/{name}", content, durable=True)
         return name
 
-    def sweep_patterns(self, kept: Collection[str]) -> None:
+    def sweep_patterns(self, names: Collection[str]) -> None:
         """Remove all patterns but these."""
-        for name in set(self.root.names(f"{_OURS}/{_PATTERNS}")) - set(kept):
+        for name in set(self.root.names(f"{_OURS}/{_PATTERNS}")) - set(names):
             self.root.delete_file(f"{_OURS}/{_PATTERNS}/{name}")
 
     def note(self, name: str) -> Mapping[str, Any] | None:
-        """What was written down under a name; None where nothing was."""
+        """The note under a name; None if there is none."""
         path = f"{_OURS}/{name}.json"
         return _loaded(self.root.read(path), self.root.path(path)) if self.root.exists(path) else None
 
     def keep_note(self, name: str, note: Mapping[str, Any], *, durable: bool = True) -> None:
-        """Write something down beside the batches; what can be found out again need not be `durable`."""
+        """Write a note beside the batches. A note that can be computed again need not be `durable`."""
         content = json.dumps({"version": VERSION, **note}, ensure_ascii=False, indent=1)
         self.root.write(f"{_OURS}/{name}.json", content.encode(), durable=durable)
 
@@ -279,7 +279,7 @@ class Output:
         return None if note is None else list(note["files"])
 
     def clock(self, batch: int) -> int | None:
-        """What the clock said at an earlier attempt at a batch that rejected rows by it; None where none did."""
+        """The clock at an earlier attempt at a batch that rejected rows by it; None if there was none."""
         note = self.note(f"{_PLANS}/{batch:08}-clock")
         return None if note is None else int(note["now_us"])
 
@@ -292,7 +292,7 @@ class Output:
         self.keep_note(f"{_PLANS}/{batch:08}", {"files": list(files)})
 
     def plan_path(self, batch: int) -> str:
-        """Where the plan for a batch is."""
+        """The path of the plan for a batch."""
         return self.root.path(f"{_OURS}/{_PLANS}/{batch:08}.json")
 
     def drop_plan(self, batch: int) -> None:
@@ -345,7 +345,7 @@ class Output:
         return [file for each in self._links(last) for file in each.taken]
 
     def taking(self, last: Manifest, files: Sequence[str]) -> dict[str, Any]:
-        """How the manifest behind the last one tells of more files."""
+        """The next manifest's entry about further files."""
         before = last.batch if last.taken else last.taken_before
         if files and len(links := self._links(last)) >= LINKS_MAX:
             return {"taken": (*(file for each in links for file in each.taken), *files), "taken_before": None}
@@ -359,7 +359,7 @@ class Output:
         return links[::-1]
 
     def state(self, batch: int, name: str) -> str:
-        """Where a table of the state after a batch is."""
+        """The path of a table of the state after a batch."""
         return self.root.path(f"{_OURS}/state/{batch:08}/{name}")
 
     def has_state(self, batch: int, name: str) -> bool:
@@ -369,8 +369,15 @@ class Output:
         """The files of a table of the state, with their sizes in bytes; none where there is no such table."""
         return list(self.root.files(f"{_OURS}/state/{batch:08}/{name}"))
 
+    def state_text(self, batch: int, name: str) -> str:
+        """The text that a table of the state after a batch is; empty where there is no such table."""
+        from pyarrow import parquet  # type: ignore[import-untyped]
+
+        tables = [parquet.read_table(self.root.open(file)) for file, _ in self.state_files(batch, name)]
+        return "".join(row for table in tables for row in table.column("text").to_pylist())
+
     def remembered(self, segment: Segment) -> str:
-        """Where a table of identities is."""
+        """The path of a table of identities."""
         return self.root.path(f"{_REMEMBERED}/{segment.batch:08}")
 
     def remembered_files(self, segment: Segment) -> list[str]:
@@ -386,7 +393,7 @@ class Output:
     # -- reading -------------------------------------------------------------------------------------------
 
     def paths(self, channel: str, manifests: Sequence[Manifest] | None = None) -> list[str]:
-        """Where the rows of a channel are, in the order of the batches."""
+        """The paths of a channel's rows, in the order of the batches."""
         return [
             self.root.path(f"{channel}/batch={manifest.batch:08}")
             for manifest in (self.manifests() if manifests is None else manifests)
@@ -418,7 +425,7 @@ class Output:
 
 
 class Attempt:
-    """One attempt at a batch: tables are written aside, then `commit` puts all of them in place."""
+    """One attempt at a batch: tables are written to temporary paths, then `commit` moves all of them."""
 
     def __init__(self, output: Output, batch: int) -> None:
         self._output, self._root = output, output.root
@@ -427,12 +434,12 @@ class Attempt:
         self._aside: Final = f"{_OURS}/aside/{batch:08}-{uuid4().hex[:12]}"
 
     def channel(self, name: str) -> str:
-        """Where to write the rows of a channel."""
+        """The path to write the rows of a channel to."""
         assert name in CHANNELS, name
         return self._root.path(f"{self._aside}/{name}")
 
     def state(self, name: str) -> str:
-        """Where to write a table of the state."""
+        """The path to write a table of the state to."""
         return self._root.path(f"{self._aside}/state/{name}")
 
     def create(self, name: str) -> Any:
@@ -441,17 +448,17 @@ class Attempt:
 
     @property
     def remembered(self) -> str:
-        """Where to write the identities that are remembered."""
+        """The path to write the remembered identities to."""
         return self._root.path(f"{self._aside}/remembered")
 
     def rows(self, name: str) -> int:
-        """How many rows were written, told by the files themselves."""
-        from pyarrow import parquet  # type: ignore[import-untyped]
+        """The number of rows that were written, from the files themselves."""
+        from pyarrow import parquet
 
         return sum(parquet.read_metadata(file).num_rows for file in self._written(name))
 
     def column(self, name: str, column: str) -> Iterator[Any]:
-        """What was written in a column, file by file."""
+        """The values of a column that was written, file by file."""
         from pyarrow import parquet
 
         for file in self._written(name):
@@ -470,7 +477,8 @@ class Attempt:
                 yield self._root.open(file)
 
     def commit(self, manifest: Manifest) -> None:
-        """Put the state and the channels that the manifest names in their places; with it they are there."""
+        """Move the state and the channels that the manifest names to their final paths. The manifest makes them
+        visible."""
         assert manifest.batch == self.batch
         # A manifest must not outlive, in a loss of power, what it tells of; nor Spark's own account of what the
         # batch has read: Spark would cut another one under its number, and that would be taken for committed.
@@ -493,7 +501,7 @@ class Attempt:
             if plan <= f"{self.batch:08}.json":
                 self._root.delete_file(f"{_OURS}/{_PLANS}/{plan}")
         self._root.delete(self._aside)
-        for old in self._root.names(f"{_OURS}/state")[:-KEPT_STATES]:
+        for old in self._root.names(f"{_OURS}/state")[:-STATES_RETAINED]:
             self._root.delete(f"{_OURS}/state/{old}")
 
 

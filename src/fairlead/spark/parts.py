@@ -219,7 +219,7 @@ class Table:
     subscribers: pa.Array
     since: NDArray[np.int64]
     until: NDArray[np.int64]
-    asked: pa.Array
+    requested: pa.Array
     ranks: NDArray[np.int32]
     """The place of the id in the order of ids; of equal ids the same."""
     codes: NDArray[np.int32]
@@ -266,14 +266,14 @@ def single(column: pa.ChunkedArray) -> pa.Array:
 
 
 class Subscription(NamedTuple):
-    """What a subscriber asked for, and for which order times."""
+    """A subscription: filter, subscriber, and the order times for which it holds."""
 
     id: str
     subscriber: str
     filter: str
     since: int | None = None
     until: int | None = None
-    asked: int | None = None
+    requested: int | None = None
     """Where `since` was moved to the watermark: what was asked for; BEGINNING where nothing was said."""
 
 
@@ -285,41 +285,41 @@ class Content(NamedTuple):
     texts: pa.Array
     since: NDArray[np.int64]
     until: NDArray[np.int64]
-    asked: pa.Array
+    requested: pa.Array
 
     def picked(self, at: NDArray[Any]) -> Content:
-        places = pa.array(at)
+        positions = pa.array(at)
         return Content(
-            self.ids.take(places),
-            self.subscribers.take(places),
-            self.texts.take(places),
+            self.ids.take(positions),
+            self.subscribers.take(positions),
+            self.texts.take(positions),
             self.since[at],
             self.until[at],
-            self.asked.take(places),
+            self.requested.take(positions),
         )
 
     @classmethod
     def joined(cls, contents: Sequence[Content]) -> Content:
-        ids, subscribers, texts, since, until, asked = zip(*contents, strict=True)
+        ids, subscribers, texts, since, until, requested = zip(*contents, strict=True)
         return cls(
             pa.concat_arrays(ids),
             pa.concat_arrays(subscribers),
             pa.concat_arrays(texts),
             np.concatenate(since),
             np.concatenate(until),
-            pa.concat_arrays(asked),
+            pa.concat_arrays(requested),
         )
 
     @classmethod
     def of(cls, rows: Sequence[Subscription]) -> Content:
-        ids, subscribers, texts, since, until, asked = zip(*rows, strict=True) if rows else ((),) * 6
+        ids, subscribers, texts, since, until, requested = zip(*rows, strict=True) if rows else ((),) * 6
         return cls(
             pa.array(ids, pa.string()),
             pa.array(subscribers, pa.string()),
             pa.array(texts, pa.string()),
             np.array([BEGINNING if each is None else each for each in since], np.int64),
             np.array([END if each is None else each for each in until], np.int64),
-            pa.array(asked, pa.int64()),
+            pa.array(requested, pa.int64()),
         )
 
 
@@ -329,14 +329,14 @@ def _ranks(names: pa.Array) -> NDArray[np.int32]:
         return np.empty(0, np.int32)
     encoded = names.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
-    places = np.empty(len(order), np.int32)
-    places[order] = np.arange(len(order), dtype=np.int32)
-    ranks: NDArray[np.int32] = places[encoded.indices.to_numpy()]
+    positions = np.empty(len(order), np.int32)
+    positions[order] = np.arange(len(order), dtype=np.int32)
+    ranks: NDArray[np.int32] = positions[encoded.indices.to_numpy()]
     return ranks
 
 
 class Attributes:
-    """The attributes that filters name, and whether some filter looks at more than those: at the whole."""
+    """The attributes that filters name, and whether some filter reads the whole notification."""
 
     def __init__(self, names: Iterable[str] = (), is_whole: bool = False) -> None:
         self.names, self.is_whole = set(names), is_whole
@@ -359,28 +359,25 @@ class Attributes:
                 self.is_whole = True
 
     def described(self) -> dict[str, Any]:
-        """What a part's table says of them."""
+        """The description of the attributes in a part's table."""
         return {"attributes": sorted(self.names), "whole": self.is_whole}
 
 
 def parsed(
-    texts: pa.Array,
-    schema: Schema | None,
-    check: Callable[[int, FairleadError], None] | None = None,
-    first: int = 0,
+    texts: pa.Array, schema: Schema | None, check: Callable[[int, FairleadError], None] | None = None
 ) -> Iterator[tuple[int, Filter]]:
-    """The filters of texts from a place on, one by one, with their places.
+    """The filters of texts, one by one, with their indexes.
 
     One that cannot be read is told to `check`, and raised where there is none.
     """
-    for start in range(first, len(texts), CHUNK):
-        for place, text in enumerate(texts[start : start + CHUNK].to_pylist(), start):
+    for start in range(0, len(texts), CHUNK):
+        for at, text in enumerate(texts[start : start + CHUNK].to_pylist(), start):
             try:
-                yield place, parse(text, schema)
+                yield at, parse(text, schema)
             except FairleadError as error:
                 if check is None:
                     raise
-                check(place, error)
+                check(at, error)
 
 
 def compiled(
@@ -401,12 +398,8 @@ def compiled(
         first, attributes = len(table), Attributes(table.attributes, table.is_whole)
         engine = Columnar.open(located(onto.directory, table.filters), schema)
 
-    def filters() -> Iterator[tuple[int, Filter]]:
-        for place, filter in parsed(content.texts, schema, check, first):
-            attributes.add(filter)
-            yield place, filter
-
-    engine.add_many(filters())
+    refused = None if check is None else lambda row, error: check(first + row, error)
+    engine.add_texts(content.texts[first:], seen=attributes.add, refused=refused)
     if len(engine) < len(content.ids):  # some were not read, and whoever checks will say so
         return Part("", directory, 0, 0)
     home = _copies() if _is_remote(directory) else _path(directory)
@@ -419,7 +412,7 @@ def compiled(
             "subscriber": content.subscribers,
             "from": content.since,
             "until": content.until,
-            "asked": content.asked,
+            "asked": content.requested,
             "rank": _ranks(content.ids),
             "code": _ranks(content.subscribers),
         }

@@ -1,4 +1,4 @@
-"""Patterns as a table: who asks for which composite events, and for which part of the order.
+"""Patterns as a table: their subscribers, and the part of the order for which each holds.
 
     {"id": "p1", "subscriber": "ada", "pattern": "A followed by B within 1 hour, same room", "from": …, "until": …}
     {"id": "f1", "subscriber": "bob", "fair": "A.x < B.y", "choice": "most recent"}
@@ -45,18 +45,18 @@ from fairlead.spark.subscriptions import (
     Noun,
     SubscriptionsInput,
     admitted,
-    behind_place,
     entries,
     entry_of,
     load_extension,
     read_entry,
     rejection_of,
+    without_location,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Asked", "Automaton", "ChangedPatterns", "Correlation", "Patterns"]
+__all__ = ["Automaton", "ChangedPatterns", "Correlation", "PatternRow", "Patterns"]
 
 PATTERN: Final = Noun("pattern", "pattern", ("fair", "choice"))
 FAIR: Final = Noun("fair subscription", "fair", ("choice",))
@@ -65,8 +65,8 @@ VERSION: Final = 1
 """Of what is written down."""
 
 
-class Asked(NamedTuple):
-    """A pattern, or a fair subscription, that somebody asks for, for a part of the order."""
+class PatternRow(NamedTuple):
+    """A pattern, or a fair subscription, of a subscriber, for a part of the order."""
 
     id: str
     subscriber: str
@@ -77,7 +77,7 @@ class Asked(NamedTuple):
     """Of a fair subscription, and of nothing else: which events it takes."""
 
     @property
-    def always(self) -> Asked:
+    def always(self) -> PatternRow:
         """The same without its end: what a change of that does not change."""
         return self._replace(until=END)
 
@@ -93,7 +93,7 @@ class Automaton(NamedTuple):
     since: int
     types: frozenset[str]
     """The types that it names: composites of others are seen by these only."""
-    asked: tuple[int, ...]
+    rows: tuple[int, ...]
     """Which rows ask for it."""
 
 
@@ -109,26 +109,26 @@ class Correlation(NamedTuple):
     since: int
     types: frozenset[str]
     """The types of composites that it may take."""
-    asked: tuple[int, ...]
+    rows: tuple[int, ...]
     """Which rows ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedPatterns:
-    """What came of changes: the patterns from now on, and what could not be taken in."""
+    """The result of changes: the patterns from now on, and the rejected changes."""
 
     patterns: Patterns
-    begun: tuple[Asked, ...] = ()
-    cut: tuple[Asked, ...] = ()
+    begun: tuple[PatternRow, ...] = ()
+    cut: tuple[PatternRow, ...] = ()
     """Those that were there before and end earlier now, with where they end."""
     rejections: tuple[Rejection, ...] = ()
 
 
 @dataclass(frozen=True)
 class Patterns:
-    """All that is asked for. Two are the same iff they have the same rows, schema and extensions."""
+    """All patterns of a pipeline. Two are equal iff they have the same rows, schema and extensions."""
 
-    rows: tuple[Asked, ...] = ()
+    rows: tuple[PatternRow, ...] = ()
     schema: Schema | None = None
     extensions: tuple[str, ...] = field(default=())
 
@@ -139,7 +139,7 @@ class Patterns:
         return Patterns, (self.rows, self.schema, self.extensions)  # without what can be worked out again
 
     def count_from(self, watermark: int) -> int:
-        """How many ids are asked for at a watermark or later."""
+        """The number of ids that hold at a watermark or later."""
         return len({row.id for row in self.rows if row.until > max(row.since, watermark)})
 
     def load(self) -> None:
@@ -147,11 +147,11 @@ class Patterns:
         for name in self.extensions:
             load_extension(name)
 
-    def question(self, row: Asked) -> Query:
-        """What a row asks for."""
+    def question(self, row: PatternRow) -> Query:
+        """The query of a row."""
         return _question(row.text, row.choice, self.schema)
 
-    def pattern(self, row: Asked) -> Pattern:
+    def pattern(self, row: PatternRow) -> Pattern:
         """The pattern of a row that has one."""
         return _parsed(row.text, self.schema)
 
@@ -166,10 +166,11 @@ class Patterns:
         spark: SparkSession | None = None,
         extensions: Sequence[str] = (),
     ) -> Patterns:
-        """Read and check patterns; what is wrong with them is one PipelineError, with the first place."""
+        """Read and check patterns. PipelineError has the first mistake with its location, and the number
+        of others."""
         empty = cls((), schema, tuple(extensions))
         empty.load()
-        rows: dict[str, tuple[Entry, Asked]] = {}
+        rows: dict[str, tuple[Entry, PatternRow]] = {}
         problems: list[tuple[str, FairleadError]] = []
         for entry in entries(given, spark, ("id",), PATTERN):
             try:
@@ -179,19 +180,19 @@ class Patterns:
                         f"the pattern {found.id!r} has no text",
                         hint="a row has a `pattern` or, for a fair subscription, `fair`",
                     )
-                row = _asked(found, choice)
+                row = _pattern_row(found, choice)
                 empty.question(row)
                 if (known := rows.setdefault(row.id, (entry, row)))[1] != row:
                     raise ValueRefused(
-                        f"the id {row.id!r} is taken by another pattern, {known[0].place}",
+                        f"the id {row.id!r} is taken by another pattern, {known[0].location}",
                         hint="ids are unique; a pattern that changes is a change, read while the stream runs",
                     )
             except FairleadError as error:
-                problems.append((str(entry.place), error))
+                problems.append((str(entry.location), error))
         if problems:
-            place, first = problems[0]
+            location, first = problems[0]
             more = f"\n  and {len(problems) - 1} more that cannot be read" if len(problems) > 1 else ""
-            raise PipelineError(f"{place}: {behind_place(first)}{more}") from first
+            raise PipelineError(f"{location}: {without_location(first)}{more}") from first
         patterns = replace(empty, rows=tuple(rows[id][1] for id in sorted(rows)))
         try:
             patterns.levels  # noqa: B018  # asked now, it fails now
@@ -229,8 +230,8 @@ class Patterns:
         )
 
     def _after(
-        self, rows: tuple[Asked, ...], change: Subscription | Ending, choice: str, watermark: int
-    ) -> tuple[Asked, ...]:
+        self, rows: tuple[PatternRow, ...], change: Subscription | Ending, choice: str, watermark: int
+    ) -> tuple[PatternRow, ...]:
         """Rows after one change; FairleadError where it cannot be taken in."""
         if isinstance(change, Ending):
             if not any(row.id == change.id and row.until > max(row.since, watermark) for row in rows):
@@ -238,7 +239,7 @@ class Patterns:
             return _ended(
                 rows, change.id, max(watermark if change.until is None else change.until, watermark)
             )
-        row = _asked(admitted(change, watermark), choice)
+        row = _pattern_row(admitted(change, watermark), choice)
         self.question(row)
         changed = (*_ended(rows, row.id, row.since), row)
         replace(self, rows=changed).levels  # noqa: B018  # FilterError where a pattern would see itself
@@ -248,7 +249,7 @@ class Patterns:
 
     @cached_property
     def levels(self) -> tuple[tuple[Automaton | Correlation, ...], ...]:
-        """What is detected, level by level: each above all whose composites it sees.
+        """The automata and correlations, level by level: each above all whose composites it sees.
 
         FilterError where patterns see their own composites.
         """
@@ -263,14 +264,14 @@ class Patterns:
 
     def _seeing(self, automaton: Automaton | Correlation) -> Seeing:
         """What an automaton sees of others, and they of it, under all its names."""
-        questions = [self.question(self.rows[row]) for row in automaton.asked]
+        questions = [self.question(self.rows[row]) for row in automaton.rows]
         makes = frozenset(type for each in questions for type in _made(each))
         return Seeing(automaton.types, makes)
 
     @cached_property
     def attributes(self) -> frozenset[str] | None:
-        """The attributes that tell what is found: those that are asked about; None where all of them may."""
-        asked, named = Attributes(), {"interval", "type"}
+        """The attributes that detection depends on: those that patterns name; None if it may be all of them."""
+        attributes, named = Attributes(), {"interval", "type"}
         for row in self.rows:
             if row.choice:
                 return None
@@ -278,11 +279,11 @@ class Patterns:
             for atom in atoms(pattern.body):
                 for filter in (atom.filter, atom.domain):
                     if filter is not None:
-                        asked.add(filter)
+                        attributes.add(filter)
             references = [each for condition in pattern.conditions for each in condition.references]
             references += [output.operand.reference for output in pattern.outputs]
             named |= {*pattern.same, *(each.attribute for each in references if each.attribute is not None)}
-        return None if asked.names is None else frozenset(asked.names | named)
+        return None if attributes.names is None else frozenset(attributes.names | named)
 
     def _automata(self) -> Iterable[Automaton]:
         found: dict[str, Automaton] = {}
@@ -291,8 +292,8 @@ class Patterns:
                 shared, types = _shared(row.text, self.schema)
                 name = f"{shared.hash}@{row.since}"
                 known = found.get(name)
-                asked = (number,) if known is None else (*known.asked, number)
-                found[name] = Automaton(name, shared, row.since, types, asked)
+                rows = (number,) if known is None else (*known.rows, number)
+                found[name] = Automaton(name, shared, row.since, types, rows)
         return found.values()
 
     def _correlations(self) -> Iterable[Correlation]:
@@ -302,9 +303,9 @@ class Patterns:
             for conjunction in about.conjunctions if isinstance(about, fair.Subscription) else ():
                 name = f"{_digest(conjunction.text, row.choice)}@{row.since}"
                 known = found.get(name)
-                asked = (number,) if known is None else (*known.asked, number)
+                rows = (number,) if known is None else (*known.rows, number)
                 found[name] = Correlation(
-                    name, conjunction, CHOICES[row.choice], row.since, types_seen(conjunction), asked
+                    name, conjunction, CHOICES[row.choice], row.since, types_seen(conjunction), rows
                 )
         return found.values()
 
@@ -333,7 +334,7 @@ class Patterns:
                 f"patterns of version {given.get('version')}, where {VERSION} is read",
                 hint="go on with the Fairlead that wrote them, or name another output",
             )
-        return cls(tuple(Asked(**row) for row in given["patterns"]), schema, tuple(extensions))
+        return cls(tuple(PatternRow(**row) for row in given["patterns"]), schema, tuple(extensions))
 
 
 def _read(entry: Entry) -> tuple[Subscription | Ending, str]:
@@ -345,7 +346,7 @@ def _read(entry: Entry) -> tuple[Subscription | Ending, str]:
     row, text, choice = entry._replace(content=fields), fields.get("fair"), fields.get("choice")
     if text is None:
         if choice is not None:
-            raise ValueRefused("a pattern says itself what it takes", hint="`choice` goes with `fair`")
+            raise ValueRefused("a pattern states its selection itself", hint="`choice` goes with `fair`")
         return read_entry(row, PATTERN), ""
     if fields.get("pattern") is not None:
         raise ValueRefused("a row has a pattern or a fair subscription, not both")
@@ -357,9 +358,9 @@ def _read(entry: Entry) -> tuple[Subscription | Ending, str]:
     return read_entry(row, FAIR), choice
 
 
-def _asked(row: Subscription, choice: str) -> Asked:
+def _pattern_row(row: Subscription, choice: str) -> PatternRow:
     since, until = row.since, row.until
-    return Asked(
+    return PatternRow(
         row.id,
         row.subscriber,
         row.filter,
@@ -369,13 +370,13 @@ def _asked(row: Subscription, choice: str) -> Asked:
     )
 
 
-def _written(row: Asked) -> dict[str, Any]:
+def _written(row: PatternRow) -> dict[str, Any]:
     """A row with what it has: patterns are written as they always were."""
-    fields = dict(zip(Asked._fields, row, strict=True))
+    fields = dict(zip(PatternRow._fields, row, strict=True))
     return fields if row.choice else {name: fields[name] for name in fields if name != "choice"}
 
 
-def _ended(rows: Iterable[Asked], id: str, until: int) -> tuple[Asked, ...]:
+def _ended(rows: Iterable[PatternRow], id: str, until: int) -> tuple[PatternRow, ...]:
     """Rows of which those under an id end at a time, unless they end earlier."""
     return tuple(row._replace(until=min(row.until, until)) if row.id == id else row for row in rows)
 

@@ -1,4 +1,4 @@
-"""The pipeline: the way of a notification on Spark, on one screen.
+"""The pipeline: the stages of a notification on Spark, on one screen.
 
     raw ─▶ ingest ─▶ order ─▶ detect ─▶ match, scope ─▶ deliver ─▶ publish ─▶ trace ─▶ audit
              │         │        └─▶ in progress, until the next batch
@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from fairlead.spark import small, sources, writing
+from fairlead.spark import small, sources, versions, writing
+from fairlead.spark.advertising import advertised_of
+from fairlead.spark.arrivals import empty_documents
 from fairlead.spark.asking import demand, schema_of
 from fairlead.spark.batch import Batch, Progress, Written
 from fairlead.spark.config import Config, Events
@@ -25,10 +27,10 @@ from fairlead.spark.delivery import deliver
 from fairlead.spark.detection import detected
 from fairlead.spark.doors import TextDoor
 from fairlead.spark.frames import to_records
+from fairlead.spark.identities import Identities
 from fairlead.spark.matching import deliveries_of, matched
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.publishing import without_own
-from fairlead.spark.scoping import narrowed, scopes_of
 from fairlead.spark.subscriptions import Changed
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ FEW_DELIVERED: Final = 1_000
 
 
 def given(spark: SparkSession, config: Config, *, stream: bool = False) -> DataFrame:
-    """What a pipeline takes: the raw records of its only input, where these are text; else the rows of all inputs.
+    """The input of a pipeline: the raw records of its only input, if these are text; else the rows of
+    all inputs.
 
     Where raw records are few, `Step` ingests them in the driver.
     """
@@ -49,7 +52,7 @@ def given(spark: SparkSession, config: Config, *, stream: bool = False) -> DataF
     if input is None:
         return ingested(spark, config, stream=stream)
     raw = sources.read_stream(spark, input) if stream else sources.read(spark, input)
-    sources.ingest_input(raw, input, schema_of(config))  # what stands against it is said before anything runs
+    _rows_of(raw, input, config)  # what stands against it is said before anything runs
     return raw
 
 
@@ -63,37 +66,50 @@ def raw_input(config: Config) -> sources.Input | None:
 
 def ingested(spark: SparkSession, config: Config, *, stream: bool = False) -> DataFrame:
     """The rows of all inputs, read or rejected."""
-    schema = schema_of(config)
     rows = []
     for events in config.events:
         input = input_of(events, config)
         raw = sources.read_stream(spark, input) if stream else sources.read(spark, input)
-        read = sources.ingest_input(raw, input, schema)
+        read = _rows_of(raw, input, config)
         rows.append(read if config.publish is None else without_own(read, config.publish.what))
     if len(rows) == 1 and config.patterns is None:  # composites are records, and what they join has to be
         return rows[0]
     return reduce(lambda one, other: one.unionByName(other), map(to_records, rows))
 
 
+def _rows_of(raw: DataFrame, input: sources.Input, config: Config) -> DataFrame:
+    """The rows of raw records of an input."""
+    schema = schema_of(config)
+    return sources.ingest_input(raw, input, schema, advertised_of(config, schema))
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a pipeline does with each batch."""
+    """The step that a pipeline takes with each batch."""
 
     config: Config
     progress: Progress = field(default_factory=Progress, compare=False)
     ahead: Changed | None = None
     """Subscriptions that were read before a stream began, for its first batch."""
+    identities: Identities = field(default_factory=Identities, compare=False)
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Take a batch, unless it is committed: a stream repeats the one that was interrupted."""
         if not Output(self.config.output).is_committed(number):
-            self.take(rows, number)
+            self.take(self._with_empty_documents(rows, number), number)
 
     def take(self, rows: DataFrame, number: int, *, final: bool = False) -> Manifest:
         """Take a batch, of rows or of raw records, through all stages; behind the `final` one nothing is held."""
         given, rows = rows, self._ingested(rows)
         sink, traced = self.config.deliveries, self.config.audit.trace
-        with Batch(self.config, rows.sparkSession, number, final=final, progress=self.progress) as batch:
+        with Batch(
+            self.config,
+            rows.sparkSession,
+            number,
+            final=final,
+            progress=self.progress,
+            identities=self.identities,
+        ) as batch:
             batch.at("subscribe")
             asked = demand(self.config, batch.spark, number, batch.last, self.ahead)
 
@@ -102,7 +118,7 @@ class Step:
             few = small.collected(batch, asked, rows if door is None else given, door)
             if few is not None:
                 return small.take(batch, asked, rows, few)
-            rows = batch.kept(rows)
+            rows = batch.persist(rows)
             seen = batch.look(rows)
             bounds = batch.bounds(seen)
 
@@ -113,45 +129,47 @@ class Step:
 
             batch.at("detect" if asked.patterns else "match")
             few = batch.has_few(seen)
-            found = batch.kept(
+            found = batch.persist(
                 detected(released, asked.patterns, batch.in_progress(), bounds.watermark, few=few)
             )
             found, composites = batch.count_composites(found)
 
             batch.at("match")
-            scopes = scopes_of(self.config)
-            received = matched(
-                released, asked.subscriptions, payload=sink.payload or traced or scopes is not None
-            )
-            if scopes is not None:
-                received = narrowed(received, scopes)
+            scopes = asked.scopes
+            content = sink.payload or traced
+            decided = None if scopes is None else batch.decided(released, asked.subscriptions, scopes, bounds)
+            if scopes is None:
+                received = matched(released, asked.subscriptions, payload=content)
+            else:
+                received = versions.received(released, asked.subscriptions, scopes, decided, content=content)
             if traced:
-                received = batch.kept(received)
+                received = batch.persist(received)
             deliveries = deliveries_of(received, payload=sink.payload)
-            if composites.found:
+            if composites.detected:
                 deliveries = found.joining(deliveries, asked.subscriptions, payload=sink.payload)
-            tasks = 1 if outcomes["released"] + composites.found < FEW_DELIVERED else None
+            tasks = 1 if outcomes["released"] + composites.detected < FEW_DELIVERED else None
             delivered = deliver(deliveries, sink.buckets, tasks)
             if self.config.publish is not None:
-                delivered = batch.kept(delivered)
-            count = writing.write_deliveries(
-                batch, delivered, some=bool(outcomes["released"] or composites.found)
-            )
+                delivered = batch.persist(delivered)
+            some = bool(outcomes["released"] or composites.detected or decided)
+            count = writing.write_deliveries(batch, delivered, some=some)
 
             batch.at("publish")
             published = writing.publish_all(batch, delivered, found, composites)
 
             batch.at("trace")
             late = ordered.late if outcomes["late"] else None
-            public = writing.public_composites(found, asked.subscriptions) if composites.found else None
-            events = outcomes["released"] + composites.found + count
+            public = writing.public_composites(found, asked.subscriptions) if composites.detected else None
+            events = outcomes["released"] + composites.detected + count
             unread, delayed, told, held, remembered = writing.at_once(
                 lambda: writing.write_rejected(batch, rows, seen, asked),
                 lambda: writing.write_late(batch, ordered.late, outcomes["late"]),
                 lambda: writing.write_trace(
                     batch, asked, received, composites=public, late=late, events=events
                 ),
-                lambda: writing.write_state(batch, ordered.state, found, outcomes, composites),
+                lambda: writing.write_state(
+                    batch, ordered.state, found, outcomes, composites, decided, asked.scoping
+                ),
                 lambda: writing.write_remembered(batch, ordered, outcomes),
             )
             written = Written(
@@ -172,15 +190,31 @@ class Step:
                 written=written,
             )
 
+    def _with_empty_documents(self, given: DataFrame, number: int) -> DataFrame:
+        """A micro-batch with those of its files of XML that Spark leaves out, since they have no bytes."""
+        for name, files in empty_documents(
+            self.config, Output(self.config.output).checkpoint, number
+        ).items():
+            [events] = (each for each in self.config.events if each.name == name)
+            missing = sources.documents(given.sparkSession, files)
+            if "reason" in given.columns:
+                input = input_of(events, self.config)
+                missing = to_records(_rows_of(missing, input, self.config))
+            given = given.unionByName(missing)
+        return given
+
     def _ingested(self, given: DataFrame) -> DataFrame:
         """The rows of what is given."""
         input = self._raw_input(given)
-        return given if input is None else sources.ingest_input(given, input, schema_of(self.config))
+        return given if input is None else _rows_of(given, input, self.config)
 
     def _door(self, given: DataFrame) -> TextDoor | None:
         """What makes rows of the raw records that are given; None where they are rows."""
         input = self._raw_input(given)
-        return None if input is None else sources.door_of(input, schema_of(self.config))
+        if input is None:
+            return None
+        schema = schema_of(self.config)
+        return sources.door_of(input, schema, advertised_of(self.config, schema))
 
     def _raw_input(self, given: DataFrame) -> sources.Input | None:
         return None if "reason" in given.columns else raw_input(self.config)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fairlead.filters import And, Attribute, Constraint, Filter, Op
 from fairlead.model import Kind, Notification, key_of, kind_of, value_of
 
-__all__ = ["ANYWHERE", "Anchor", "Placement", "anchors_of", "placed"]
+__all__ = ["ANYWHERE", "Anchor", "Placement", "anchors_of", "assign_buckets"]
 
 ANYWHERE: Final = -1
 """The bucket of a filter that has none."""
@@ -34,7 +34,7 @@ _SPECIAL: Final = frozenset({"time", "tuple"})
 
 
 class Anchor(NamedTuple):
-    """That an attribute has a value, as its name and the hash of both: the same in every process."""
+    """An attribute with a value, as its name and the hash of both: the same in every process."""
 
     attribute: str
     digest: int
@@ -60,7 +60,7 @@ def anchors_of(filter: Filter) -> Iterator[Anchor]:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The attributes that filters are placed by, and the number of buckets."""
+    """The attributes by which filters are assigned to buckets, and the number of buckets."""
 
     attributes: tuple[str, ...]
     buckets: int
@@ -85,8 +85,8 @@ class Placement:
             )
             known = encoded.indices.is_valid().to_numpy(zero_copy_only=False)
             at = buckets[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)[known]]
-            placed = at != ANYWHERE
-            found[rows[known][placed], at[placed]] = True
+            assign_buckets = at != ANYWHERE
+            found[rows[known][assign_buckets], at[assign_buckets]] = True
         return found
 
     def visits_of(self, notifications: Iterable[Notification]) -> NDArray[np.bool_]:
@@ -102,7 +102,7 @@ class Placement:
         return ANYWHERE if anchor is None else anchor.digest % self.buckets
 
 
-def placed(filters: Iterable[Filter], buckets: int) -> tuple[Placement, NDArray[np.int64]]:
+def assign_buckets(filters: Iterable[Filter], buckets: int) -> tuple[Placement, NDArray[np.int64]]:
     """A placement for these filters, and the bucket of each; it sees them one at a time."""
     names: dict[str, int] = {}
     digests, attributes, owners = array("q"), array("q"), array("q")

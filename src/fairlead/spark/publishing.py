@@ -40,6 +40,7 @@ from fairlead.spark.frames import (
     DELIVERY,
     KEY,
     RECORD,
+    VERSION,
     decode,
     notifications_in,
     ranked,
@@ -79,7 +80,7 @@ def publish(frame: DataFrame, url: str, tls: Tls | None = None) -> int:
 
 
 def without_own(rows: DataFrame, what: Collection[str]) -> DataFrame:
-    """Ingested rows, of which those are blank that tell what pipelines publish: `deliveries`, `composites`.
+    """Ingested rows, with a blank for each that a pipeline published itself: `deliveries`, `composites`.
 
     Whoever publishes where it reads would else take its own words for news, and have more to say on them.
     """
@@ -103,6 +104,7 @@ def delivered(
     key: tuple[int, str, int | None, str],
     subscriptions: list[str],
     attributes: Record | None = None,
+    version: str = "",
 ) -> Notification:
     """The notification about a delivery; `attributes` are those of what is delivered."""
     time, producer, _, id = key
@@ -114,7 +116,11 @@ def delivered(
     }
     if attributes is not None:
         told["notification"] = attributes
-    digest = blake2b(format_json([producer, id]).encode(), digest_size=16).hexdigest()
+    identity = [producer, id]
+    if version:
+        told["version"] = version
+        identity.append(version)
+    digest = blake2b(format_json(identity).encode(), digest_size=16).hexdigest()
     return Notification(Record(told), digest, f"{DELIVERIES}{subscriber}", Instant(time))
 
 
@@ -157,7 +163,10 @@ def _published(batch: pa.RecordBatch) -> Iterator[Notification]:
     contents: list[Record | None] = [None] * batch.num_rows
     if RECORD in batch.schema.names or ATTRIBUTES in batch.schema.names:
         contents = [decode(record, "", None, None, None).attributes for record in records_in(batch)]
-    for subscriber, key, ids, content in zip(
-        subscribers, zip(*keys, strict=True), subscriptions, contents, strict=True
+    versions = [""] * batch.num_rows
+    if VERSION in batch.schema.names:
+        versions = batch.column(VERSION).to_pylist()
+    for subscriber, key, ids, content, version in zip(
+        subscribers, zip(*keys, strict=True), subscriptions, contents, versions, strict=True
     ):
-        yield delivered(subscriber, key, ids, content)
+        yield delivered(subscriber, key, ids, content, version)

@@ -23,7 +23,7 @@ from fairlead.correlation.patterns.lines import NotComparable
 from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import BEGINNING, END
-from fairlead.spark.frames import ATTRIBUTES, PLACE
+from fairlead.spark.frames import ATTRIBUTES, RANK
 from fairlead.spark.groups import FairGroup
 from fairlead.spark.lines import BEFORE_END, Columns
 from fairlead.spark.patterns import Correlation
@@ -38,7 +38,7 @@ class RelationGroup(FairGroup):
     """Conjunctions of fair subscriptions, all from the beginning on."""
 
     def accepts(self, batch: pa.RecordBatch) -> bool:
-        """Whether rows can be looked at as columns: typed, all points, and what is asked for is of the class."""
+        """Whether rows can be matched as columns: typed, all points, and subscriptions of the class."""
         if ATTRIBUTES not in batch.schema.names:
             return False
         fields = [field.name for field in batch.schema.field(ATTRIBUTES).type]
@@ -47,15 +47,15 @@ class RelationGroup(FairGroup):
         return all(
             each.since == BEGINNING
             and set(self._called[each.name]) == {UNNAMED}
-            and all(self._patterns.rows[number].until == END for number in each.asked)
+            and all(self._patterns.rows[number].until == END for number in each.rows)
             and all(map(Bank.admits, each.conjunction.components))
             for each in self._correlations.values()
         )
 
-    def found_in(
+    def composites_in(
         self, rows: pa.RecordBatch, engine: Columnar[int], numbers: dict[Filter, int], payload: bool
     ) -> Iterator[pa.RecordBatch]:
-        """What is found in rows, up to the end of time; NotComparable where it takes objects."""
+        """The relations in rows, up to the end of time. NotComparable if that takes objects."""
         if payload:
             raise NotComparable("relations with their content")
         stream = Columns(rows, (), engine, numbers)
@@ -117,9 +117,9 @@ class RelationGroup(FairGroup):
             stream.rows.column("event_time").take(pa.array(taken[:, at])) for at in range(taken.shape[1])
         ]
         start, end = pc.min_element_wise(*times), pc.max_element_wise(*times)
-        asked = [
+        subscribers = [
             {"id": id, "subscriber": subscriber}
-            for id, subscriber in self.asked(correlation.asked, BEFORE_END)
+            for id, subscriber in self.subscribers(correlation.rows, BEFORE_END)
         ]
         completing = stream.rows.take(pa.array(last))
         columns = {
@@ -131,9 +131,9 @@ class RelationGroup(FairGroup):
             "interval": pa.StructArray.from_arrays([start, end], ["start", "end"], mask=end.is_null()),
             "constituents": constituents,
             "pattern": pa.repeat(pa.scalar(text), size),
-            "patterns": pa.array([asked]).take(pa.array(np.zeros(size, np.int64))),
+            "patterns": pa.array([subscribers]).take(pa.array(np.zeros(size, np.int64))),
             "is_public": pa.repeat(pa.scalar(False), size),
-            PLACE: pa.StructArray.from_arrays(
+            RANK: pa.StructArray.from_arrays(
                 [
                     *(completing.column(name) for name in ("producer", "sequence", "id")),
                     pa.repeat(pa.scalar(text), size),

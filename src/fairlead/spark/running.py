@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from importlib.metadata import version
@@ -29,26 +29,29 @@ from pyspark.sql import functions as F
 from fairlead.audit.specifications import audit as plain_audit
 from fairlead.errors import PipelineError
 from fairlead.ingest.times import suspected_unit
+from fairlead.matching.columnar.loading import Kernels
 from fairlead.model import Instant
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark import clear, sources, trace
+from fairlead.spark.advertising import Advertised, advertised_of
 from fairlead.spark.asking import check_ids, read_patterns, read_subscriptions, schema_of, table_of
 from fairlead.spark.auditing import audit
 from fairlead.spark.batch import Progress
 from fairlead.spark.config import Config, SubscriptionsSource, format_duration
 from fairlead.spark.delivery import FILES, attributes_in, callback_named, check_format, check_table
 from fairlead.spark.failures import reason
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, few_rows
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, VERSION, few_rows
 from fairlead.spark.matcher import MEMORY
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.patterns import Patterns
 from fairlead.spark.pipeline import Step, given, ingested, input_of
 from fairlead.spark.publishing import check_broker
 from fairlead.spark.report import Facts, Judged, ReportData, gather, render
+from fairlead.spark.scoping import scopes_of
 from fairlead.spark.sessions import is_remote, session
 from fairlead.spark.storage import is_at_hand
 from fairlead.spark.subscriptions import Changed, Subscriptions
-from fairlead.spark.summary import Batch, Summary
+from fairlead.spark.summary import Batch, Summary, Totals
 from fairlead.spark.writing import check_owner
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ POLL_S: Final = 0.1
 REPORT: Final = "report.html"
 VERDICTS: Final = "verdicts"
 NOBODY: Final = pa.schema([("subscriber", pa.string()), ("subscriptions", pa.list_(pa.string()))])
-ASKED: Final = pa.schema([(name, pa.string()) for name in ("id", "subscriber", "filter")])
+SUBSCRIPTION_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("id", "subscriber", "filter")])
 STOPPED: Final = "the run was stopped before this batch"
 OnBatch = Callable[[Batch], object]
 
@@ -89,6 +92,10 @@ class Pipeline:
             wanted = self.config.spark
             name = f"fairlead: {self.config.name}"
             self._doing = "starting Spark"
+            if (
+                wanted.remote is None
+            ):  # beside Spark, which takes as long: where they are new, they are compiled
+                Kernels().load()
             self._spark = session(
                 wanted.master, wanted.remote, name, quiet=wanted.quiet, settings=wanted.settings
             )
@@ -96,14 +103,14 @@ class Pipeline:
 
     @property
     def output(self) -> Output:
-        """What it has written, batch by batch."""
+        """The output of the pipeline, batch by batch."""
         return Output(self.config.output)
 
     @property
     def at(self) -> str:
-        """What it is doing at the moment: a batch and its stage, as far as this process can tell."""
+        """The current batch and its stage, as far as this process knows."""
         standing = self._progress.standing
-        return self._doing if standing is None else standing.told(time.monotonic())
+        return self._doing if standing is None else standing.describe(time.monotonic())
 
     def stop(self) -> None:
         """End the run at the next boundary between batches; from any thread, or from a signal's handler."""
@@ -119,11 +126,10 @@ class Pipeline:
             self._check_sink()
             if self.config.deliveries.table is not None:
                 self._check_table(self.config.deliveries.table)
-            count, asked = self._count_asked()
+            count, asked = self._count_subscriptions()
+            advertised = advertised_of(self.config, schema_of(self.config))
         config, sink = self.config, self.config.deliveries
-        end = (
-            "all that is held back is released" if config.order.final else "what is held back waits for more"
-        )
+        end = "buffered rows are released" if config.order.final else "buffered rows wait for more"
         place = f"{config.output}/deliveries" if sink.format in FILES else sink.options.get("path")
         target = sink.table or sink.callback or place or "where its options say"
         judged = ", ".join(config.audit.specifications) or "nothing"
@@ -131,6 +137,7 @@ class Pipeline:
         return [
             f"pipeline    {config.name}, {config.mode}",
             *inputs,
+            *([] if advertised is None else [self._shown(advertised)]),
             f"order       lateness {format_duration(config.order.lateness_us)}; at the end {end}",
             *asked,
             f"match       {count:,} subscriptions from {config.subscriptions.path}"
@@ -141,6 +148,13 @@ class Pipeline:
             f"audit       {judged}; {'with' if config.audit.trace else 'without'} a trace",
             f"output      {config.output}: {standing}",
         ]
+
+    def _shown(self, advertised: Advertised) -> str:
+        assert self.config.advertisements is not None
+        count, producers = len(advertised.filters), len(advertised.producers)
+        return (
+            f"advertise   {count:,} filters of {producers:,} producers from {self.config.advertisements.path}"
+        )
 
     def _standing(self) -> str:
         if not self.output.check(self.config.fingerprint):
@@ -179,6 +193,8 @@ class Pipeline:
         content = [name for name in rows.columns if name in (ATTRIBUTES, RECORD)]
         if not self.config.deliveries.payload:
             content = []
+        if (scopes := scopes_of(self.config)) is not None and not scopes.opened.is_filters_only:
+            content = [VERSION, *([RECORD] if content else [])]
         attributes = attributes_in(rows) if ATTRIBUTES in content else None
         check_table(self.spark, table, [*DELIVERY, *content, "bucket"], attributes)
         check_owner(self.spark, table, self.output)
@@ -196,7 +212,7 @@ class Pipeline:
                 form = "typed columns" if ATTRIBUTES in rows.columns else "records"
             yield f"{input.name}: {input.format}, {form}, from {events.path or 'its own source'}"
 
-    def _count_asked(self) -> tuple[int, list[str]]:
+    def _count_subscriptions(self) -> tuple[int, list[str]]:
         """How many subscriptions there are, and what to say of patterns."""
         config, schema = self.config, schema_of(self.config)
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
@@ -218,13 +234,14 @@ class Pipeline:
     # -- running -------------------------------------------------------------------------------------------
 
     def run(self, on_batch: OnBatch | None = None) -> Summary:
-        """Run it, from the beginning or from where an earlier run stopped; `on_batch` hears of each commit."""
+        """Run the pipeline, from the beginning or from where an earlier run stopped; `on_batch` is called after
+        each commit."""
         config, output = self.config, self.output
         started = time.monotonic()
         try:
             with _in_one_message(), output.claimed(config.fingerprint, config.to_json(secrets=False)):
                 before = output.last()
-                told = _Told(output, on_batch)
+                commits = _CommitReporter(output, on_batch)
                 if before is None or not self._is_finished(before):
                     self._check_sink()
                 if before is not None and self._is_finished(before):
@@ -234,9 +251,9 @@ class Pipeline:
                     Step(config, self._progress).take(rows, 0, final=config.order.final)
                     finished = True
                 else:
-                    finished = self._stream(told)
-                told.tell()
-                return self._conclude(told, started, resumed=before is not None, finished=finished)
+                    finished = self._stream(commits)
+                commits.report()
+                return self._conclude(commits, started, resumed=before is not None, finished=finished)
         finally:
             self._stopping.clear()  # not before: who asks before it begins means this run
             self._doing = ""
@@ -246,7 +263,7 @@ class Pipeline:
         spark, self._doing = self.spark, "looking at the inputs"
         return spark
 
-    def _stream(self, told: _Told) -> bool:
+    def _stream(self, commits: _CommitReporter) -> bool:
         """Run the stream until it is stopped, or has taken all that is there; whether it has."""
         config = self.config
         gate = _Gate.of(config.output)
@@ -265,7 +282,7 @@ class Pipeline:
         try:
             while query.isActive and not self._stopping.is_set():
                 query.awaitTermination(POLL_S)  # type: ignore[arg-type]  # Spark takes fractions
-                told.tell()
+                commits.report()
         finally:
             gate.shut()  # behind the batch under way
             query.stop()
@@ -285,44 +302,31 @@ class Pipeline:
 
     # -- when it has run -----------------------------------------------------------------------------------
 
-    def _conclude(self, told: _Told, started: float, *, resumed: bool, finished: bool) -> Summary:
+    def _conclude(
+        self, commits: _CommitReporter, started: float, *, resumed: bool, finished: bool
+    ) -> Summary:
         manifests = self.output.manifests()
-        findings = self._judged(manifests, finished=finished) if manifests else ()
-        counts = reduce(Counts.then, (each.counts for each in told.manifests), Counts())
-        in_all = reduce(Counts.then, (each.counts for each in manifests), Counts())
+        findings = self._judged(manifests, finished=finished, resumed=resumed) if manifests else ()
+        here, in_all = _totals(commits.manifests), _totals(manifests)
         patterns = self._patterns(manifests[-1]) if manifests else Patterns()
-        reasons: Counter[str] = Counter()
-        for manifest in told.manifests:
-            reasons.update(manifest.reasons)
         return Summary(
-            batches=len(told.manifests),
-            read=counts.read,
-            rejected=counts.rejected + counts.refused,
-            reasons=dict(reasons.most_common()),
-            duplicates=counts.duplicates,
-            late=counts.late,
-            deliveries=counts.deliveries,
+            **{each.name: getattr(here, each.name) for each in fields(Totals)},
             subscriptions=self._subscriptions(manifests[-1]).count if manifests else 0,
-            composites=counts.composites,
             patterns=patterns.count_from(BEGINNING) if manifests else 0,
             verdicts=_verdicts(findings),
             seconds=time.monotonic() - started,
-            batch_seconds=sum(each.seconds for each in told.manifests),
             output=self.output.root.uri,
             report=self.output.root.path(REPORT) if manifests and self.config.report else None,
             resumed=resumed,
             finished=finished,
-            held=in_all.held,
-            rejected_before=in_all.rejected + in_all.refused - counts.rejected - counts.refused,
+            held=manifests[-1].counts.held if manifests else 0,
+            rejected_before=in_all.rejected - here.rejected,
             ended=bool(manifests) and self._is_finished(manifests[-1]),
-            published=counts.published,
-            own=counts.own,
-            conflicts=counts.conflicts,
-            late_by_us=counts.late_by_us,
+            in_all=in_all,
             suspected_unit=_suspected_unit(manifests[-1]) if manifests else None,
         )
 
-    def _judged(self, manifests: Sequence[Manifest], *, finished: bool) -> Sequence[Judged]:
+    def _judged(self, manifests: Sequence[Manifest], *, finished: bool, resumed: bool) -> Sequence[Judged]:
         """What the audit says of the batches up to here, with a report about them; both are made once."""
         about = {"batch": manifests[-1].batch, "specifications": list(self.config.audit.specifications)}
         known = self.output.note(VERDICTS)
@@ -335,7 +339,7 @@ class Pipeline:
         else:
             # Neither needs the other, and what an audit does in one worker leaves cores to the report.
             with ThreadPoolExecutor(1, "fairlead-report") as beside:
-                gathered = beside.submit(self._gathered, manifests, finished=finished)
+                gathered = beside.submit(self._gathered, manifests, finished=finished, resumed=resumed)
                 findings = self._findings(manifests)
                 self._doing = "report"
                 data = replace(gathered.result(), findings=tuple(findings))
@@ -354,7 +358,7 @@ class Pipeline:
             events = clear.table_of_files(paths)
             if events is not None and clear.is_clear(events, specifications, compiled):
                 return [Judged.of(finding) for finding in plain_audit((), *specifications)]
-        told = audit(
+        audited = audit(
             trace.read(self.spark, *paths),
             *specifications,
             schema=schema_of(self.config),
@@ -362,8 +366,8 @@ class Pipeline:
             compiled=compiled,
         )
         return [
-            Judged.of(finding, violations=told.counts[finding.specification, finding.rule])
-            for finding in told.report
+            Judged.of(finding, violations=audited.counts[finding.specification, finding.rule])
+            for finding in audited.report
         ]
 
     def _subscriptions(self, last: Manifest) -> Subscriptions:
@@ -380,7 +384,7 @@ class Pipeline:
             extensions=self.config.extensions,
         )
 
-    def _gathered(self, manifests: Sequence[Manifest], *, finished: bool) -> ReportData:
+    def _gathered(self, manifests: Sequence[Manifest], *, finished: bool, resumed: bool) -> ReportData:
         """What the report shows beside the audit's verdicts."""
         config = self.config
         stages: Counter[str] = Counter()
@@ -401,11 +405,12 @@ class Pipeline:
                 seconds=sum(each.seconds for each in manifests),
                 versions={name: version(name) for name in ("fairlead", "pyspark")},
                 outcome="finished" if finished else "stopped",
+                figures="all runs on this output" if resumed else "this run, the first on this output",
             ),
             [_batch(each) for each in manifests],
             deliveries=self._deliveries(),
-            subscriptions=self.spark.createDataFrame(subscribed.select(ASKED.names)),
-            patterns=None if config.patterns is None else few_rows(self.spark, asked, ASKED),
+            subscriptions=self.spark.createDataFrame(subscribed.select(SUBSCRIPTION_SCHEMA.names)),
+            patterns=None if config.patterns is None else few_rows(self.spark, asked, SUBSCRIPTION_SCHEMA),
             rejected=self.output.read(self.spark, "rejected"),
             late=self.output.read(self.spark, "late"),
             stages=stages,
@@ -434,6 +439,29 @@ def _began(first: Manifest) -> str:
     """When the first batch began, to the second."""
     began = datetime.fromisoformat(first.finished_at) - timedelta(seconds=first.seconds)
     return f"{began:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _totals(manifests: Sequence[Manifest]) -> Totals:
+    """What some batches come to."""
+    counts = reduce(Counts.then, (each.counts for each in manifests), Counts())
+    reasons: Counter[str] = Counter()
+    for manifest in manifests:
+        reasons.update(manifest.reasons)
+    return Totals(
+        batches=len(manifests),
+        read=counts.read,
+        rejected=counts.rejected + counts.refused,
+        reasons=dict(reasons.most_common()),
+        duplicates=counts.duplicates,
+        conflicts=counts.conflicts,
+        late=counts.late,
+        late_by_us=counts.late_by_us,
+        deliveries=counts.deliveries,
+        composites=counts.composites,
+        published=counts.published,
+        own=counts.own,
+        batch_seconds=sum(each.seconds for each in manifests),
+    )
 
 
 def _suspected_unit(last: Manifest) -> str | None:
@@ -469,7 +497,7 @@ def _batch(manifest: Manifest) -> Batch:
 
 
 @dataclass(slots=True)
-class _Told:
+class _CommitReporter:
     """The commits of this run, each told once, as they appear in the output."""
 
     output: Output
@@ -481,7 +509,7 @@ class _Told:
         last = self.output.last()
         self.next = 0 if last is None else last.batch + 1
 
-    def tell(self) -> None:
+    def report(self) -> None:
         for number in self.output.batches_from(self.next):
             self.next = number + 1
             self.manifests.append(self.output.manifest(number))
@@ -495,10 +523,10 @@ def _in_one_message() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = reason(error)
-        if told is None or told is error:
+        explained = reason(error)
+        if explained is None or explained is error:
             raise
-        raise told from error
+        raise explained from error
 
 
 # -- stopping ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""JSON texts as columns: whole record batches, and of each record only the attributes that somebody asks about.
+"""JSON texts as columns: whole record batches, and of each record only the attributes that are needed.
 
 Law: where a scan is sure of a text, the exact reader (`fairlead.ingest.records`) reads it too, and a column of the
 scan has the value that this reader finds under its name; null means that there is none. Where it is not sure, it
@@ -39,7 +39,7 @@ _COMMON_TIME: Final = r"\A[12]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\z"
 class _Names:
     """Dotted names as a tree: of each step its letters, and the step above it."""
 
-    places: dict[str, int]
+    columns: dict[str, int]
     letters: NDArray[np.uint8]
     starts: NDArray[np.int32]
     parents: NDArray[np.int32]
@@ -47,22 +47,22 @@ class _Names:
 
 @lru_cache(maxsize=64)
 def _names(wanted: tuple[str, ...]) -> _Names:
-    places: dict[str, int] = {}
+    columns: dict[str, int] = {}
     steps: list[bytes] = []
     parents: list[int] = []
     for name in wanted:
         parent, path = kernels.ROOT, ""
         for step in name.split("."):
             path = f"{path}.{step}" if path else step
-            if path not in places:
-                places[path] = len(steps)
+            if path not in columns:
+                columns[path] = len(steps)
                 steps.append(step.encode())
                 parents.append(parent)
-            parent = places[path]
+            parent = columns[path]
     starts = np.zeros(len(steps) + 1, np.int32)
     np.cumsum([len(step) for step in steps], out=starts[1:])
     letters = np.frombuffer(bytearray(b"".join(steps)), np.uint8)
-    return _Names(places, letters, starts, np.array(parents, np.int32))
+    return _Names(columns, letters, starts, np.array(parents, np.int32))
 
 
 def scan(texts: pa.Array, names: Sequence[str]) -> Scan:
@@ -93,7 +93,7 @@ def _attribute(found: Scan, name: str) -> pa.Array | None:
 
 
 class Scan:
-    """What was found. `sure` says of each row whether it can be relied on; asking for a column may lower it."""
+    """The result of a scan. `sure` has for each row whether it can be relied on; reading a column may lower it."""
 
     def __init__(self, texts: pa.Array, names: _Names) -> None:
         self._names = names
@@ -117,8 +117,6 @@ class Scan:
             np.empty(kernels.KEYS, np.uint64),
             np.empty((kernels.DEPTH, 4), np.int64),
         )
-        if (self._letters > 127).any() and not _is_utf8(self._letters):
-            self.sure &= np.array([_decodes(each.as_py()) for each in texts.cast(pa.binary())], np.bool_)
 
     def has(self, name: str) -> Mask:
         """The rows that have something under a name."""
@@ -174,25 +172,25 @@ class Scan:
     # -- by form -------------------------------------------------------------------------------------------
 
     def _kinds_of(self, name: str) -> NDArray[np.uint8]:
-        return self._kinds[:, self._names.places[name]]
+        return self._kinds[:, self._names.columns[name]]
 
     def _wholes(self, name: str, rows: Mask) -> pa.Array:
-        return pa.array(self._begins[:, self._names.places[name]], pa.int64(), mask=~rows)
+        return pa.array(self._begins[:, self._names.columns[name]], pa.int64(), mask=~rows)
 
     def _strings(self, name: str, rows: Mask) -> pa.Array:
-        place = self._names.places[name]
-        begins = np.where(rows, self._begins[:, place], 0)
-        ends = np.where(rows, self._ends[:, place], 0)
+        column = self._names.columns[name]
+        begins = np.where(rows, self._begins[:, column], 0)
+        ends = np.where(rows, self._ends[:, column], 0)
         return _sliced(self._letters, begins, ends, rows)
 
     def _numbers_of(self, name: str, rows: Mask) -> pa.Array:
         """Whole numbers where all are, else floats; a number that a float cannot hold is not sure."""
-        place, kinds = self._names.places[name], self._kinds_of(name)
+        column, kinds = self._names.columns[name], self._kinds_of(name)
         if not (rows & (kinds != kernels.WHOLE)).any():
             return self._wholes(name, rows)
         whole = rows & (kinds == kernels.WHOLE)
-        self.sure &= ~(whole & (np.abs(self._numbers[:, place]) >= _EXACT))
-        numbers = self._numbers[:, place].copy()
+        self.sure &= ~(whole & (np.abs(self._numbers[:, column]) >= _EXACT))
+        numbers = self._numbers[:, column].copy()
         if (long := rows & (kinds == kernels.LONG)).any():
             spelled = self._strings(name, long)
             near = spelled.cast(pa.float64())
@@ -211,8 +209,8 @@ class Scan:
         return pa.StructArray.from_arrays([nothing], ["_"], mask=pa.array(~rows))
 
     def _lists(self, name: str, rows: Mask) -> pa.Array:
-        place = self._names.places[name]
-        begins, ends = np.where(rows, self._begins[:, place], 0), np.where(rows, self._ends[:, place], 0)
+        column = self._names.columns[name]
+        begins, ends = np.where(rows, self._begins[:, column], 0), np.where(rows, self._ends[:, column], 0)
         counts = np.zeros(len(rows), np.int64)
         kernels.count_strings(self._letters, begins, ends, counts)
         string_begins, string_ends = (np.zeros(int(counts.sum()), np.int64) for _ in range(2))
@@ -278,18 +276,6 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     given = np.frombuffer(starts, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     used = np.empty(0, np.uint8) if letters is None else np.frombuffer(letters, np.uint8)
     return given.astype(np.int64) - int(given[0]), used[int(given[0]) : int(given[-1])].copy()
-
-
-def _is_utf8(letters: NDArray[np.uint8]) -> bool:
-    return _decodes(letters.tobytes())
-
-
-def _decodes(text: bytes | None) -> bool:
-    try:
-        (text or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _is_time(text: str) -> bool:

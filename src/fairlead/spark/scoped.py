@@ -28,14 +28,14 @@ _FOUND: Final = pa.schema(
     [
         ("rule", pa.string()),
         ("what", pa.string()),
-        ("places", pa.list_(pa.int64())),
+        ("indexes", pa.list_(pa.int64())),
         ("open", pa.bool_()),
     ]
 )
 
 
 def scoped(trace: DataFrame, publications: int, language: Language) -> dict[str, DataFrame]:
-    """What the rules find, by rule."""
+    """The violations of scoped systems, by rule."""
     shares = max(1, ceil(publications / PUBLICATIONS_PER_TASK))
     own = F.col("event").isin("pub", "notify")
     share = F.pmod(F.xxhash64("producer", "id"), F.lit(shares)).cast("int")
@@ -49,19 +49,19 @@ def scoped(trace: DataFrame, publications: int, language: Language) -> dict[str,
     found = (
         spread.unionByName(declared)
         .groupBy("share")
-        .applyInArrow(judge, "rule string, what string, places array<bigint>, open boolean")
+        .applyInArrow(judge, "rule string, what string, indexes array<bigint>, open boolean")
     )
     return {rule: found.where(F.col("rule") == rule).drop("rule") for rule in RULES}
 
 
 def _judged(language: Language, trace: pa.Table) -> pa.Table:
-    events = trace.drop_columns(["share"]).sort_by("place")
-    places = events.column("place").to_pylist()
+    events = trace.drop_columns(["share"]).sort_by("index")
+    indexes = events.column("index").to_pylist()
     rows = []
     for finding in audit(language.events(events), "scoped"):
         for violation in finding.violations:
-            proof = [places[index] for index in violation.places]
-            rows.append({"rule": finding.rule, "what": violation.what, "places": proof, "open": False})
+            proof = [indexes[at] for at in violation.indexes]
+            rows.append({"rule": finding.rule, "what": violation.what, "indexes": proof, "open": False})
         if not finding.violations:
-            rows += [{"rule": finding.rule, "what": None, "places": [], "open": True}] * finding.open
+            rows += [{"rule": finding.rule, "what": None, "indexes": [], "open": True}] * finding.open
     return pa.Table.from_pylist(rows, schema=_FOUND)

@@ -1,4 +1,4 @@
-"""Scope: who may see what, for whole batches of notifications.
+"""Scopes: visibility for whole batches of notifications.
 
     scope(notifications, scopes)       each with the scopes in which it is visible
     narrowed(received, scopes)         each with those of its receivers that may see it: between match and deliver
@@ -7,16 +7,17 @@ Visibility is computed for the graph, a column of bits for each scope (`fairlead
 graph may change: a change with SINCE holds for order times from there on, and the rows of a batch are divided by
 the graphs that hold for them. A subscription belongs to the component that its subscriber's name says.
 
-Graphs with mappings, policies or rules are refused here, and so are patterns beside scopes: the ordered bus has
-them.
+That is for notifications which filters alone decide about. Those that can come to a mapping or a policy are
+decided about by `fairlead.spark.versions`. Rules are refused, and so are patterns beside scopes: the ordered bus
+has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,12 +29,29 @@ from pyspark.sql import types as T
 from fairlead.audit.trace import ScopeChanged
 from fairlead.errors import FairleadError, PipelineError, ScopeError
 from fairlead.filters import Filter, Schema
+from fairlead.ingest import Rejection
 from fairlead.matching.columnar import Columnar
-from fairlead.model.order import BEGINNING
-from fairlead.scopes import DEFAULT, ScopeGraph, ScopePlan, Scopes, System, parse_statements, print_statements
+from fairlead.model import Instant
+from fairlead.model.order import BEGINNING, OrderKey
+from fairlead.scopes import (
+    DEFAULT,
+    Policy,
+    ScopeGraph,
+    ScopePlan,
+    Scopes,
+    System,
+    Traverse,
+    parse_statements,
+    print_statements,
+)
+from fairlead.scopes.language.statements import Statement
+from fairlead.scopes.mappings import IDENTITY
+from fairlead.scopes.policies import Choice, Hold, One, Own, Rate
+from fairlead.scopes.running import Running
+from fairlead.scopes.sights import tag_of
 from fairlead.scopes.sliced import Bits, Sliced
-from fairlead.scopes.timeline import Timeline
-from fairlead.spark.frames import ATTRIBUTES, RECORD, notifications_in
+from fairlead.scopes.states import restore_states
+from fairlead.spark.frames import ATTRIBUTES, RECORD, VERSION, encode, notifications_in, to_records
 from fairlead.spark.matcher import RECEIVERS
 from fairlead.spark.parts import Attributes
 from fairlead.spark.scanning import columns_in
@@ -43,9 +61,12 @@ if TYPE_CHECKING:
 
     from fairlead.spark.config import Config
 
-__all__ = ["ScopeText", "narrowed", "scope", "scopes_of"]
+__all__ = ["SCOPE_CHANGES", "ChangedScopes", "OpenedScopes", "ScopeText", "narrowed", "scope", "scopes_of"]
 
 SCOPES: Final = "scopes"
+SCOPE_CHANGES: Final = "changes"
+"""The table of the state with the changes of the scope graph so far, as text."""
+NO_RULES: Final = "rules (UPDATE ON) are not for batches; an ordered bus has them"
 _KEPT: Final = 4
 
 
@@ -56,6 +77,8 @@ class ScopeText:
     text: str
     outsiders: str = "default"
     schema: Schema | None = None
+    changing: bool = False
+    """Whether changes may come while a stream runs."""
 
     @classmethod
     def of(cls, scopes: Scopes | ScopeText, schema: Schema | None = None) -> ScopeText:
@@ -75,24 +98,83 @@ class ScopeText:
         if self.outsiders != DEFAULT:
             about["outsiders"] = self.outsiders
         events = [ScopeChanged("graph", about)]
-        dated = [(each.since.microseconds, each) for each in statements if each.since is not None]
-        for since, statement in sorted(dated, key=itemgetter(0)):
-            text = print_statements([replace(statement, since=None)])
-            events.append(ScopeChanged("alter", {"text": text, "from": [since, "", None, ""]}))
-        return events
+        dated = [each for each in statements if each.since is not None]
+        return [*events, *map(_change_event, sorted(dated, key=_since))]
+
+    def changed(self, before: str, texts: Iterable[tuple[str, str]], watermark: int) -> ChangedScopes:
+        """This graph with the changes of earlier batches, and with those in files, by name and text.
+
+        A change without SINCE, and one whose time the watermark has passed, holds from the watermark on. A
+        statement that cannot be read or applied is rejected, and changes nothing.
+        """
+        known = replace(self, text=f"{self.text}\n{before}", changing=True)
+        running = known.opened.running()
+        accepted: list[Statement] = []
+        rejections: list[Rejection] = []
+        for file, text in texts:
+            try:
+                statements = parse_statements(text, self.schema)
+            except FairleadError as error:
+                rejections.append(Rejection(file, None, str(error).partition("\n")[0], text))
+                continue
+            for statement in statements:
+                dated = statement
+                since = None if statement.since is None else statement.since.microseconds
+                if watermark != BEGINNING and (since is None or since < watermark):
+                    dated = replace(statement, since=Instant(watermark))
+                try:
+                    running.change([dated])
+                    if running.ruled:
+                        raise ScopeError(NO_RULES)
+                except ScopeError as error:
+                    shown = print_statements([statement])
+                    rejections.append(Rejection(file, None, str(error).partition("\n")[0], shown))
+                    running = replace(known, text=_joined(known.text, accepted)).opened.running()
+                else:
+                    accepted.append(dated)
+        scopes = replace(known, text=_joined(known.text, accepted))
+        events = tuple(_change_event(each) for each in accepted if each.since is not None)
+        return ChangedScopes(scopes, _joined(before, accepted), events, tuple(rejections))
 
     @property
-    def opened(self) -> _Opened:
+    def opened(self) -> OpenedScopes:
         """The graph, prepared; a process prepares it once."""
         found = _OPENED.get(self)
         if found is None:
             while len(_OPENED) >= _KEPT:
                 del _OPENED[next(iter(_OPENED))]
-            found = _OPENED[self] = _Opened(self)
+            found = _OPENED[self] = OpenedScopes(self)
         return found
 
 
-_OPENED: Final[dict[ScopeText, _Opened]] = {}
+@dataclass(frozen=True, slots=True)
+class ChangedScopes:
+    """The scope graph of a batch, with the changes that have come since the batch before."""
+
+    scopes: ScopeText
+    changes: str = ""
+    """All changes so far, as text: they are a part of what the batch leaves to the next one."""
+    events: tuple[ScopeChanged, ...] = ()
+    """Those that are new, as a trace has them."""
+    rejections: tuple[Rejection, ...] = ()
+
+
+def _joined(text: str, statements: Sequence[Statement]) -> str:
+    return "\n".join(each for each in (text, print_statements(statements)) if each)
+
+
+def _since(statement: Statement) -> int:
+    assert statement.since is not None
+    return statement.since.microseconds
+
+
+def _change_event(statement: Statement) -> ScopeChanged:
+    """A change with its order time, as a trace has it."""
+    text = print_statements([replace(statement, since=None)])
+    return ScopeChanged("alter", {"text": text, "from": [_since(statement), "", None, ""]})
+
+
+_OPENED: Final[dict[ScopeText, OpenedScopes]] = {}
 
 
 def scopes_of(config: Config) -> ScopeText | None:
@@ -108,16 +190,26 @@ def scopes_of(config: Config) -> ScopeText | None:
 
 
 def scope(notifications: DataFrame, scopes: Scopes | ScopeText, *, schema: Schema | None = None) -> DataFrame:
-    """Notifications of `ingest` or `order`, each with the sorted names of the scopes in which it is visible."""
+    """Notifications of `ingest` or `order`, each with the sorted names of the scopes in which it is visible.
+
+    Where the graph has mappings there is a row for each version, with its content as a `record` and its tag in
+    `version`. Graphs with policies are refused: these decide among subscribers, in the order of a pipeline.
+    """
     text = ScopeText.of(scopes, schema)
-    declared = T.StructType(
-        [*notifications.schema.fields, T.StructField(SCOPES, T.ArrayType(T.StringType()))]
-    )
+    if text.opened.has_policies:
+        raise PipelineError(
+            "scopes: policies decide in a pipeline, where subscriptions and the order are known"
+        )
+    added = [T.StructField(SCOPES, T.ArrayType(T.StringType()))]
+    if text.opened.has_mappings:
+        notifications = to_records(notifications)
+        added.append(T.StructField(VERSION, T.StringType()))
+    declared = T.StructType([*notifications.schema.fields, *added])
     return notifications.mapInArrow(_Visible(text), declared)
 
 
 def narrowed(received: DataFrame, scopes: Scopes | ScopeText) -> DataFrame:
-    """Notifications with their content and receivers, each with those receivers only who may see it."""
+    """Notifications with their content, each with the receivers to which it is visible."""
     return received.mapInArrow(_Narrower(ScopeText.of(scopes)), received.schema)
 
 
@@ -126,8 +218,38 @@ class _Visible:
     scopes: ScopeText
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        opened = self.scopes.opened
         for batch in batches:
-            yield batch.append_column(SCOPES, self.scopes.opened.scopes_of(batch))
+            if not opened.has_mappings:
+                yield batch.append_column(SCOPES, opened.scopes_of(batch))
+                continue
+            special = opened.is_special(batch)
+            plain = batch.filter(pa.array(~special))
+            if plain.num_rows:
+                named = plain.append_column(SCOPES, opened.scopes_of(plain))
+                yield named.append_column(VERSION, pa.array([""] * plain.num_rows, pa.string()))
+            if special.any():
+                yield _versions_in(batch.filter(pa.array(special)), opened)
+
+
+def _versions_in(batch: pa.RecordBatch, opened: OpenedScopes) -> pa.RecordBatch:
+    """A row for each version of notifications that may come to a mapping, with the scopes where it is visible."""
+    running = opened.running()
+    rows, records, names, tags = [], [], [], []
+    for row, (notification, time) in enumerate(
+        zip(notifications_in(batch), _times(batch).tolist(), strict=True)
+    ):
+        plan = running.plan_at(OrderKey(time, notification.producer, None, notification.id or ""))
+        for version, where in plan.visible_versions(notification):
+            rows.append(row)
+            tags.append(tag_of(version, notification))
+            records.append(encode(version))
+            names.append(where)
+    made = batch.take(pa.array(rows, pa.int64()))
+    at = batch.schema.get_field_index(RECORD)
+    made = made.set_column(at, batch.schema.field(at), pa.array(records, pa.string()))
+    named = made.append_column(SCOPES, pa.array(names, pa.list_(pa.string())))
+    return named.append_column(VERSION, pa.array(tags, pa.string()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +276,9 @@ class _Epoch:
     """A graph, with its filters in an engine."""
 
     def __init__(self, graph: ScopeGraph) -> None:
-        self.sliced = Sliced(
-            ScopePlan(replace(graph, outsiders="isolated") if graph.outsiders == "refused" else graph)
-        )
+        lenient = replace(graph, outsiders="isolated") if graph.outsiders == "refused" else graph
+        self.plan = ScopePlan(lenient)
+        self.sliced = Sliced(self.plan)
         self.graph = graph
 
     @cached_property
@@ -200,28 +322,93 @@ class _Epoch:
         return columns, np.flatnonzero(~sure)
 
 
-class _Opened:
+class OpenedScopes:
     """The graphs of a text, each from an order time on."""
 
     def __init__(self, scopes: ScopeText) -> None:
         statements = parse_statements(scopes.text, scopes.schema)
         start = System.of((each for each in statements if each.since is None), scopes.outsiders)  # type: ignore[arg-type]
-        timeline = Timeline(start)
-        for statement in statements:
-            if statement.since is not None:
-                timeline = timeline.add(statement)
-        self._systems = [start, *timeline.systems]
-        self._times = np.array([BEGINNING, *(change.key.time for change in timeline.changes)], np.int64)
+        self._start, self._changing = start, scopes.changing
+        running = Running(start)
+        self.notices = sorted(
+            running.change([each for each in statements if each.since is not None]), key=attrgetter("key")
+        )
+        """What the members of scopes that are dropped are notified about."""
+        self._timeline = running.timeline
+        self._systems = [start, *self._timeline.systems]
+        self._times = np.array([BEGINNING, *(change.key.time for change in self._timeline.changes)], np.int64)
         self._epochs: dict[int, _Epoch] = {}
 
+    def running(self, states: str = "") -> Running:
+        """The graphs in use, with the states of policies that an earlier batch has left."""
+        running = Running(self._start)
+        running.timeline = self._timeline
+        if states:
+            restore_states(running, states)
+        return running
+
     def check(self) -> None:
-        """ScopeError where a graph has more than filters."""
+        """ScopeError where rules would change a graph."""
         for system in self._systems:
             if any(each.rules for each in system.deployed.values()) or any(
                 each.features.rules for each in system.definitions.values()
             ):
-                raise ScopeError("rules are not for batches")
-            Sliced(ScopePlan(system.graph))
+                raise ScopeError(NO_RULES)
+
+    @cached_property
+    def has_mappings(self) -> bool:
+        """Whether some graph has a mapping: then a notification may have several versions."""
+        return any(edge.mapping != IDENTITY for system in self._systems for edge in system.graph.edges)
+
+    @cached_property
+    def _choices(self) -> list[Choice]:
+        """What the policies of all graphs choose by."""
+        policies: list[Policy] = []
+        for system in self._systems:
+            for component in system.graph.components:
+                policies += component.publishing
+            for scope in system.graph.scopes:
+                policies += (*scope.publishing, *scope.delivery, *scope.internal)
+        return [policy.choice for policy in policies]
+
+    @cached_property
+    def has_policies(self) -> bool:
+        """Whether some graph has a policy."""
+        return bool(self._choices) or any(
+            scope.traverse is not Traverse.BROADCAST
+            for system in self._systems
+            for scope in system.graph.scopes
+        )
+
+    @cached_property
+    def has_states(self) -> bool:
+        """Whether some policy has a state, so that notifications have to be taken in their order."""
+        return any(
+            isinstance(each, Rate | Hold | Own) or (isinstance(each, One) and each.in_turn)
+            for each in self._choices
+        )
+
+    @cached_property
+    def is_filters_only(self) -> bool:
+        """Whether filters alone decide about every notification, and no scope is dropped."""
+        return not (self._changing or self.has_mappings or self.has_policies or self.notices)
+
+    @cached_property
+    def _releases_at_changes(self) -> bool:
+        """Whether a change may release what a policy holds, with whatever notification comes next."""
+        return len(self._systems) > 1 and any(isinstance(each, Hold) for each in self._choices)
+
+    def is_special(self, batch: pa.RecordBatch) -> Bits:
+        """The rows that may come to a mapping or a policy."""
+        if self._releases_at_changes:
+            return np.ones(batch.num_rows, np.bool_)
+        special = np.zeros(batch.num_rows, np.bool_)
+        for epoch, those in self._parts(batch):
+            producers, codes = _encoded(batch.column("producer").take(pa.array(those)))
+            relevant = np.array([bool(epoch.plan.relevant(name)) for name in producers], np.bool_)
+            if relevant.any():
+                special[those] = relevant[codes]
+        return special
 
     def _epoch(self, number: int) -> _Epoch:
         if number not in self._epochs:
@@ -233,9 +420,7 @@ class _Opened:
         if len(self._systems) == 1:
             yield self._epoch(0), np.arange(batch.num_rows)
             return
-        name = "time" if "time" in batch.schema.names else "event_time"
-        times = pc.fill_null(batch.column(name), 0).to_numpy()
-        numbers = np.searchsorted(self._times, times, side="right") - 1
+        numbers = np.searchsorted(self._times, _times(batch), side="right") - 1
         for number in np.unique(numbers).tolist():
             yield self._epoch(number), np.flatnonzero(numbers == number)
 
@@ -284,6 +469,13 @@ class _Opened:
         )
         values = pa.array(names, pa.string()).take(pa.array(numbers[order]))
         return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _times(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The order times of rows."""
+    name = "time" if "time" in batch.schema.names else "event_time"
+    times: NDArray[np.int64] = pc.fill_null(batch.column(name), 0).to_numpy()
+    return times
 
 
 def _encoded(names: Any) -> tuple[list[str], NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""One way to a SparkSession: local unless told otherwise, silent unless asked, and plain about what is missing.
+"""SparkSessions: local by default, quiet by default, with clear errors if something is missing.
 
 Nothing here, nor in any stage, touches the SparkContext or the JVM, so that all of it runs over Spark Connect.
 """
@@ -85,7 +85,7 @@ def session(
 
 
 def check_installed() -> None:
-    """SparkUnavailable where PySpark is not: to be asked before anything is written."""
+    """Check that PySpark is installed, before anything is written. Otherwise SparkUnavailable."""
     _pyspark()
 
 
@@ -146,6 +146,15 @@ def _quieten_python() -> None:
 
     for name in TALKATIVE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_is_not_from_py4j)
+
+
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record is somebody else's.
+
+    py4j logs the traceback of a lost JVM with the root logger, and then raises the error, too.
+    """
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _check_java() -> None:
@@ -202,13 +211,13 @@ def _not_started(master: str, error: Exception, noise: IO[bytes]) -> SparkUnavai
     noise.seek(0)
     said = noise.read().decode(errors="replace")
     if "UnsupportedClassVersionError" in said or "Unrecognized option: --add-modules" in said:
-        return SparkUnavailable("Spark needs Java 17 or newer, and the one found is older", hint=JAVA_HINT)
+        return SparkUnavailable("Spark needs Java 17 or newer, and this one is older", hint=JAVA_HINT)
     causes = [line for line in said.splitlines() if "Exception" in line or "rror" in line]
     # 'Exception in thread "main" org.apache.spark.SparkException: Master must …': the sentence is what helps.
     reason = causes[0].rpartition("Exception: ")[2].strip() if causes else _first_line(error)
     return SparkUnavailable(
         f"Spark does not start on {master}: {reason}",
-        hint="--verbose, or [spark] quiet = false, shows all it says",
+        hint="--verbose, or [spark] quiet = false, shows all its messages",
     )
 
 

@@ -33,6 +33,7 @@ from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import PipelineError
 from fairlead.model.encoding import format_json
 from fairlead.model.order import BEGINNING
+from fairlead.spark.advertising import advertised_of
 from fairlead.spark.asking import Demand
 from fairlead.spark.batch import (
     FEW_ROWS,
@@ -50,8 +51,8 @@ from fairlead.spark.delivery import FILES, Lines
 from fairlead.spark.detection import PROGRESS as PROGRESS_TYPES
 from fairlead.spark.detection import detected, detected_here
 from fairlead.spark.doors import BLANK, ENVELOPE_ARROW, OUTCOME_TYPES, TextDoor
-from fairlead.spark.frames import DELIVERY, KEY, PLACE, PUBLISHED, RECORD
-from fairlead.spark.groups import PLACE_TYPES
+from fairlead.spark.frames import DELIVERY, KEY, PUBLISHED, RANK, RECORD
+from fairlead.spark.groups import RANK_TYPES
 from fairlead.spark.ingestion import KAFKA
 from fairlead.spark.matcher import MEMORY, RECEIVERS, Matcher
 from fairlead.spark.orderer import HELD, KNOWN, LATE, RELEASED, OrderAtOnce
@@ -67,7 +68,7 @@ __all__ = ["by_subscriber", "collected", "subscribed", "take"]
 
 ROWS_MAX: Final = 250_000
 """So many rows, with those that are held, are dealt with here sooner than by jobs."""
-IDENTITIES_MAX: Final = 2_000_000
+IDENTITIES_MAX: Final = 5_000_000
 """So many identities that are remembered are looked at here."""
 BYTES_MAX: Final = 256 << 20
 """So many bytes of text are brought here at most: where the texts of many rows are long, they go to jobs."""
@@ -225,9 +226,9 @@ def _known(batch: Batch, arrivals: pa.Table) -> pa.Table:
     named = arrivals.filter(arrivals.column("id").is_valid()).select(["producer", "id"])
     if not batch.before.remembered or not named.num_rows:
         return named.slice(0, 0)
-    remembered = batch.remembered_here(batch.before.remembered, batch.before.watermark)
-    there = pc.is_in(_hashes(named), remembered.column("identity").combine_chunks())
-    return named.filter(there).group_by(["producer", "id"]).aggregate([])
+    since = batch.remembered_since(batch.before.watermark)
+    there = batch.identities.among(_hashes(named), batch.before.remembered, batch.remembered_in, since)
+    return named.filter(pa.array(there)).group_by(["producer", "id"]).aggregate([])
 
 
 def _hashes(named: pa.Table) -> pa.Array:
@@ -389,8 +390,8 @@ class _Detected(NamedTuple):
         ]
         joined = own.select([*KEY, *carried]).append_column(RECEIVERS, pa.array(lists, _RECEIVERS))
         # By the place that each has at its instant: what has none comes first.
-        place = _single(self.composites.column(PLACE))
-        places = {name: f"{PLACE} {name}" for name in PLACE_TYPES}
+        place = _single(self.composites.column(RANK))
+        places = {name: f"{RANK} {name}" for name in RANK_TYPES}
         for name, column in places.items():
             joined = joined.append_column(column, place.field(name))
             stands = self.related and name in KEY[1:]
@@ -548,8 +549,10 @@ class _Writing:
             for ready, rows in ((True, demand.begun()), (False, demand.detecting_from_now()))
             if rows is not None
         ]
+        advertised = advertised_of(self._config, demand.subscriptions.schema) if demand.is_first else None
         parts = [
             *([] if language is None else [_spoken(language)]),
+            *([] if advertised is None else [_advertised(advertised.table())]),
             *([] if (over := demand.over()) is None else [by_subscriber(subscribed("unsub", over))]),
             *([] if not begun else [by_subscriber(pa.concat_tables(begun))]),
             _published(matched),
@@ -586,7 +589,9 @@ class _Writing:
         kept, merged, new = segments_after(self._batch, outcomes, bound)
         if new is None:
             return kept
-        tables = [self._batch.remembered_here(merged, bound)]
+        earlier = pa.concat_tables([REMEMBERED.empty_table(), *map(self._batch.remembered_in, merged)])
+        since = self._batch.remembered_since(bound)
+        tables = [earlier.filter(pc.greater_equal(earlier.column("time"), since))]
         for settled, time in ((released, "time"), (late, "watermark")):
             own = settled.filter(settled.column("digest").is_null())
             tables.append(pa.table([_hashes(own), own.column(time)], schema=REMEMBERED))
@@ -622,6 +627,12 @@ def _events(kind: str, count: int, v: int = VERSION, **columns: Any) -> pa.Table
 def _spoken(language: Language) -> pa.Table:
     about = format_json(event_to_json(language)["about"])
     return _events("language", 1, LANGUAGE_VERSION, about=[about])
+
+
+def _advertised(rows: pa.Table) -> pa.Table:
+    columns = {"component": rows["producer"], "advertisement": rows["id"], "filter": rows["filter"]}
+    ready = pa.repeat(pa.scalar(True), rows.num_rows)
+    return _events("adv", rows.num_rows, **columns, ready=ready)
 
 
 def subscribed(kind: str, rows: pa.Table, *, ready: bool = True) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Where records come from: files, directories watched as streams, Kafka, or any source that Spark knows.
+"""The sources of records: files, directories watched as streams, Kafka, or any source that Spark knows.
 
     json      a JSON object per line                     text      a line of text per notification
     csv       values under a header, one table per file  parquet,  typed columns
@@ -13,7 +13,7 @@ place, and a file's name that starts with a dot or an underscore is, as everywhe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from glob import iglob
 from typing import TYPE_CHECKING, Any, Final
@@ -24,9 +24,10 @@ from pyarrow import fs
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
+from fairlead.spark.advertising import Advertised
 from fairlead.spark.doors import TextDoor
 from fairlead.spark.failures import connector, reason
-from fairlead.spark.frames import few_rows
+from fairlead.spark.frames import RECORD, few_rows, payload_of
 from fairlead.spark.ingestion import KAFKA, ORIGIN, ingest
 from fairlead.spark.storage import is_at_hand, reached
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Input",
     "check_watchable",
+    "documents",
     "door_of",
     "ingest_input",
     "is_text_at_hand",
@@ -64,7 +66,7 @@ class Input:
 
     `options` are Spark's own for the format; `delimiter` is that of CSV, and `schema` gives the columns of a typed
     source in Spark's notation, where there is no file yet to take them from. `select` has SQL expressions that
-    make the columns of a typed source: a way to cast what no attribute can hold.
+    make the columns of a typed source, or of the fields of CSV: a way to cast what no attribute can hold.
     """
 
     path: str = ""
@@ -92,7 +94,7 @@ class Input:
             raise PipelineError(f"the input {self.name!r}: `lines` is for XML, not for {self.format}")
         if self.select and not self.is_typed:
             raise PipelineError(
-                f"the input {self.name!r}: `select` is for typed columns, not for {self.format}"
+                f"the input {self.name!r}: `select` is for typed columns and CSV, not for {self.format}"
             )
         owned = OWNED.get(self.format, frozenset()) & {name.lower() for name in self.options}
         if owned:
@@ -106,12 +108,14 @@ class Input:
 
     @property
     def is_typed(self) -> bool:
-        """Whether records come as rows of typed columns."""
+        """Whether records come as rows of typed columns; with `select`, columns are made of CSV."""
+        if self.format == "csv":
+            return bool(self.select)
         return self.format not in (FILES - TYPED_FILES) | {"kafka", LOG}
 
     @property
     def delimiter(self) -> str:
-        """What stands between the values of a CSV file."""
+        """The separator of values in a CSV file."""
         return self.options.get("delimiter", self.options.get("sep", ","))
 
 
@@ -152,10 +156,13 @@ def read(spark: SparkSession, input: Input) -> DataFrame:
     raw = _guarded(input, lambda: _raw(spark.read, input, _schema(spark, input)))
     # Spark plans nothing for an empty file; where every file is a document, that is one without content.
     empty = _empty_files(input.path) if input.format == "xml" and not input.lines else []
-    if not empty:
-        return raw
-    rows = [(b"", {"file": file, "block": None, "ordinal": None}) for file in empty]
-    return raw.unionByName(few_rows(spark, rows, _DOCUMENT))
+    return raw.unionByName(documents(spark, empty)) if empty else raw
+
+
+def documents(spark: SparkSession, files: Iterable[str]) -> DataFrame:
+    """The raw records of XML files that have no bytes."""
+    rows = [(b"", {"file": file, "block": None, "ordinal": None}) for file in files]
+    return few_rows(spark, rows, _DOCUMENT)
 
 
 def _empty_files(path: str) -> list[str]:
@@ -202,7 +209,7 @@ def read_stream(spark: SparkSession, input: Input) -> DataFrame:
 
 def is_text_at_hand(input: Input) -> bool:
     """Whether an input is text in files of this machine: how it is read is known without Spark."""
-    return input.format in FILES - TYPED_FILES and is_at_hand(input.path)
+    return input.format in FILES - TYPED_FILES and not input.select and is_at_hand(input.path)
 
 
 def check_watchable(input: Input) -> None:
@@ -221,8 +228,12 @@ def check_watchable(input: Input) -> None:
         )
 
 
-def ingest_input(raw: DataFrame, input: Input, schema: Schema | None = None) -> DataFrame:
+def ingest_input(
+    raw: DataFrame, input: Input, schema: Schema | None = None, advertised: Advertised | None = None
+) -> DataFrame:
     """Rows of the raw records of an input."""
+    if input.format == "csv" and input.select:
+        return _selected(raw, input, schema, advertised)
     return ingest(
         raw,
         _format_of(input),
@@ -231,12 +242,39 @@ def ingest_input(raw: DataFrame, input: Input, schema: Schema | None = None) -> 
         fields=input.fields,
         lift=input.lift,
         delimiter=input.delimiter,
+        advertised=advertised,
     )
 
 
-def door_of(input: Input, schema: Schema | None = None) -> TextDoor:
-    """What `ingest_input` has workers run, where records are text."""
-    return TextDoor(_format_of(input), input.name, schema, input.fields, input.lift, input.delimiter)
+def _selected(
+    raw: DataFrame, input: Input, schema: Schema | None, advertised: Advertised | None
+) -> DataFrame:
+    """Rows of CSV whose values `select` makes of the fields, which are strings, or null where they are empty."""
+    from pyspark.sql import functions as F
+
+    read = ingest(raw, "csv-texts", source=input.name, delimiter=input.delimiter)
+    fields = F.from_json(
+        RECORD, ", ".join(f"`{name.replace('`', '``')}` string" for name in _names(raw, input))
+    )
+    origin = F.struct("file", "block", "ordinal").alias(ORIGIN)
+    columns = read.where("reason is null").select(fields.alias("fields"), origin).select("fields.*", ORIGIN)
+    made = columns.select(*map(F.expr, input.select), ORIGIN)
+    rows = ingest(made, source=input.name, schema=schema, fields=input.fields, advertised=advertised)
+    refused = read.where("reason is not null").drop(RECORD)
+    payload = payload_of(rows)
+    return rows.unionByName(refused.withColumn(payload, F.lit(None).cast(rows.schema[payload].dataType)))
+
+
+def _names(raw: DataFrame, input: Input) -> list[str]:
+    """The columns of CSV, by the first header that Spark finds."""
+    reader = raw.sparkSession.read.option("header", "true").option("sep", input.delimiter)
+    return _guarded(input, lambda: reader.format("csv").load(input.path)).columns
+
+
+def door_of(input: Input, schema: Schema | None = None, advertised: Advertised | None = None) -> TextDoor:
+    """The door that `ingest_input` runs in the workers, where records are text."""
+    format = _format_of(input)
+    return TextDoor(format, input.name, schema, input.fields, input.lift, input.delimiter, advertised)
 
 
 def _format_of(input: Input) -> str:
@@ -349,7 +387,8 @@ def _guarded(input: Input, reading: Callable[[], DataFrame]) -> DataFrame:
 
 
 def refusal(error: Exception, input: Input) -> PipelineError | None:
-    """What Spark says of an input, in one sentence with its name; None where `failures` has all there is to say.
+    """Spark's complaint about an input, in one sentence with its name; None where `failures` has a
+    better one.
 
     Some of it shows only as a job runs: a file that came later with other types.
     """

@@ -43,7 +43,7 @@ def reached(uri: str) -> tuple[Any, str]:
 
 
 def size_of(uri: str) -> int:
-    """How many bytes a file has, or all files below a directory; FileNotFoundError where there is neither."""
+    """The size in bytes of a file, or of all files below a directory. FileNotFoundError if there is neither."""
     system, path = reached(_for_spark(uri))
     info = system.get_file_info(path)
     if info.type == fs.FileType.NotFound:
@@ -60,7 +60,7 @@ def is_at_hand(path: str) -> bool:
 
 
 def as_path(uri: str) -> str:
-    """A place as a person writes it: a path, where it is one of this machine."""
+    """A location as users write it: a path, if it is one of this machine."""
     return _LOCAL.sub("", uri)
 
 
@@ -94,7 +94,7 @@ class Directory:
         return Directory(f"{self.uri}/{name}")
 
     def path(self, name: str) -> str:
-        """What Spark is given for a name in here."""
+        """The URI of a name in this directory, for Spark."""
         return f"{self.uri}/{name}"
 
     def exists(self, name: str = "") -> bool:
@@ -106,7 +106,7 @@ class Directory:
         return bool(self._system.get_file_info(self._at("")).type == fs.FileType.Directory)
 
     def names(self, name: str = "") -> list[str]:
-        """What is in a directory, sorted; nothing where it does not exist."""
+        """The names in a directory, sorted; none if it does not exist."""
         found = self._listed(fs.FileSelector(self._at(name), allow_not_found=True))
         return sorted(info.base_name for info in found if not info.base_name.endswith(_TEMPORARY))
 
@@ -158,7 +158,7 @@ class Directory:
             _force_all(changed)
 
     def force(self, *names: str) -> None:
-        """Wait until the disk has all that is below some names, and the way there from here."""
+        """Wait until everything below some names, and the directories that lead there, is on disk."""
         if self.local() is None:
             return
         places: set[str] = set()

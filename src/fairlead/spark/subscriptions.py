@@ -34,14 +34,14 @@ from fairlead.spark.entries import (
     SUBSCRIPTION,
     Ending,
     Entry,
+    Location,
     Noun,
-    Place,
     SubscriptionsInput,
-    behind_place,
     entries,
     entry_of,
     read_entry,
     rejection_of,
+    without_location,
 )
 from fairlead.spark.parts import (
     CHUNK,
@@ -58,7 +58,7 @@ from fairlead.spark.parts import (
     table_of,
     with_about,
 )
-from fairlead.spark.placement import ANYWHERE, Placement, placed
+from fairlead.spark.placement import ANYWHERE, Placement, assign_buckets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,18 +68,18 @@ __all__ = [
     "Changed",
     "Ending",
     "Entry",
+    "Location",
     "Noun",
-    "Place",
     "Subscription",
     "Subscriptions",
     "SubscriptionsInput",
     "admitted",
-    "behind_place",
     "entries",
     "entry_of",
     "load_extension",
     "read_entry",
     "rejection_of",
+    "without_location",
 ]
 
 PART_MAX: Final = 2_000_000
@@ -89,11 +89,12 @@ _ENDINGS: Final = ".endings"
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What came of changes: the subscriptions from now on, those that were taken in, and those that were not."""
+    """The result of changes: the subscriptions from now on, the changes that took effect, and the
+    rejected ones."""
 
     subscriptions: Subscriptions
     taken: tuple[Subscription, ...] = ()
-    """As they took effect; `asked` says what was asked for where that was moved."""
+    """As they took effect; `requested` is the time that was requested, where it was moved."""
     ended: tuple[tuple[str, int], ...] = ()
     """The ids that were ended, and when."""
     rejections: tuple[Rejection, ...] = ()
@@ -117,11 +118,12 @@ class Subscriptions:
 
     @property
     def count(self) -> int:
-        """How many there are that hold at any time."""
+        """The number of subscriptions that hold at any time."""
         return self.count_from(BEGINNING)
 
     def count_from(self, watermark: int) -> int:
-        """How many hold at a watermark or later; an id is one subscription, however often it was changed."""
+        """The number of subscriptions that hold at a watermark or later. An id is one subscription, however often
+        it changed."""
         if len(self.parts) == 1 and self.endings is None and watermark == BEGINNING:
             return self.parts[0].count  # as they were read: of different ids, and none ends before it begins
         ids = []
@@ -133,7 +135,7 @@ class Subscriptions:
 
     @property
     def size(self) -> int:
-        """How much a worker that holds them all maps into memory, in bytes."""
+        """The memory that a worker maps to hold all of them, in bytes."""
         return sum(part.size for part in self.parts)
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -152,15 +154,15 @@ class Subscriptions:
         """Read and compile subscriptions into a directory; what is wrong with them is a PipelineError."""
         for name in extensions:
             load_extension(name)
-        content, places = distinct(rows_of(entries(given, spark, ("id", "filter"))))
+        content, locations = distinct(rows_of(entries(given, spark, ("id", "filter"))))
         home = str(directory)
-        problems = Problems(content, places)
+        problems = Problems(content, locations)
         if len(content.ids) <= part_max:
             part = compiled(content, home, schema, check=problems.add)
             problems.report()
             return cls(home, (part,), schema, None, None, tuple(extensions))
 
-        placement, buckets = placed(
+        placement, buckets = assign_buckets(
             (filter for _, filter in parsed(content.texts, schema, problems.add)),
             -(-len(content.ids) // part_max),
         )
@@ -174,7 +176,7 @@ class Subscriptions:
         return cls(home, tuple(parts), schema, None, placement, tuple(extensions))
 
     def tables(self) -> Iterator[pa.RecordBatch]:
-        """All subscriptions, in batches: id, subscriber, filter, from, until and asked, as they are valid."""
+        """All subscriptions, in batches: id, subscriber, filter, from, until and requested, as they are valid."""
         for part in self.parts:
             content = self._content(part)
             table = pa.table(
@@ -184,7 +186,7 @@ class Subscriptions:
                     "filter": content.texts,
                     "from": pa.array(content.since, mask=content.since == BEGINNING),
                     "until": pa.array(content.until, mask=content.until == END),
-                    "asked": content.asked,
+                    "requested": content.requested,
                 }
             )
             yield from table.to_batches(CHUNK)
@@ -203,7 +205,7 @@ class Subscriptions:
     def _content(self, part: Part) -> Content:
         table = table_of(part)
         texts = single(mapped(part.directory, table.texts).column("filter"))
-        return Content(table.ids, table.subscribers, texts, table.since, self.until(part), table.asked)
+        return Content(table.ids, table.subscribers, texts, table.since, self.until(part), table.requested)
 
     # -- changing ------------------------------------------------------------------------------------------
 
@@ -215,20 +217,20 @@ class Subscriptions:
         found = [entry_of(number, change) for number, change in enumerate(changes, start=1)]
         read: list[tuple[int, Subscription | Ending]] = []
         rejections: dict[int, Rejection] = {}
-        for place, entry in enumerate(found):
+        for number, entry in enumerate(found):
             try:
                 change = read_entry(entry)
                 if isinstance(change, Subscription):
                     parse(change.filter, self.schema)
-                read.append((place, change))
+                read.append((number, change))
             except FairleadError as error:
-                rejections[place] = rejection_of(entry, error)
+                rejections[number] = rejection_of(entry, error)
 
         segments = self._segments({change.id for _, change in read})
         taken: list[Subscription] = []
         ended: list[tuple[str, int]] = []
         fresh: list[_Segment] = []
-        for place, change in read:
+        for number, change in read:
             mine = segments.setdefault(change.id, [])
             if isinstance(change, Subscription):
                 segment = _Segment.of(admitted(change, watermark))
@@ -242,7 +244,7 @@ class Subscriptions:
                 ended.append((change.id, until))
             else:
                 problem = ValueRefused(f"there is no subscription {change.id!r} that could be ended")
-                rejections[place] = rejection_of(found[place], problem)
+                rejections[number] = rejection_of(found[number], problem)
 
         result = self._with_endings([each for mine in segments.values() for each in mine])
         rows = [each.row._replace(until=each.until) for each in fresh if each.since < each.until]
@@ -253,13 +255,13 @@ class Subscriptions:
             result,
             tuple(taken),
             tuple(ended),
-            tuple(rejections[place] for place in sorted(rejections)),
+            tuple(rejections[number] for number in sorted(rejections)),
             tuple(row._replace(until=None if row.until == END else row.until) for row in rows),
             tuple(each.cut() for mine in segments.values() for each in mine if each.is_cut),
         )
 
     def among(self, ids: set[str]) -> list[str]:
-        """Those of some ids that subscriptions have, in order."""
+        """The ids of subscriptions among some ids, in order."""
         return sorted(self._segments(ids))
 
     def _segments(self, ids: set[str]) -> dict[str, list[_Segment]]:
@@ -271,8 +273,8 @@ class Subscriptions:
         for part in self.parts:
             table = table_of(part)
             until = self.until(part)
-            places = pc.index_in(table.ids, value_set=wanted)
-            for ordinal in np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            matches = pc.index_in(table.ids, value_set=wanted)
+            for ordinal in np.flatnonzero(matches.is_valid().to_numpy(zero_copy_only=False)).tolist():
                 row = Subscription(table.ids[ordinal].as_py(), table.subscribers[ordinal].as_py(), "")
                 segment = _Segment(int(table.since[ordinal]), int(until[ordinal]), row, part, ordinal)
                 found.setdefault(row.id, []).append(segment)
@@ -347,7 +349,7 @@ class Subscriptions:
     # -- the manifest --------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """What a manifest says of them; the files are named, and where they are is said when it is read."""
+        """The manifest's entry about them: the names of the files, without their directory."""
         return {
             "version": VERSION,
             "schema": None if self.schema is None else self.schema.fingerprint,
@@ -390,7 +392,7 @@ class Subscriptions:
         return (*names, self.endings) if self.endings else tuple(names)
 
     @property
-    def kept_files(self) -> frozenset[str]:
+    def live_files(self) -> frozenset[str]:
         """The names of all files that belong to them: others in the directory may be removed."""
         return frozenset(self.files) | {table_of(part).texts for part in self.parts}
 
@@ -433,14 +435,14 @@ def _beginning(row: Subscription) -> tuple[str, int]:
 
 
 def admitted(given: Subscription, watermark: int) -> Subscription:
-    """As it takes effect when the watermark stands there; where it was moved, `asked` says what was asked for."""
+    """A subscription as it takes effect at a watermark; `requested` is its time before it was moved to that."""
     since = None if given.since is None else OrderKey.first_at(given.since)
     validity = Validity(since).admitted_at(watermark)
     if not validity.moved:
         return given
     assert validity.since is not None
     assert validity.requested is not None
-    return given._replace(since=validity.since.time, asked=validity.requested.time)
+    return given._replace(since=validity.since.time, requested=validity.requested.time)
 
 
 @cache

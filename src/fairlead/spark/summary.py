@@ -1,12 +1,12 @@
-"""What a pipeline tells about a run: each batch as it is committed, and the whole at the end."""
+"""Summaries of a run: one for each committed batch, and one at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-__all__ = ["Batch", "Summary"]
+__all__ = ["Batch", "Summary", "Totals"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,27 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """The totals of all runs on one output, this one included: the figures of the report."""
+
+    batches: int = 0
+    read: int = 0
+    rejected: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict, hash=False)
+    duplicates: int = 0
+    conflicts: int = 0
+    late: int = 0
+    late_by_us: int = 0
+    deliveries: int = 0
+    composites: int = 0
+    published: int = 0
+    own: int = 0
+    batch_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """One run, from its start or from where an earlier one stopped."""
+    """One run, from its start or from where an earlier one stopped; `in_all` has the runs before it, too."""
 
     batches: int
     read: int
@@ -71,6 +90,12 @@ class Summary:
     """How long its batches took, without the start of Spark, the audit and the report."""
     suspected_unit: str | None = None
     """The unit in which times were probably written, where they were read as microseconds and lie in 1970."""
+    in_all: Totals = Totals()
+
+    @property
+    def of_all_runs(self) -> Summary:
+        """The same with the figures of all runs on the output."""
+        return replace(self, **{each.name: getattr(self.in_all, each.name) for each in fields(Totals)})
 
     @property
     def rows_per_s(self) -> float:
@@ -85,7 +110,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """That of `fairlead run`: 1 where a specification is violated, 3 where rows were rejected, else 0."""
+        """The exit code of `fairlead run`: 1 if a specification is violated, 3 if rows were rejected, else 0."""
         if self.violated:
             return 1
         # The run was complete before: the exit code is the same as then.
@@ -120,4 +145,5 @@ class Summary:
             "resumed": self.resumed,
             "finished": self.finished,
             "ended": self.ended,
+            "in_all": {**asdict(self.in_all), "batch_seconds": round(self.in_all.batch_seconds, 3)},
         }

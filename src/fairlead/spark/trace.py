@@ -9,8 +9,9 @@ one machine. They are sorted, and an event's place is the number of rows in the 
 and of those before it in its own file. What is sorted are notifications with their receivers: each becomes its
 events, the publication and the notifications about it, once it stands in its place.
 
-Within a micro-batch come the subscriptions that end, those that begin, then in the total order each publication
-with its notifications, then what was late, then the end. Across micro-batches the directories' names decide.
+Within a micro-batch come, in the first one, the advertisements, then the subscriptions that end, those that
+begin, then in the total order each publication with its notifications, then what was late, then the end. Across
+micro-batches the directories' names decide.
 
 Public composites are publications; they come behind what else was published at the instant where they end. Who
 asked for their pattern has a subscription that is never ready: it is notified about such composites only, but
@@ -44,7 +45,17 @@ from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import TraceRefused
 from fairlead.model.encoding import format_json
 from fairlead.spark.failures import reason
-from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, encode, few_rows, notifications_in, payload_of
+from fairlead.spark.frames import (
+    ATTRIBUTES,
+    KEY,
+    MOVED,
+    RECORD,
+    encode,
+    few_rows,
+    notifications_in,
+    payload_of,
+)
+from fairlead.spark.frames import VERSION as TAG
 from fairlead.spark.matcher import RECEIVERS
 
 if TYPE_CHECKING:
@@ -79,16 +90,18 @@ COLUMNS: Final = {
 
 STARTS: Final = pa.schema([("file", pa.string()), ("start", pa.int64())])
 SORT_KEY: Final = "sort_key"
+SEEN: Final = "seen"
+"""A row that is no event itself: those who were notified about a version are."""
 RECEIVER: Final = "struct<subscriber:string,subscriptions:array<string>>"
 # The phases of a micro-batch, in their order.
-SPEAKING, UNSUBSCRIBING, SUBSCRIBING, DELIVERING, LATE, ENDING = range(6)
+SPEAKING, ADVERTISING, UNSUBSCRIBING, SUBSCRIBING, DELIVERING, LATE, ENDING = range(7)
 
 
 # -- reading and writing -----------------------------------------------------------------------------------
 
 
 def read(spark: SparkSession, *paths: str) -> DataFrame:
-    """A trace, with the place of each event beside its columns."""
+    """A trace, with the index of each event beside its columns."""
     try:
         found = spark.read.option("recursiveFileLookup", "true").parquet(*paths)
         check_columns(found.columns, ", ".join(paths))
@@ -103,13 +116,13 @@ def read(spark: SparkSession, *paths: str) -> DataFrame:
     known = [(size["file"], start) for size, start in zip(sizes, starts, strict=False)]
     first = F.broadcast(few_rows(spark, known, STARTS))
     placed = found.select(*COLUMNS, file, row).join(first, "file")
-    return placed.select((F.col("start") + F.col("row")).alias("place"), *COLUMNS)
+    return placed.select((F.col("start") + F.col("row")).alias("index"), *COLUMNS)
 
 
 def frame_of(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
-    """The trace of some events that are here already, with their places."""
+    """The trace of events in memory, with their indexes."""
     table = table_of(events)
-    return spark.createDataFrame(table.append_column("place", pa.array(range(len(table)), pa.int64())))
+    return spark.createDataFrame(table.append_column("index", pa.array(range(len(table)), pa.int64())))
 
 
 def write(trace: DataFrame, path: str, files: int | None = None) -> None:
@@ -127,8 +140,10 @@ def write(trace: DataFrame, path: str, files: int | None = None) -> None:
 def _events_of(sorted_rows: DataFrame) -> DataFrame:
     """The events of rows, in the order in which the rows stand: what each says, then who was notified about it."""
     nobody = F.lit(None).cast(RECEIVER)
-    receivers = F.coalesce(F.array_sort(RECEIVERS), F.array().cast(f"array<{RECEIVER}>"))
-    told = sorted_rows.withColumn("receiver", F.explode(F.concat(F.array(nobody), receivers)))
+    none = F.array().cast(f"array<{RECEIVER}>")
+    receivers = F.coalesce(F.array_sort(RECEIVERS), none)
+    own = F.when(F.col("event") == SEEN, none).otherwise(F.array(nobody))
+    told = sorted_rows.withColumn("receiver", F.explode(F.concat(own, receivers)))
     about, whom = F.col("receiver").isNotNull(), F.col("receiver.subscriber")
     of_notify = {
         "v": F.col("v"),
@@ -137,6 +152,8 @@ def _events_of(sorted_rows: DataFrame) -> DataFrame:
         "producer": F.col("producer"),
         "id": F.col("id"),
         "subscriptions": F.col("receiver.subscriptions"),
+        "time": F.when(F.col("event") == SEEN, F.col("time")),
+        "version": F.col("version"),
     }
     nothing = F.lit(None)
     columns = [
@@ -155,22 +172,25 @@ def trace_of(
     subscribed: DataFrame | None = None,
     detecting: DataFrame | None = None,
     unsubscribed: DataFrame | None = None,
+    advertised: DataFrame | None = None,
     late: DataFrame | None = None,
     final: bool = False,
     language: Language | None = None,
     scopes: Iterable[ScopeChanged] = (),
 ) -> DataFrame:
-    """What happened in a micro-batch, each row with its sort key.
+    """The trace of a micro-batch, each row with its sort key.
 
     `notifications` are those that were released, with their receivers; `subscribed` and `unsubscribed` are
     subscriptions that begin and end with this micro-batch, `detecting` those to what patterns find; `late` are
     notifications that came too late, and `final` says that nothing is left to deliver and nothing more comes.
-    `language` is that of the filters, `scopes` the scope graph and its changes; the first micro-batch says both.
+    `language` is that of the filters, `scopes` the scope graph and its changes, `advertised` are the
+    advertisements (producer, id, filter); the first micro-batch has all three.
     """
     spark = notifications.sparkSession
     parts = [
         None if language is None else _spoken(notifications.sparkSession, language),
         *(_scoped(spark, number, each) for number, each in enumerate(scopes)),
+        None if advertised is None else _advertised(advertised),
         None if unsubscribed is None else _unsubscribed(unsubscribed),
         None if subscribed is None else _subscribed(subscribed, ready=True),
         None if detecting is None else _subscribed(detecting, ready=False),
@@ -179,6 +199,18 @@ def trace_of(
         _ended(notifications.sparkSession) if final else None,
     ]
     return reduce(DataFrame.unionByName, (part for part in parts if part is not None))
+
+
+def _advertised(advertisements: DataFrame) -> DataFrame:
+    return _events(
+        advertisements,
+        "adv",
+        ADVERTISING,
+        component=F.col("producer"),
+        advertisement=F.col("id"),
+        filter=F.col("filter"),
+        ready=F.lit(True),
+    )
 
 
 def _subscribed(subscriptions: DataFrame, *, ready: bool) -> DataFrame:
@@ -213,7 +245,23 @@ def _period() -> Column:
 
 def _published(notifications: DataFrame) -> DataFrame:
     columns = {name: F.col(name) for name in (*KEY, "event_time", RECORD)}
-    return _events(_recorded(notifications), "pub", DELIVERING, True, **columns)
+    if TAG not in notifications.columns:
+        return _events(_recorded(notifications), "pub", DELIVERING, True, **columns)
+    is_published = (F.col(TAG) == "") & ~F.col(MOVED)
+    published = _events(notifications.where(is_published), "pub", DELIVERING, True, **columns)
+    return published.unionByName(_seen(notifications.where(~is_published)))
+
+
+def _seen(versions: DataFrame) -> DataFrame:
+    """What was not published itself: versions that mappings made, and what policies have moved."""
+    given = {
+        "producer": F.col("producer"),
+        "id": F.col("id"),
+        "time": F.when(F.col(MOVED), F.col("time")),
+        TAG: F.when(F.col(TAG) != "", F.col(TAG)),
+        "v": F.lit(SCOPES_VERSION),
+    }
+    return _events(versions, SEEN, DELIVERING, True, **given)
 
 
 def _late(notifications: DataFrame) -> DataFrame:
@@ -252,10 +300,11 @@ def _events(frame: DataFrame, kind: str, phase: int, in_order: bool = False, /, 
     time, *others = ((F.col(name) if in_order else nothing).cast(COLUMNS[name]).alias(name) for name in KEY)
     behind = (others[0] == PRODUCER).alias("behind")
     whose = [
-        given.get(name, nothing).cast("string").alias(name) for name in ("component", "subscription", "about")
+        given.get(name, nothing).cast("string").alias(name)
+        for name in ("component", "subscription", "advertisement", "about", TAG)
     ]
-    place = (F.lit(phase).alias("phase"), time, behind, *others)
-    sort_key = F.struct(*place, *whose)
+    levels = (F.lit(phase).alias("phase"), time, behind, *others)
+    sort_key = F.struct(*levels, *whose)
     given = {"v": F.lit(VERSION), **given, "event": F.lit(kind)}
     columns = [given.get(name, nothing).cast(type).alias(name) for name, type in COLUMNS.items()]
     receivers = (F.col(RECEIVERS) if in_order else nothing).cast(f"array<{RECEIVER}>").alias(RECEIVERS)

@@ -1,4 +1,5 @@
-"""What a batch writes aside: deliveries, what was rejected or came late, the trace, and the state for the next.
+"""The tables that a batch writes: deliveries, rejected and late rows, the trace, and the state for the
+next batch.
 
 Nobody sees any of it before the batch is committed, but for what is handed over to others: a table of Spark's
 replaces the partition of the batch, so that it may be repeated; a callback and other sinks hear of it again.
@@ -15,24 +16,26 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
-from fairlead.audit.trace import Language
+from fairlead.audit.trace import Language, ScopeChanged
 from fairlead.errors import PipelineError
 from fairlead.ingest import Rejection
 from fairlead.ingest.rejection import kind_of_reason
 from fairlead.spark import trace
+from fairlead.spark.advertising import advertised_of
 from fairlead.spark.asking import Demand
-from fairlead.spark.batch import PROGRESS, Batch, Composites, Outcomes, Seen
+from fairlead.spark.batch import POLICIES, PROGRESS, WAITING, Batch, Composites, Outcomes, Seen
 from fairlead.spark.delivery import FILES, send, write_files
 from fairlead.spark.detection import Detected
-from fairlead.spark.frames import KEY, PLACE, RECORD, table_of_rows
+from fairlead.spark.frames import KEY, RANK, RECORD, few_rows, table_of_rows
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matcher import RECEIVERS
 from fairlead.spark.matching import with_receivers
 from fairlead.spark.ordering import Facts, Ordered, OrderState
 from fairlead.spark.output import Output, Segment
 from fairlead.spark.publishing import publish
-from fairlead.spark.scoping import scopes_of
+from fairlead.spark.scoping import SCOPE_CHANGES, ChangedScopes
 from fairlead.spark.subscriptions import Subscriptions
+from fairlead.spark.versions import Decided
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,11 +59,12 @@ __all__ = [
 ]
 
 TABLE: Final = "table"
-REASONS_KEPT: Final = 20
+REASONS_MAX: Final = 20
 FEW: Final = 100_000
 """So many rows go into one file: sorting them over several takes a sample first."""
 MERGED_RATIO: Final = 2
 SEGMENTS_MAX: Final = 16
+TEXT: Final = pa.schema([("text", pa.string())])
 REJECTED: Final = pa.schema(
     [
         ("source", pa.string()),
@@ -82,7 +86,7 @@ def at_once(*tables: Callable[[], Any]) -> list[Any]:
 
 
 def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
-    """Write deliveries to where the pipeline says, if there are `some`; how many there are."""
+    """Write deliveries to the pipeline's sink, if there are `some`; returns their number."""
     sink = batch.config.deliveries
     if sink.table is not None:
         _claim(batch, sink.table)
@@ -91,11 +95,11 @@ def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
     if sink.format == "parquet":
         write_files(deliveries, sink.format, batch.attempt.channel("deliveries"))
         return batch.attempt.rows("deliveries")
-    written = batch.kept(deliveries)
+    written = batch.persist(deliveries)
     count = int(written.count())
     if sink.format not in FILES:
         send(
-            written.drop(PLACE),
+            written.drop(RANK),
             batch.number,
             sink.format,
             table=sink.table,
@@ -108,14 +112,14 @@ def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
     return count
 
 
-def publish_all(batch: Batch, deliveries: DataFrame, found: Detected, composites: Composites) -> int:
-    """Publish into the network what the pipeline says; it comes before the commit, and again if that fails."""
+def publish_all(batch: Batch, deliveries: DataFrame, detected: Detected, composites: Composites) -> int:
+    """Publish to the network, before the commit; a batch that fails to commit is published again."""
     to = batch.config.publish
     if to is None:
         return 0
     frames = []
-    if "composites" in to.what and composites.found:
-        frames.append(found.composites.where("is_public"))
+    if "composites" in to.what and composites.detected:
+        frames.append(detected.composites.where("is_public"))
     if "deliveries" in to.what:
         frames.append(deliveries)
     return sum(publish(each, to.url, to.tls) for each in frames)
@@ -128,7 +132,7 @@ def _claim(batch: Batch, table: str) -> None:
         batch.output.keep_note(TABLE, {"table": table})
     elif batch.last is not None and not batch.spark.catalog.tableExists(table):
         raise PipelineError(
-            f"the table {table} is gone, and with it the batches before this one",
+            f"the table {table} is missing, and with it the batches before this one",
             hint="go on where Spark's catalog has it, and outlives a session; or begin a new output",
         )
 
@@ -156,7 +160,7 @@ def _is_claimed(table: str, output: Output) -> bool:
 
 
 class Rejected(NamedTuple):
-    """What could not be read, rows and changes: how many, and the commonest reasons."""
+    """The records and changes that could not be read: their number, and the commonest reasons."""
 
     number: int = 0
     reasons: Mapping[str, int] = {}
@@ -199,7 +203,7 @@ def _by_kind(reasons: Mapping[str, int]) -> Mapping[str, int]:
     kinds: Counter[str] = Counter()
     for reason, number in reasons.items():
         kinds[kind_of_reason(reason)] += number
-    return dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))[:REASONS_KEPT])
+    return dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))[:REASONS_MAX])
 
 
 def write_late(batch: Batch, late: DataFrame, count: int) -> int:
@@ -241,32 +245,48 @@ def write_trace(
         None if rows is None else spark.createDataFrame(rows)
         for rows in (demand.begun(), demand.detecting_from_now(), demand.over())
     )
+    schema = demand.subscriptions.schema
+    advertised = advertised_of(batch.config, schema) if demand.is_first else None
     told = trace.trace_of(
         notifications,
         subscribed=subscribed,
         detecting=detecting,
         unsubscribed=ended,
+        advertised=spark.createDataFrame(advertised.table()) if advertised is not None else None,
         late=late,
         final=batch.final,
-        language=Language.spoken(demand.subscriptions.schema) if demand.is_first else None,
-        scopes=scopes.events() if demand.is_first and (scopes := scopes_of(batch.config)) else (),
+        language=Language.spoken(schema) if demand.is_first else None,
+        scopes=_scope_events(demand),
     )
     first = demand.subscriptions.count if demand.is_first else 0
     trace.write(told, batch.attempt.channel("trace"), files=1 if events + first < FEW else None)
     return batch.attempt.rows("trace")
 
 
-def public_composites(found: Detected, subscriptions: Subscriptions) -> DataFrame:
+def _scope_events(demand: Demand) -> Sequence[ScopeChanged]:
+    """The scope graph and its changes in the first batch; later, the changes that are new."""
+    if demand.scoping is None:
+        return ()
+    return demand.scoping.scopes.events() if demand.is_first else demand.scoping.events
+
+
+def public_composites(detected: Detected, subscriptions: Subscriptions) -> DataFrame:
     """The composites that everybody may see, with their receivers."""
-    public = found.composites.where("is_public").select(*KEY, "event_time", RECORD)
-    return with_receivers(public, found.answers(subscriptions))
+    public = detected.composites.where("is_public").select(*KEY, "event_time", RECORD)
+    return with_receivers(public, detected.answers(subscriptions))
 
 
 # -- the state -----------------------------------------------------------------------------------------------
 
 
-def write_state(
-    batch: Batch, state: OrderState, found: Detected, outcomes: Outcomes, composites: Composites
+def write_state(  # noqa: PLR0917  # each stage leaves something
+    batch: Batch,
+    state: OrderState,
+    detected: Detected,
+    outcomes: Outcomes,
+    composites: Composites,
+    decided: Decided | None = None,
+    scoping: ChangedScopes | None = None,
 ) -> Facts | None:
     """Leave to the next batch what it has to know; the facts of what is held."""
     if batch.final:
@@ -278,8 +298,19 @@ def write_state(
     if state.last is not None:
         state.last.write.parquet(batch.attempt.state("last"))
     if composites.in_progress:
-        found.state.write.parquet(batch.attempt.state(PROGRESS))
+        detected.state.write.parquet(batch.attempt.state(PROGRESS))
+    if decided is not None:
+        decided.waiting.coalesce(1).write.parquet(batch.attempt.state(WAITING))
+        if states := decided.states:
+            _write_text(batch, POLICIES, states)
+    if scoping is not None and scoping.changes:
+        _write_text(batch, SCOPE_CHANGES, scoping.changes)
     return facts
+
+
+def _write_text(batch: Batch, name: str, text: str) -> None:
+    """A table of the state that is one text."""
+    few_rows(batch.spark, [(text,)], TEXT).coalesce(1).write.parquet(batch.attempt.state(name))
 
 
 def write_remembered(batch: Batch, ordered: Ordered, outcomes: Outcomes) -> tuple[Segment, ...]:

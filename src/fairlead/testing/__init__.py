@@ -1,4 +1,4 @@
-"""For the tests of this project and of those who extend it: Hypothesis strategies for values and filters.
+"""Hypothesis strategies for values and filters, for the tests of this project and of extensions.
 
 Not imported by anything else: it needs `hypothesis`, which comes with the extra `dev`.
 """

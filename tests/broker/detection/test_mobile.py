@@ -34,9 +34,9 @@ PATTERN = parse("A followed by B")
 SOURCES = (frozenset({"p"}), frozenset({"q"}))
 
 
-def detector(place: str = "d@1", predecessor: str = "", **changes: object) -> MobileDetector:
+def detector(host: str = "d@1", predecessor: str = "", **changes: object) -> MobileDetector:
     specification = Specification("d", PATTERN, sources=SOURCES, **changes)  # type: ignore[arg-type]
-    return MobileDetector(specification, place, predecessor)
+    return MobileDetector(specification, host, predecessor)
 
 
 def event(type: str, producer: str, time: int) -> Notification:
@@ -58,7 +58,7 @@ def kinds(effects: list[Effect]) -> list[object]:
 def constructed(made: MobileDetector, since: int = 10) -> MobileDetector:
     made.handle(Start(), 0)
     for source in ("p", "q"):
-        made.handle(Heard(heartbeat(1, source, source, since, since, answers=made.place)), since)
+        made.handle(Heard(heartbeat(1, source, source, since, since, answers=made.host)), since)
     return made
 
 
@@ -167,7 +167,7 @@ def test_a_detector_that_others_use_says_up_to_where_it_has_come() -> None:
     made.handle(Heard(heartbeat(2, "p", "p", 30, 30)), 30)
     part, whole_one = published(made.handle(Heard(heartbeat(2, "q", "q", 30, 30)), 31))
     assert part.get("type") == cut.leaves[0].pattern.name
-    assert (part.get("source"), part.get("place"), part.get("until")) == ("d", "d@1", 30)
+    assert (part.get("source"), part.get("host"), part.get("until")) == ("d", "d@1", 30)
     assert whole_one.get("type") == "composite"
     assert kinds(made.handle(Tick(), 40)) == []  # nothing new to say
     made.handle(Heard(heartbeat(3, "p", "p", 50, 50)), 50)

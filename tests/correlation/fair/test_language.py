@@ -77,9 +77,9 @@ def test_filters_with_values_of_the_filter_language_read_back() -> None:
         ("A[1.5].x = 1", 3, "the number of an instance"),
         ("A[1].", 6, "expected a name"),
         ("A.x == 3", 5, "hint: write ="),
-        ("A.x = IBM", 7, 'a string stands in quotes: "IBM"'),
+        ("A.x = IBM", 7, 'write a string in quotes: "IBM"'),
         ("A.x = B", 7, "an attribute is B.name"),
-        ("5 < A.x", 1, "the attribute stands to the left"),
+        ("5 < A.x", 1, "write the attribute on the left"),
         ("not A", 1, "conjunctions are joined by or"),
         ("A and (B or C)", 7, "conjunctions are joined by or"),
         ("exists A.x", 1, "write T[1](exists a)"),
@@ -121,8 +121,8 @@ def test_what_cannot_be_read_is_said_with_its_place(text: str, column: int, says
         ("A.x prefix 3", "line 1, column 5: 'prefix' takes a string"),
         ("A\nand B(x != null)", "line 2, column 9: '!= null' would be false"),
         ('"": A', "line 1, column 1: an empty name"),
-        ("relation: A", "line 1, column 1: relation is what is found for who has no name"),
-        ("composite: A", "line 1, column 1: composite is what is found for who has no name"),
+        ("relation: A", "line 1, column 1: relation is the type of unnamed detections"),
+        ("composite: A", "line 1, column 1: composite is the type of unnamed detections"),
     ],
 )
 def test_what_means_nothing_is_refused_with_a_reason(text: str, says: str) -> None:

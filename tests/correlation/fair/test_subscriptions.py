@@ -410,5 +410,5 @@ def test_a_state_in_which_what_is_held_makes_a_match_is_none() -> None:
     [component] = state["conjunctions"][0]["components"]
     third = Notification.of({"type": "C", "z": 100, "id": "C"})
     component["held"].append(notification_to_json(third))
-    with pytest.raises(ValueRefused, match="makes a match"):
+    with pytest.raises(ValueRefused, match="make a match"):
         Matcher.restore(Snapshot.from_json(json.loads(json.dumps(state))))

@@ -106,13 +106,13 @@ def test_names_that_stand_for_two_things_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("core", "column", "says"),
     [
-        ("", 1, "an atom stands in brackets"),
-        ("A", 1, "an atom stands in brackets"),
+        ("", 1, "write an atom in brackets"),
+        ("A", 1, "write an atom in brackets"),
         ("[A", 3, "expected ]"),
         ("[A] ;", 6, "ends too early"),
         ("([A], [B])", 5, "a timing names its timer"),
         ("([A])_{T = 3 s}", 5, "expected ,"),
-        ("[A]_{within 3 s}", 4, "what stands in parentheses"),
+        ("[A]_{within 3 s}", 4, "applies to what is in parentheses"),
         ("[A]{2", 6, "expected }"),
         ("[A] where A", 5, 'where A = [type = "A"]'),
         ("[A] followed by [B]", 5, "expected [, ;"),

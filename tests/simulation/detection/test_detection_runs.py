@@ -50,7 +50,7 @@ def test_the_same_seed_is_the_same_numbers_and_guaranteed_detection_is_right() -
     assert results == compare_detection(SCENARIO)
     guaranteed = [row for row in results.rows if row.consume == "guaranteed"]
     assert [row.policy for row in guaranteed] == list(SCENARIO.policies)
-    assert all(row.expected == row.found > 0 == row.missing == row.wrong for row in guaranteed)
+    assert all(row.expected == row.detected > 0 == row.missing == row.wrong for row in guaranteed)
     assert len({row.events for row in results.rows}) == 1
     assert guaranteed[2].detectors == 2
     assert guaranteed[2].repeated == 0  # brokers deliver once what both detectors publish
@@ -93,7 +93,7 @@ def test_detectors_move_to_where_traffic_has_shifted_and_nothing_is_lost() -> No
     ]
     (row,) = compare_detection(DetectionScenario.of(given)).rows
     assert row.moved == 1
-    assert row.found == row.expected
+    assert row.detected == row.expected
 
 
 def test_what_is_found_wrongly_is_told_with_what_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:

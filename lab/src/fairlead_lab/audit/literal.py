@@ -15,19 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations, product
 from typing import Any, Final
 
-from fairlead.audit.formulas import (
-    Atom,
-    Formula,
-    Lasso,
-    Prefix,
-    Verdict,
-    always,
-    eventually,
-    exists,
-    following,
-    for_all,
-    judge,
-)
+from fairlead.audit import Verdict
 from fairlead.audit.orders import key_rank, number_rank
 from fairlead.audit.trace import (
     Advertised,
@@ -41,6 +29,18 @@ from fairlead.audit.trace import (
     Unsubscribed,
 )
 from fairlead.model.order import Identity, OrderKey, causes_of
+from fairlead_lab.audit.formulas import (
+    Atom,
+    Formula,
+    Lasso,
+    Prefix,
+    always,
+    eventually,
+    exists,
+    following,
+    for_all,
+    judge,
+)
 
 __all__ = ["FORMULAS", "State", "World", "first_only", "obligations", "states_of", "trace_of", "world_of"]
 
@@ -67,7 +67,7 @@ class Entry:
 class State:
     """The specification variables, and the action that is executed next; None where nothing happens any more."""
 
-    place: int
+    index: int
     action: Event | None
     entries: tuple[Entry, ...] = ()
     published: frozenset[Identity] = frozenset()
@@ -76,7 +76,7 @@ class State:
 
     def after(self) -> State:
         """The state that the action leads to, its own action aside."""
-        state = replace(self, place=self.place + 1)
+        state = replace(self, index=self.index + 1)
         match self.action:
             case Published():
                 return replace(state, published=self.published | {self.action.identity})
@@ -105,7 +105,7 @@ class State:
     def _begun(self, declared: Subscribed | Advertised) -> tuple[Entry, ...]:
         if any(_is(each, type(declared), declared.component, declared.id) for each in self.entries):
             return self.entries
-        return (*self.entries, Entry(self.place, declared, declared.until, declared.ready))
+        return (*self.entries, Entry(self.index, declared, declared.until, declared.ready))
 
     def _ended(self, kind: type, component: str, id: str, until: OrderKey | None) -> tuple[Entry, ...]:
         kept = []
@@ -290,16 +290,16 @@ def obligations(events: Sequence[Event], *, advertisements: bool) -> dict[tuple[
     """
     world, trace = world_of(events), trace_of(events)
     found: dict[tuple[str, Identity], Verdict] = {}
-    for place, event in enumerate(events):
+    for index, event in enumerate(events):
         if not isinstance(event, Published):
             continue
-        announced = _advertisement_binds(world, trace, event, place) if advertisements else Verdict.HOLDS
+        announced = _advertisement_binds(world, trace, event, index) if advertisements else Verdict.HOLDS
         for number, declared in world.entries.items():
             if not isinstance(declared, Subscribed):
                 continue
-            binds = min(_binds(number, declared, event, trace, place), announced, key=_ASCENDING.index)
+            binds = min(_binds(number, declared, event, trace, index), announced, key=_ASCENDING.index)
             if binds is not Verdict.VIOLATED:
-                told = judge(eventually(_notify(declared.component, event.identity)), trace, place)
+                told = judge(eventually(_notify(declared.component, event.identity)), trace, index)
                 verdict = max(_ASCENDING[2 - _ASCENDING.index(binds)], told, key=_ASCENDING.index)
                 slot = (declared.component, event.identity)
                 found[slot] = min(verdict, found.get(slot, verdict), key=_ASCENDING.index)
@@ -310,19 +310,19 @@ _ASCENDING: Final = (Verdict.VIOLATED, Verdict.OPEN, Verdict.HOLDS)
 
 
 def _binds(
-    number: int, declared: Subscribed | Advertised, publication: Published, trace: Lasso | Prefix, place: int
+    number: int, declared: Subscribed | Advertised, publication: Published, trace: Lasso | Prefix, index: int
 ) -> Verdict:
     """Whether a subscription or an advertisement counts for what is published at a place."""
     valid = _valid(number, publication)
     if declared.since is None:
-        return judge(_ready(number) & always(valid), trace, place)
+        return judge(_ready(number) & always(valid), trace, index)
     known = Atom(f"F{number} ∈ S", lambda state: state.entry(number) is not None)
     return judge(eventually(known) & always(known >> always(valid)), trace)
 
 
-def _advertisement_binds(world: World, trace: Lasso | Prefix, publication: Published, place: int) -> Verdict:
+def _advertisement_binds(world: World, trace: Lasso | Prefix, publication: Published, index: int) -> Verdict:
     own = [
-        _binds(number, declared, publication, trace, place)
+        _binds(number, declared, publication, trace, index)
         for number, declared in world.entries.items()
         if isinstance(declared, Advertised) and declared.component == publication.component
     ]
@@ -387,7 +387,7 @@ def _one_order(world: World) -> Formula:
     """Some order of all notifications is contradicted by nobody."""
 
     def unbroken(order: tuple[Identity, ...]) -> Formula:
-        backwards = ((two, one) for place, one in enumerate(order) for two in order[place + 1 :])
+        backwards = ((two, one) for index, one in enumerate(order) for two in order[index + 1 :])
         return for_all(
             product(backwards, world.components),
             lambda each: ~_in_turn(_notify(each[1], each[0][0]), _notify(each[1], each[0][1])),

@@ -193,7 +193,7 @@ def _resident_bytes() -> int:
 # -- matching ----------------------------------------------------------------------------------------------
 
 
-class _Way(NamedTuple):
+class _Variant(NamedTuple):
     """A way of asking about the first k notifications: the answers, and the work without a look at them."""
 
     mode: str
@@ -255,10 +255,10 @@ class _Measuring:
         engine = made(self._task.engine)
         count = WARM if hasattr(engine, "match_arrow") else 10
         engine.add_many(enumerate(self._shape.filters(count, Random(0))))
-        for way in self._ways(engine):
+        for way in self._variants(engine):
             way.answers(min(10, len(self._pool)))
 
-    def _ways(self, engine: Any) -> Iterator[_Way]:
+    def _variants(self, engine: Any) -> Iterator[_Variant]:
         """One at a time first: a batch of Arrow may make the engine merge what is new, for good."""
         pool, size = self._pool, len(self._pool)
 
@@ -271,14 +271,14 @@ class _Measuring:
             found: list[list[int]] = engine.match_batch(pool[:part])
             return found
 
-        yield _Way("one", lambda part: [engine.match(each) for each in pool[:part]], one)
-        yield _Way("batch", batch, batch)
+        yield _Variant("one", lambda part: [engine.match(each) for each in pool[:part]], one)
+        yield _Variant("batch", batch, batch)
         if self._task.from_json:
             yield self._from_json(engine)
         if hasattr(engine, "match_arrow"):
             yield self._arrow(engine)
 
-    def _from_json(self, engine: Any) -> _Way:
+    def _from_json(self, engine: Any) -> _Variant:
         from fairlead.ingest.records import read
 
         lines = [format_json(fields_to_json(each.attributes)).encode() for each in self._pool]
@@ -288,16 +288,16 @@ class _Measuring:
                 return [engine.match_json(line, read) for line in lines[:part]]
             return [engine.match(read(line)) for line in lines[:part]]
 
-        return _Way("json", answers, answers)
+        return _Variant("json", answers, answers)
 
-    def _arrow(self, engine: Any) -> _Way:
+    def _arrow(self, engine: Any) -> _Variant:
         rows = self._record_batch()
 
         def answers(part: int) -> list[list[int]]:
             found = engine.match_arrow(rows.slice(0, part))
             return [found[row] for row in range(part)]
 
-        return _Way("arrow", answers, lambda part: engine.match_arrow(rows.slice(0, part)))
+        return _Variant("arrow", answers, lambda part: engine.match_arrow(rows.slice(0, part)))
 
     def _record_batch(self) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped]
@@ -312,7 +312,7 @@ class _Measuring:
         found: dict[str, list[float]] = {}
         tests_each = 0.0
         reference: Sequence[Iterable[int]] | None = None
-        for way in self._ways(engine):
+        for way in self._variants(engine):
             who = f"{self._task.engine}, {MODES[way.mode]}"
             before = engine.statistics().tests
             agree(who, way.answers(len(expected)), expected)
@@ -415,7 +415,7 @@ class _Churning:
         expected = [[id for id in ids if id not in self._removed] for ids in again.expected]
         for notification, ids in zip(self._measuring._sample, expected, strict=True):
             ids += [id for id in self._added.keys() - self._removed if self._added[id].matches(notification)]
-        for way in self._measuring._ways(self._engine):
+        for way in self._measuring._variants(self._engine):
             who = f"{self._task.engine}, {MODES[way.mode]}, after churn"
             agree(who, way.answers(len(expected)), expected)
 

@@ -59,6 +59,15 @@ LABELS: Final = {
     (DEFINITION, "batch"): "the definition",
 }
 EVENTS_PER_S: Final = 200_000
+SPARK_TIMES: Final = (
+    ("C1", 1, WINDOWS, 1.0),
+    ("C2", 1, JOINS, 5.0),
+    ("C1-apart", 100, JOINS, 5.0),
+)
+"""How many times as fast as a query on Spark a number of patterns is to be."""
+FAIR_ON_SPARK: Final = 20_000
+FAIR_IN_PROCESS: Final = {10: 31_400, 1_000: 3_000}
+"""Events per second; the first is what the paper reached with 65 machines."""
 ALIKE_EXPONENT: Final = 0.1
 """Cost that does not grow: room for the noise of measuring."""
 
@@ -220,6 +229,24 @@ class Report(harness.Report):
             slope = exponent(points)
             yield at_most("C2", what, 1, None if slope is None else round(slope, 3), "")
 
+        yield from self._spark_goals()
+
+    def _spark_goals(self) -> Iterator[Goal]:
+        for shape, n, other, least in SPARK_TIMES:
+            own, theirs = self.job(shape, n), self.job(shape, n, other)
+            times = None
+            if own is not None and theirs is not None:
+                rounds = zip(own.seconds, theirs.seconds, strict=True)
+                times = spread_of([slower / ours for ours, slower in rounds]).median
+            yield at_least(shape, f"{n} on Spark, against {other}", least, times, "×")
+        job = self.job("C3-A", 10)
+        what = "10 fair conjunctions on Spark"
+        yield at_least("C3-A", what, FAIR_ON_SPARK, None if job is None else job.rate.median, "/s")
+        for n, least in FAIR_IN_PROCESS.items():
+            cell = self.cell("C3-A", n)
+            what = f"{n:,} fair conjunctions, one core"
+            yield at_least("C3-A", what, least, None if cell is None else _best(cell), "/s")
+
     def _against_matches(self, shape: str) -> float | None:
         """The growth of the cost divided by that of the matches, from the fewest patterns to the most."""
         cells = [each for each in self.cells if each.shape == shape and each.contender == FAIRLEAD]
@@ -313,6 +340,9 @@ class Report(harness.Report):
                 else None
             )
             times = "" if ratios is None else f"{brief(ratios.median)} {_between(ratios)}"
+            by_cores = None
+            if own is not None and job is not own and own.cpu_us_each and job.cpu_us_each:
+                by_cores = job.cpu_us_each / own.cpu_us_each
             rows.append(
                 (
                     job.shape,
@@ -321,10 +351,13 @@ class Report(harness.Report):
                     f"{job.events:,}",
                     shown(job.rate),
                     times,
+                    brief(job.cpu_us_each),
+                    "" if by_cores is None else brief(by_cores),
                     f"{job.matches:,}",
                 )
             )
-        heads = ("shape", "n", "who", "events", "events /s", "Fairlead ×", "matches")
+        cores = ("CPU µs each", "Fairlead ×, in time of cores")
+        heads = ("shape", "n", "who", "events", "events /s", "Fairlead ×", *cores, "matches")
         title = "On Spark, from Parquet to matches in Parquet; of patterns one for each start"
         return Grid(title, heads, tuple(rows), left=frozenset({0, 2}))
 

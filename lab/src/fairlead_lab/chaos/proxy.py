@@ -2,7 +2,8 @@
 
 TCP hides losses and duplicates, so what is left is time and ends: bytes come late, or not for a while, or a
 connection breaks, in the middle of a frame as likely as not. What comes twice comes because somebody sends again
-what was received: `silence` takes the answers away and then breaks the connection, so that it must.
+what was received: `silence` takes the answers away and then breaks the connection, so that it must. What TCP's
+checksum misses is a flipped bit, and what a faulty neighbour sends may be well-formed and false: `flip`, `forge`.
 """
 
 from __future__ import annotations
@@ -11,22 +12,28 @@ import asyncio
 import contextlib
 from random import Random
 
+from fairlead.network import wire
+
 __all__ = ["Proxy"]
 
 CHUNK = 1 << 16
 
 
 class Proxy:
-    """Passes on whatever comes, in either direction, until it is told otherwise."""
+    """Passes on whatever comes, in either direction, until it is told otherwise.
 
-    def __init__(self, target: int, rng: Random) -> None:
-        self.target, self._rng = target, rng
+    `is_framed` says that these are frames between brokers, so that it is known where one ends.
+    """
+
+    def __init__(self, target: int, rng: Random, *, is_framed: bool = False) -> None:
+        self.target, self._rng, self._is_framed = target, rng, is_framed
         self._listening: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._passing: set[asyncio.Task[None]] = set()
         self._passes = asyncio.Event()
         self._passes.set()
-        self._refuses = self._tears = self._silences = False
+        self._refuses = self._tears = self._silences = self._flips = False
+        self._forged = b""
         self._delay_s = 0.0
 
     async def start(self) -> None:
@@ -77,11 +84,20 @@ class Proxy:
         """What the target says is lost; `heal` breaks the connections, so that it is asked again."""
         self._silences = True
 
+    def flip(self) -> None:
+        """One bit of what comes next is flipped."""
+        self._flips = True
+
+    def forge(self, frame: bytes) -> None:
+        """This frame is passed on behind the next one that is whole."""
+        self._forged = frame
+
     def heal(self) -> None:
         """All is well again."""
         if self._silences:
             self.break_all()
-        self._refuses = self._tears = self._silences = False
+        self._refuses = self._tears = self._silences = self._flips = False
+        self._forged = b""
         self._delay_s = 0.0
         self._passes.set()
 
@@ -112,6 +128,7 @@ class Proxy:
                 each.transport.abort()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, back: bool) -> None:
+        frames = wire.Frames()
         with contextlib.suppress(OSError):
             while chunk := await reader.read(CHUNK):
                 if self._delay_s:
@@ -123,7 +140,17 @@ class Proxy:
                     self._tears = False
                     writer.write(chunk[: self._rng.randrange(len(chunk))])
                     break
+                for _ in frames.feed(chunk) if self._is_framed else ():
+                    pass
+                if self._flips:
+                    self._flips, flipped = False, bytearray(chunk)
+                    bit = self._rng.randrange(8 * len(chunk))
+                    flipped[bit // 8] ^= 1 << bit % 8
+                    chunk = bytes(flipped)
                 writer.write(chunk)
+                if self._forged and not frames.waiting:
+                    writer.write(self._forged)
+                    self._forged = b""
                 await writer.drain()
         if not writer.transport.is_closing():
             # What was written is sent, and then nothing: both directions end.

@@ -19,12 +19,17 @@ FAULTS: Final[dict[str, str]] = {
     "hold": "nothing gets through between two, and nobody is told",
     "delay": "what passes between two takes longer",
     "tear": "a connection breaks in the middle of a frame",
+    "flip": "a bit of what passes between two brokers is flipped",
+    "forge": "a relay with an offset that the log does not have is put into what passes between two brokers",
+    "clone": "a copy of a broker's directory is run beside the broker",
     "silence": "a publisher gets no acknowledgements, and then loses its connection: it publishes again",
     "leave": "a subscriber goes away, and comes back",
     "crash": "a subscriber ends without a word, and begins anew from what it has accepted",
 }
 """The faults by name."""
 ABOUT_BROKERS: Final = frozenset({"kill", "truncate", "restore", "pressure", "pause"})
+ABOUT_LINKS: Final = frozenset({"flip", "forge"})
+"""Clients' frames have no checksums: there TLS protects."""
 ABOUT_SUBSCRIBERS: Final = frozenset({"leave", "crash"})
 WEIGHTS: Final = {"kill": 3, "truncate": 2}
 
@@ -47,9 +52,13 @@ def schedule(
     links: Sequence[str],
     producers: Sequence[str],
     subscribers: Sequence[str],
+    callers: Sequence[str] = (),
     per_second: float = 2.5,
 ) -> list[Fault]:
-    """Faults over so many seconds, one or two at a time on average; the last ends with them."""
+    """Faults over so many seconds, one or two at a time on average; the last ends with them.
+
+    `callers` are the brokers that call another one: a copy of any other one would reach nobody.
+    """
     rng = Random(seed)
     names, weights = list(FAULTS), [WEIGHTS.get(name, 1) for name in FAULTS]
     faults = []
@@ -57,6 +66,10 @@ def schedule(
         kind = rng.choices(names, weights)[0]
         if kind in ABOUT_BROKERS:
             target = rng.choice(brokers)
+        elif kind == "clone":
+            target = rng.choice(callers or brokers)
+        elif kind in ABOUT_LINKS:
+            target = rng.choice(links)
         elif kind in ABOUT_SUBSCRIBERS:
             target = rng.choice(subscribers)
         elif kind == "silence":

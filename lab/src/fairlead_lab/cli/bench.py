@@ -124,7 +124,7 @@ BENCHMARKS: Final = {
             Option("rows", "notifications for M1 (default: 2M)", metavar="R"),
             ROUNDS,
             _numbers("rate", "rows per second of the stream, rising", "stream_rates"),
-            _switch("large", "also a million subscriptions"),
+            _switch("large", "also a million subscriptions, and a million events through a whole pipeline"),
         ),
     ),
     "correlation": Benchmark(

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead.cli.run import COLOURS, run_pipeline
 from fairlead.cli.terminal import paint, say, speaks_unicode
 from fairlead.errors import BadInput, FairleadError
+from fairlead.model import ABSENT
 
 if TYPE_CHECKING:
     from fairlead.spark.summary import Summary
+    from fairlead_lab.spark.desks import Border
     from fairlead_lab.spark.sample import Sample
     from fairlead_lab.spark.showcase import Busiest, Example
 
@@ -37,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "A day on the market: quotes, orders, trades, news and weather for ten thousand subscriptions and some "
         "patterns, through a pipeline on Spark, in about a minute. Shows who got what and why, what a pattern "
-        "found, the audit's verdict, and a report."
+        "found, what scopes let through between two desks, the audit's verdict, and a report."
     )
     parser.epilog = "Example: fairlead demo --events 5000 --out /tmp/demo"
     parser.add_argument("--seed", metavar="N", type=int, default=74, help="what the sample is drawn from")
@@ -76,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = Config.read(sample.pipeline)
     try:
         from fairlead.spark.running import Pipeline
+        from fairlead_lab.spark.desks import border_crossed, write_desks
         from fairlead_lab.spark.showcase import busiest, examples
 
         pipeline = Pipeline(config)
@@ -85,9 +88,12 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"  stopped; fairlead run {sample.pipeline} goes on from here")
             return 130
         _show_busiest(busiest(pipeline, 3), sample)
-        deliveries, composites = _told_apart(examples(pipeline, 3), sample)
+        deliveries, composites = _distinct(examples(pipeline, 3), sample)
         _show_examples(deliveries, _filters(sample))
         _show_composites(composites, sample)
+        desks = Pipeline(Config.read(write_desks(directory)), pipeline.spark)
+        desks.run()
+        _show_border(border_crossed(desks), directory)
     except Exception as error:
         from fairlead.spark.failures import reason
 
@@ -168,7 +174,7 @@ def _show_examples(found: list[Example], filters: dict[str, str]) -> None:
                 say(f"  {line}")
 
 
-def _told_apart(found: list[Example], sample: Sample) -> tuple[list[Example], list[Example]]:
+def _distinct(found: list[Example], sample: Sample) -> tuple[list[Example], list[Example]]:
     """Deliveries of notifications, and those of composites."""
     patterns = {row["id"] for row in _rows(sample, "patterns")}
     composites = [each for each in found if patterns & set(each.subscriptions)]
@@ -177,13 +183,13 @@ def _told_apart(found: list[Example], sample: Sample) -> tuple[list[Example], li
 
 def _show_composites(composites: list[Example], sample: Sample) -> None:
     """What a pattern found: its text, then what was taken, one by one."""
-    from fairlead.spark.report import Found
+    from fairlead.spark.report import CompositeExample
 
     texts = {row["id"]: row["pattern"] for row in _rows(sample, "patterns")}
     mark, wait = ("●", "○") if speaks_unicode(sys.stdout) else ("*", "o")
     for example in composites:
         id = next(id for id in example.subscriptions if id in texts)
-        found = Found.of(example.notification, id)
+        found = CompositeExample.of(example.notification, id)
         _heading("A pattern, and a composite")
         say(f"  {paint(example.subscriber, 'cyan')} subscribed to the pattern {id}:")
         for line in wrap(texts[id], WIDTH, break_long_words=False):
@@ -197,6 +203,22 @@ def _show_composites(composites: list[Example], sample: Sample) -> None:
             )
         if found.waited:
             say(f"    {wait} {_clock(found.end)}  {paint('time is over', 'dim')}")
+
+
+def _show_border(border: Border, directory: Path) -> None:
+    """Who got which orders by the scopes of the desks, and an order on both sides of a border."""
+    _heading("Two desks, and a border between currencies")
+    counts = ", ".join(f"{paint(name, 'cyan')} {count:,}" for name, count in sorted(border.counts.items()))
+    say(f"  all three subscribed to all orders; scopes let through: {counts or 'nothing'}")
+    if border.published is None or border.outside is None:
+        return
+    for whom, seen in (("desk-frankfurt", border.published), ("clearing", border.outside)):
+        shown = {name: seen.get(name) for name in ("symbol", "side", "quantity", "limit", "usd")}
+        content = ", ".join(f"{name} {value}" for name, value in shown.items() if value is not ABSENT)
+        say(f"    {paint(f'{whom:<14}', 'cyan')} {content}")
+    for line in border.explained(directory, "desk-tokyo"):
+        say(f"    {_cut(line)}")
+    say(paint(f"  the graph is {directory / 'desks.scopes'}; fairlead scope show draws it", "dim"))
 
 
 def _clock(microseconds: int) -> str:

@@ -251,7 +251,7 @@ class Automaton(ConjunctiveBase[Id]):
                 )
             return numbers[selection]
 
-        for handle in chain(self._found(selected), self._always):
+        for handle in chain(self._matched_pairs(selected), self._always):
             if wanted(handle[0]) and self._extents_hold(handle, notification):
                 self._tests += len(self._counted[handle])
                 if all(each.holds(number_of(each.selection)) for each in self._counted[handle]):
@@ -275,7 +275,7 @@ class Automaton(ConjunctiveBase[Id]):
             return not selection.misses
         return self._tested(selection.condition, element) is not selection.misses
 
-    def _found(self, selected: Iterable[Selection]) -> Iterator[Handle]:
+    def _matched_pairs(self, selected: Iterable[Selection]) -> Iterator[Handle]:
         """The conjunctions of which all paths that they wait for have selected something."""
         counters: Counter[Handle] = Counter()
         for selection in selected:

@@ -148,7 +148,7 @@ class Tree(ConjunctiveBase[Id]):
         node = self._root = self._root or _Node()
         parent: _Node | None = None
         edge: Extent | None = None
-        for term, extent in self._way(conjunction):
+        for term, extent in self._edges_to(conjunction):
             while node.term is not None and self._rank(node.term) < self._rank(term):
                 node.otherwise = node.otherwise or _Node()
                 parent, edge, node = node, None, node.otherwise
@@ -168,7 +168,7 @@ class Tree(ConjunctiveBase[Id]):
     def _unfile_conjunction(self, handle: Handle, conjunction: Conjunction) -> None:
         node = self._root
         trail: list[tuple[_Node, Extent | None]] = []
-        for term, extent in self._way(conjunction):
+        for term, extent in self._edges_to(conjunction):
             while node is not None and node.term != term:
                 trail.append((node, None))
                 node = node.otherwise
@@ -183,7 +183,7 @@ class Tree(ConjunctiveBase[Id]):
             left = above.reduced()
         self._root = left
 
-    def _way(self, conjunction: Conjunction) -> list[tuple[Term, Extent]]:
+    def _edges_to(self, conjunction: Conjunction) -> list[tuple[Term, Extent]]:
         """The edges that lead to a conjunction."""
         return sorted(conjunction.extents.items(), key=lambda edge: self._rank(edge[0]))
 

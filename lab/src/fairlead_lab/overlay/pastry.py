@@ -382,10 +382,10 @@ class PastryNode:
             held = self._table.get(cell, ())
             if id not in held:
                 self._table[cell] = self._preferred(cell, (*held, id))
-            self._place(self._larger, id, self._ahead)
-            self._place(self._smaller, id, self._behind)
+            self._insert(self._larger, id, self._ahead)
+            self._insert(self._smaller, id, self._behind)
 
-    def _place(self, side: list[NodeId], id: NodeId, offset: Callable[[NodeId], int]) -> None:
+    def _insert(self, side: list[NodeId], id: NodeId, offset: Callable[[NodeId], int]) -> None:
         if id not in side and (len(side) < self._half or offset(id) < offset(side[-1])):
             insort(side, id, key=offset)
             del side[self._half :]

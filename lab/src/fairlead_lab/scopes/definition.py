@@ -24,7 +24,7 @@ from fairlead.scopes.graph import Scope, ScopeGraph
 from fairlead.scopes.interfaces import Edge
 from fairlead.scopes.mappings import apply
 from fairlead.scopes.paths import upward_paths
-from fairlead.scopes.policies import Asked, Direction, Hold, Policy, Traverse, choose
+from fairlead.scopes.policies import ChoiceContext, Direction, Hold, Policy, Traverse, choose
 from fairlead.scopes.sights import State, StateKey, tag_of
 
 __all__ = ["deliveries", "delivery_paths", "visible"]
@@ -263,9 +263,11 @@ class _Definition:
                 continue
             left = left - group
             time = min(walk.time for walk in walks)
-            asked = Asked(owner, tuple(sorted(group)), version, time, lambda n: self.graph.node(n).attributes)
+            context = ChoiceContext(
+                owner, tuple(sorted(group)), version, time, lambda n: self.graph.node(n).attributes
+            )
             place = (owner, direction.value, number)
-            answer, self.state[place] = choose(policy.choice, asked, self.state.get(place))
+            answer, self.state[place] = choose(policy.choice, context, self.state.get(place))
             chosen |= dict.fromkeys(answer.names, answer.delay_us)
         return chosen | dict.fromkeys(left, 0)
 

@@ -102,7 +102,7 @@ class _View:
         """Whether entries that can no longer be served are dropped (book 4.6.1)."""
         return not self.advertisements and self.broker.settings.advertisements is not None
 
-    def kept(self, destination: str, part: Part, after: Mapping[str, Part]) -> Part:
+    def retained(self, destination: str, part: Part, after: Mapping[str, Part]) -> Part:
         """A part without what was dropped from it rightly: nothing advertised elsewhere overlaps it."""
         return self._without_unservable(destination, part, {*after.get(destination, Part()).interests})
 
@@ -237,13 +237,13 @@ class Checker(Observer):
                 continue
             before = self._before[broker.name, view.advertisements]
             after = parts_of(view.table)
-            expected = {place: view.kept(place, part, after) for place, part in before.items()}
+            expected = {place: view.retained(place, part, after) for place, part in before.items()}
             yield from self._judge.restricted_change(broker.name, source, expected, after)
             if source is not None:
                 part = self._announced(view, source, before.get(source, Part()), messages)
                 if any(change := view.change(declared)):
                     part = delta(view.strategy, broker.catalogue, part, source, change, is_neighbour=False)
-                part = view.kept(source, part, after)
+                part = view.retained(source, part, after)
                 matching = after.get(source, Part())
                 yield from self._judge.restricted_impact(broker.name, source, part, matching)
             if not isinstance(message, Batch):
@@ -398,7 +398,7 @@ class Checker(Observer):
         for home, client, is_advertisement, held in self._declarations:
             if is_advertisement or not held:
                 continue
-            ways = self._ways_to(home)
+            ways = self._paths_to(home)
             for needed_filters in held.values():
                 for start, way in ways.items():
                     if self._brokers[start].settings.advertisements is None:
@@ -406,7 +406,7 @@ class Checker(Observer):
                     for offer in offers.get(start, ()):
                         yield from self._judge.path_validity(client, And.of((needed_filters, offer)), way)
 
-    def _ways_to(self, home: str) -> dict[str, list[tuple[str, str, Part]]]:
+    def _paths_to(self, home: str) -> dict[str, list[tuple[str, str, Part]]]:
         """For each broker that is connected to a home, the links on the way there that only filters open."""
         brokers = self._brokers
         ways: dict[str, list[tuple[str, str, Part]]] = {home: []}

@@ -141,7 +141,7 @@ class ForestChecker(Observer):
         for at, client, is_advertisement, held in self._declarations:
             if at != broker.name or is_advertisement:
                 continue
-            for part, needed_filters in _asked(broker, held.values()):
+            for part, needed_filters in _filter_text(broker, held.values()):
                 yield from self._judge.local_invariant(
                     at, client, part_of(part.subscriptions, client), needed_filters
                 )
@@ -242,7 +242,7 @@ def _onward(broker: Broker, notification: Notification) -> Iterator[str]:
             yield neighbour
 
 
-def _asked(broker: AnyBroker, filters: Iterable[Filter]) -> Iterator[tuple[Broker, list[Filter]]]:
+def _filter_text(broker: AnyBroker, filters: Iterable[Filter]) -> Iterator[tuple[Broker, list[Filter]]]:
     """By tree, what of a client's filters belongs into it."""
     declared = list(filters)
     if isinstance(broker, Broker):

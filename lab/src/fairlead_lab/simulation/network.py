@@ -90,7 +90,7 @@ class Simulation:
         self._number = 0
         self._arrivals: defaultdict[str, dict[str, int]] = defaultdict(dict)
         """From whom to whom: when the last of what is under way arrives."""
-        self._under_way: dict[tuple[str, str], deque[Message]] | None = None
+        self._in_flight: dict[tuple[str, str], deque[Message]] | None = None
         """From whom to whom: what is under way. Most runs never ask, so it is kept from the first question on."""
         self._filters_in_flight = 0
         """How much of it is about filters or links."""
@@ -155,9 +155,9 @@ class Simulation:
             self.now = now = moment >> _NUMBERS
             name, message, source = ahead.pop(moment)
             if source is not None:
-                if self._under_way is not None:
+                if self._in_flight is not None:
                     self._filters_in_flight -= _is_about_filters(message)
-                    _take_out(self._under_way[source, name], message)
+                    _take_out(self._in_flight[source, name], message)
             elif type(message) is Crash:
                 self._crash(message)
                 continue
@@ -168,7 +168,7 @@ class Simulation:
             for effect in effects:
                 kind = type(effect)
                 if kind is Send:
-                    if is_plain and self._under_way is None:
+                    if is_plain and self._in_flight is None:
                         to, of = effect.to, arrivals[name]
                         arrival, last = now + delay(), of.get(to, 0)
                         of[to] = arrival = arrival if arrival > last else last
@@ -209,13 +209,13 @@ class Simulation:
         return self._watched().get((source, to), ())
 
     def _watched(self) -> dict[tuple[str, str], deque[Message]]:
-        if self._under_way is None:
-            self._under_way = {}
+        if self._in_flight is None:
+            self._in_flight = {}
             for name, message, sender in self._ahead.values():
                 if sender is not None:
-                    self._under_way.setdefault((sender, name), deque()).append(message)
+                    self._in_flight.setdefault((sender, name), deque()).append(message)
                     self._filters_in_flight += _is_about_filters(message)
-        return self._under_way
+        return self._in_flight
 
     def _send(self, source: str, to: str, message: Message) -> None:
         """What the loop does itself, where links have no faults and nobody looks at them."""
@@ -226,8 +226,8 @@ class Simulation:
             arrivals[to] = arrival = max(arrival, last)
         for _ in range(copies):
             self._put(arrival, to, message, source)
-        if self._under_way is not None:
-            self._under_way.setdefault((source, to), deque()).extend([message] * copies)
+        if self._in_flight is not None:
+            self._in_flight.setdefault((source, to), deque()).extend([message] * copies)
             self._filters_in_flight += copies * _is_about_filters(message)
         for sent in self._sent:
             sent(self.now, source, to, message)

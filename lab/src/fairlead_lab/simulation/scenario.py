@@ -155,9 +155,9 @@ class ClientsPlan:
         Key("how many clients share the subscriptions", count(1, CALLS_MAX), shown="one for each"),
     ] = None
     publishers: Annotated[int, Key("how many clients publish", count(1, CALLS_MAX))] = 10
-    places: Annotated[
+    brokers: Annotated[
         str | tuple[str, ...],
-        Key("where clients are: `all` brokers, the `leaves`, or a list of brokers", _places),
+        Key("where clients are: `all` brokers, the `leaves`, or a list of brokers", _brokers, at="places"),
     ] = EVERYWHERE
     regions: Annotated[
         int, Key("in how many regions the overlay falls, for `locality`", count(1, BROKERS_MAX))
@@ -309,7 +309,7 @@ class Scenario:
 # -- reading one value -------------------------------------------------------------------------------------
 
 
-def _places(given: Any) -> str | tuple[str, ...]:
+def _brokers(given: Any) -> str | tuple[str, ...]:
     return one_of(EVERYWHERE, LEAVES)(given) if isinstance(given, str) else brokers(given)
 
 
@@ -398,8 +398,8 @@ def _check_routing(scenario: Scenario, overlay: Topology) -> Iterable[str]:
 
 def _check_clients(scenario: Scenario, overlay: Topology) -> Iterable[str]:
     clients, workload = scenario.clients, scenario.workload
-    if not isinstance(clients.places, str):
-        for name in clients.places:
+    if not isinstance(clients.brokers, str):
+        for name in clients.brokers:
             if name not in overlay.brokers:
                 yield f"[clients] places: there is no broker {name!r}{suggestion(name, overlay.brokers)}"
     if clients.regions > len(overlay.brokers):

@@ -117,21 +117,21 @@ class _Drawing:
         self._published = Random(f"publications {seed}")
         self._filters: dict[Box, Filter] = {}
         plan, most = scenario.clients, self._plan.checkpoints[-1]
-        places = _places(scenario, overlay)
-        Random(f"places {seed}").shuffle(places)
+        brokers = _brokers(scenario, overlay)
+        Random(f"places {seed}").shuffle(brokers)
         regions = overlay.regions(plan.regions)
-        region = {broker: number for number, brokers in enumerate(regions) for broker in brokers}
+        region = {broker: number for number, chosen in enumerate(regions) for broker in chosen}
 
-        def placed(kind: str, count: int) -> list[_Client]:
-            step = max(1, len(places) // count)
-            brokers = [places[number * step % len(places)] for number in range(count)]
+        def clients_at(kind: str, count: int) -> list[_Client]:
+            step = max(1, len(brokers) // count)
+            chosen = [brokers[number * step % len(brokers)] for number in range(count)]
             return [
                 _Client(f"{kind}{number}", broker, self._part(region[broker], plan.regions))
-                for number, broker in enumerate(brokers, start=1)
+                for number, broker in enumerate(chosen, start=1)
             ]
 
-        self._subscribers = placed("s", most if plan.subscribers is None else plan.subscribers)
-        self._publishers = placed("p", plan.publishers)
+        self._subscribers = clients_at("s", most if plan.subscribers is None else plan.subscribers)
+        self._publishers = clients_at("p", plan.publishers)
         offers = Random(f"offers {seed}")
         self._offers = [self._offer(publisher, offers) for publisher in self._publishers]
         self._advertises = scenario.routing.advertises
@@ -244,11 +244,11 @@ class _Drawing:
     def _filter(self, box: Box) -> Filter:
         found = self._filters.get(box)
         if found is None:
-            text = " and ".join(map(self._asked, ATTRIBUTES, box))
+            text = " and ".join(map(self._filter_text, ATTRIBUTES, box))
             found = self._filters[box] = parse(text)
         return found
 
-    def _asked(self, name: str, span: Span) -> str:
+    def _filter_text(self, name: str, span: Span) -> str:
         first, end = span
         one = end == first + 1 and self._plan.shape != "intervals"
         return f"{name} = {first}" if one else f"{name} in [{first}, {end})"
@@ -269,15 +269,15 @@ def _weights(plan: WorkloadPlan, random: Random) -> list[int]:
     return [0, *accumulate(weights)]
 
 
-def _places(scenario: Scenario, overlay: Topology) -> list[str]:
-    places = scenario.clients.places
-    if places == EVERYWHERE:
+def _brokers(scenario: Scenario, overlay: Topology) -> list[str]:
+    brokers = scenario.clients.brokers
+    if brokers == EVERYWHERE:
         return list(overlay.brokers)
-    if places == LEAVES:
+    if brokers == LEAVES:
         # On a ring there are none: then nobody is more at the edge than another.
         leaves = [broker for broker in overlay.brokers if len(overlay.neighbours(broker)) <= 1]
         return leaves or list(overlay.brokers)
-    return list(places)
+    return list(brokers)
 
 
 def _expected(

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from fairlead.network.addresses import Address
+from fairlead.network.addresses import Address, Tls
 from fairlead.network.server import Server
 from fairlead.network.settings import BrokerSettings
 
-__all__ = ["PATIENCE_S", "Brokers", "on_a_loop"]
+__all__ = ["PATIENCE_S", "Brokers", "on_a_loop", "self_signed", "wait_until"]
 
 PATIENCE_S: Final = 20.0
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait for a condition, with a deadline."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+
+
+def self_signed(directory: Path, name: str = "hub") -> Tls:
+    """A certificate that vouches for itself, for this name and the loopback address."""
+    shown, key = directory / "certificate.pem", directory / "key.pem"
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,DNS:east,IP:127.0.0.1"]
+    subprocess.run(
+        ["openssl", "req", "-x509", *kind, *subject, "-keyout", key, "-out", shown],
+        check=True,
+        capture_output=True,
+    )
+    return Tls(str(shown), str(key), str(shown))
 
 
 def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -335,11 +335,11 @@ class SimClient:
         """Frames from the broker."""
         for kind, payload in end.frames.feed(chunk):
             if kind == wire.CONTROL:
-                self.told(wire.parse_control(payload))
+                self.on_message(wire.parse_control(payload))
             else:
                 self.got(kind, payload)
 
-    def told(self, message: wire.Control) -> None:
+    def on_message(self, message: wire.Control) -> None:
         """A message from the broker."""
         if isinstance(message, wire.Welcome):
             self.welcome = True
@@ -436,8 +436,8 @@ class Producer(SimClient):
             self.unstored[self.number] = (packed, identity)
             self.send(wire.publish(self.number, packed))
 
-    def told(self, message: wire.Control) -> None:
-        super().told(message)
+    def on_message(self, message: wire.Control) -> None:
+        super().on_message(message)
         if isinstance(message, wire.Done) and message.number == self.advertising:
             self._begin()
         if isinstance(message, wire.Refused) and message.number in self.unstored:
@@ -461,7 +461,7 @@ class Producer(SimClient):
 
 
 @dataclass(slots=True)
-class Asked:
+class ClientSubscription:
     """A subscription of a client."""
 
     filter: Filter
@@ -477,8 +477,8 @@ class Listener(SimClient):
     def __init__(self, world: World, name: str, broker: str, *, filters: list[str], durable: bool) -> None:
         super().__init__(world, name, broker)
         self.durable = name if durable else ""
-        self.planned = [Asked(parse(text), self.durable) for text in filters]
-        self.asked: dict[str, Asked] = {}
+        self.planned = [ClientSubscription(parse(text), self.durable) for text in filters]
+        self.subscriptions: dict[str, ClientSubscription] = {}
         self.life = 0
         self.seen = 0
         self.unaccepted: list[int] = []
@@ -486,10 +486,10 @@ class Listener(SimClient):
     def act(self, rng: Random) -> None:
         action = rng.random()
         if self.planned and action < 0.3:
-            asked = self.planned.pop()
-            id = f"s{len(self.asked)}"
-            self.asked[id] = asked
-            self.world.accounts.subscribing(self.name, id, asked.filter, durable=bool(self.durable))
+            subscription = self.planned.pop()
+            id = f"s{len(self.subscriptions)}"
+            self.subscriptions[id] = subscription
+            self.world.accounts.subscribing(self.name, id, subscription.filter, durable=bool(self.durable))
             if self.welcome:
                 self._subscribe(id)
         elif self.unaccepted and self.welcome and action < 0.8:
@@ -511,11 +511,13 @@ class Listener(SimClient):
             self.lost(self.end)
 
     def _subscribe(self, id: str) -> None:
-        asked = self.asked[id]
+        subscription = self.subscriptions[id]
         self.number += 1
-        asked.number, asked.sent = self.number, True
+        subscription.number, subscription.sent = self.number, True
         self.send(
-            wire.control(wire.Subscribe(self.number, id, self.world.text_of(asked.filter), asked.durable))
+            wire.control(
+                wire.Subscribe(self.number, id, self.world.text_of(subscription.filter), subscription.durable)
+            )
         )
 
     def _accept(self, count: int) -> None:
@@ -523,17 +525,17 @@ class Listener(SimClient):
         self.send(wire.control(wire.Accept(self.durable, places)))
 
     def welcomed(self) -> None:
-        for id in self.asked:
+        for id in self.subscriptions:
             self._subscribe(id)
 
-    def told(self, message: wire.Control) -> None:
-        super().told(message)
+    def on_message(self, message: wire.Control) -> None:
+        super().on_message(message)
         if isinstance(message, wire.Done | wire.Refused):
-            for id, asked in self.asked.items():
-                if asked.number == message.number and isinstance(message, wire.Done):
-                    asked.done = True
+            for id, subscription in self.subscriptions.items():
+                if subscription.number == message.number and isinstance(message, wire.Done):
+                    subscription.done = True
                     self.world.accounts.subscribed(self.name, id)
-                elif asked.number == message.number:
+                elif subscription.number == message.number:
                     self._subscribe(id)  # refused: until there is room
 
     def got(self, kind: int, payload: bytes) -> None:
@@ -552,7 +554,9 @@ class Listener(SimClient):
         if self.unaccepted and self.welcome:
             self._accept(len(self.unaccepted))
             return True
-        return any(asked.sent and not asked.done for asked in self.asked.values())
+        return any(
+            subscription.sent and not subscription.done for subscription in self.subscriptions.values()
+        )
 
 
 # -- the world -----------------------------------------------------------------------------------------------
@@ -809,9 +813,9 @@ class World:
         for client in self.clients:
             if isinstance(client, Listener):
                 found += [
-                    f"{client.name} is not subscribed to {asked.filter}"
-                    for asked in client.asked.values()
-                    if not asked.done
+                    f"{client.name} is not subscribed to {subscription.filter}"
+                    for subscription in client.subscriptions.values()
+                    if not subscription.done
                 ]
         return found
 

@@ -75,6 +75,13 @@ class MemoryDisk(Disk):
     def read(self, file: int, size: int, position: int) -> bytes:
         return bytes(self._open[file].content[position : position + size])
 
+    def map(self, path: str) -> bytes:
+        file = self.open(path)
+        try:
+            return self.read(file, self.size(file), 0)
+        finally:
+            self.close(file)
+
     def write(self, file: int, raw: bytes | memoryview, position: int) -> int:
         self._step()
         opened = self._open[file]
@@ -146,7 +153,7 @@ class MemoryDisk(Disk):
 
     def used(self) -> int:
         """The bytes of all files that have a name."""
-        return sum(len(file.content) for names in self._names.values() for file in names.values())
+        return sum(len(file.content) for names in list(self._names.values()) for file in list(names.values()))
 
     def kill(self) -> None:
         """End the writers as kill -9 does: their locks are gone, and all that they have written is there."""

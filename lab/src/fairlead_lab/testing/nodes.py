@@ -16,6 +16,7 @@ from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.sessions import Session
 from fairlead.network.settings import BrokerSettings, Limits
+from fairlead.security import Principal
 from fairlead_lab.testing.memory import MemoryDisk
 
 __all__ = ["End", "Line", "linked"]
@@ -86,15 +87,18 @@ class End:
 
 
 def linked(left: Node, right: Node) -> tuple[End, End]:
-    """Link two nodes: the right one calls the left one."""
+    """Connect two nodes, which are linked from then on: the right one calls the left one."""
     ends, url = (End(left), End(right)), f"fairlead://{left.name}:7400"
     right.neighbourhood.call(url)
-    ends[0].session = left.greet(ends[0], right.hello(""))
+    ends[0].session = left.greet(
+        ends[0], right.hello(right.calling.calls.get(url, "")), principal=Principal(right.name)
+    )
     left.flush()
-    [(_, welcome)] = wire.Frames().feed(ends[0].take())
+    (_, welcome), *behind = wire.Frames().feed(ends[0].take())
     said = wire.parse_control(welcome)
     assert isinstance(said, wire.Welcome)
     ends[1].session = right.welcomed(ends[1], url, said)
+    right.receive(ends[1].session, behind, 0)
     return ends
 
 
@@ -120,7 +124,7 @@ class Line:
     def client(self, at: int, name: str) -> End:
         """A client that is connected to one of them."""
         end = End(self.nodes[at])
-        end.session = end.node.greet(end, wire.Hello(wire.VERSION, "client", name))
+        end.session = end.node.greet(end, wire.Hello(wire.VERSION, "client", name), principal=Principal(name))
         return end
 
     def settle(self) -> None:
@@ -130,6 +134,7 @@ class Line:
             moved = False
             for node in self.nodes:
                 node.flush()
+                moved |= node.is_busy
                 if node.wants_sync:
                     node.synced(0 if node.ledger is None else node.ledger.log.sync())
                     moved = True

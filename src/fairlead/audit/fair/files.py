@@ -89,7 +89,7 @@ class _Writer:
 
 
 def is_fair(line: bytes | str) -> bool:
-    """Whether a line is of such a run, and not of a trace: it has a step in place of an event."""
+    """Whether a line is of such a run, and not of a trace: it has a step instead of an event."""
     try:
         jsonable = parse_json(line)
     except ValueRefused:
@@ -118,7 +118,7 @@ def run_of(steps: Iterable[Step | Ended]) -> FairRun:
     finished = False
     for index, step in enumerate(steps):
         if finished:
-            raise TraceRefused(f"step {index}: the run goes on behind its end")
+            raise TraceRefused(f"step {index}: the run has steps after its end")
         if isinstance(step, Ended):
             finished = True
         else:
@@ -179,7 +179,7 @@ class _Reader:
                 if event is None:
                     raise ValueRefused(
                         f"no line above has the event {id!r} of {producer!r}",
-                        hint="an event that was not multicast before stands in a relation in full",
+                        hint="an event that was not multicast before is in a relation in full",
                     )
                 return event
             case _:
@@ -205,7 +205,7 @@ def _take(given: dict[str, Any], name: str, kind: Any) -> Any:
     if value is ...:
         raise ValueRefused(f"the step has no {name!r}")
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueRefused(f"not what stands under {name!r}: {value!r}")
+        raise ValueRefused(f"not a value of {name!r}: {value!r}")
     return value
 
 

@@ -162,7 +162,7 @@ class FairHistory:
 
     @cached_property
     def rows(self) -> dict[tuple[str, Shape], list[RelationDelivery]]:
-        """What each process delivered for each conjunction, in order."""
+        """The deliveries of each process for each conjunction, in order."""
         rows: dict[tuple[str, Shape], list[RelationDelivery]] = {}
         for each in self.deliveries:
             if each.fits:
@@ -211,7 +211,7 @@ class FairHistory:
                 if known_as.subscribed != index:
                     raise TraceRefused(
                         f"step {index}: {process!r} has subscribed before, by step {known_as.subscribed}",
-                        hint="a process has one subscription; who asks again is another process",
+                        hint="a process has one subscription; another subscription is another process",
                     )
             case Established(process):
                 self._member(index, process).begun = index
@@ -246,10 +246,10 @@ class FairHistory:
 
 
 def listed(identities: Iterable[Identity]) -> str:
-    """How a relation is called in a report."""
+    """The name of a relation in a report."""
     return f"[{', '.join(map(named, identities))}]"
 
 
 def finding(rule: str, violations: Iterable[Violation], open: int = 0) -> Finding:
     """The finding for one property, violations in the order of the steps that prove them."""
-    return Finding("fair", rule, tuple(sorted(violations, key=lambda each: each.places)), open)
+    return Finding("fair", rule, tuple(sorted(violations, key=lambda each: each.indexes)), open)

@@ -121,7 +121,7 @@ def _admission(history: FairHistory) -> Finding:
         elif member.over is not None and member.over < each.index:
             violations.append(_unfit(each, "when its subscription was over", (member.over,)))
         elif each.shape not in member.shapes:
-            violations.append(_unfit(each, "which it did not ask for", (member.subscribed,)))
+            violations.append(_unfit(each, "to which it did not subscribe", (member.subscribed,)))
     return finding("admission", violations)
 
 
@@ -144,10 +144,10 @@ def _conjunction_order(history: FairHistory) -> Finding:
     """
     chains: list[Chain[Part]] = []
     for (process, shape), row in history.rows.items():
-        for component, places in shape.parts.items():
+        for component, indexes in shape.parts.items():
             matches: dict[Part, int] = {}
             for each in row:
-                match = tuple([each.identities[index] for index in places])
+                match = tuple([each.identities[index] for index in indexes])
                 matches.setdefault((component, match), each.index)
             chains.append(Chain(process, shape, matches))
     return finding("conjunction total order", _contradictions(chains))
@@ -173,9 +173,9 @@ def _contradictions(chains: Iterable[Chain[Thing]]) -> Iterator[Violation]:
             for other in knot[:number]:
                 if found := _reversed(own, other):
                     one, two = found
-                    what = f"{own} delivered {_item(one)} before {_item(two)}, {other} the other way round"
-                    places = own.indexes[one], own.indexes[two], other.indexes[two], other.indexes[one]
-                    violations.append(Violation(what, places))
+                    what = f"{own} delivered {_item(one)} before {_item(two)}, {other} in the opposite order"
+                    indexes = own.indexes[one], own.indexes[two], other.indexes[two], other.indexes[one]
+                    violations.append(Violation(what, indexes))
                     break
         yield from violations or [_cycle(knot)]
 
@@ -204,8 +204,8 @@ def _knots(chains: Sequence[Chain[Thing]]) -> list[list[Chain[Thing]]]:
         for thing, index in each.indexes.items():
             if (knot := knot_of.get(numbers[thing])) is not None:
                 within.setdefault(knot, {})[thing] = index
-        for knot, places in within.items():
-            knots.setdefault(knot, {}).setdefault(tuple(places), Chain(each.process, each.shape, places))
+        for knot, indexes in within.items():
+            knots.setdefault(knot, {}).setdefault(tuple(indexes), Chain(each.process, each.shape, indexes))
     return [list(knot.values()) for knot in knots.values()]
 
 
@@ -271,11 +271,11 @@ def _covering_agreement(history: FairHistory) -> Finding:
     parts = _parts(shape for member in history.members.values() for shape in member.shapes)
     owed: dict[tuple[Shape, _Origin], dict[tuple[Identity, ...], RelationDelivery]] = {}
     for (process, shape), row in history.rows.items():
-        for part, places in parts.get(shape, ()):
+        for part, indexes in parts.get(shape, ()):
             if (mind := origins.mind(process, shape, part)) is not None:
                 relations = owed.setdefault((part, mind), {})
                 for each in row:
-                    relations.setdefault(tuple([each.identities[index] for index in places]), each)
+                    relations.setdefault(tuple([each.identities[index] for index in indexes]), each)
     violations, open = [], 0
     for member in history.members.values():
         for shape in member.shapes if member.stays else ():

@@ -65,13 +65,14 @@ def conjunction_validity(history: FairHistory) -> Finding:
         what = f"{member.process} delivered no relation for {shape} " + (
             f"after {row[-1]}, though there were more" if row else "though there were some"
         )
-        places = {member.subscribed, *(each.index for each in row[-1:]), *further.places(history)}
-        violations.append(Violation(what, tuple(sorted(places))))
+        indexes = {member.subscribed, *(each.index for each in row[-1:]), *further.indexes(history)}
+        violations.append(Violation(what, tuple(sorted(indexes))))
     return finding("conjunction validity", violations, open)
 
 
 def event_validity(history: FairHistory) -> Finding:
-    """What fits alone, and was not delivered, though a later one was or the others have further matches."""
+    """Events that match alone and were not delivered, though a later one was or the others have further
+    matches."""
     remaining = _Remaining(history)
     violations, open = [], 0
     for member, shape in _obliged(history):
@@ -119,7 +120,7 @@ class _Further:
         found = {sure for each, sure in self.sure.items() if each is not component}
         return next((each for each in (_Sure.NO, _Sure.MAYBE) if each in found), _Sure.YES)
 
-    def places(self, history: FairHistory) -> Iterator[int]:
+    def indexes(self, history: FairHistory) -> Iterator[int]:
         return (history.multicasts[identity].index for match in self.proof.values() for identity in match)
 
 

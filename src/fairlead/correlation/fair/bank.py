@@ -86,7 +86,7 @@ class Member:
         self.most = bank.long or (LONG if is_ordered or len(self.types) == 2 else LONG_IN_PAIRS)
 
     def outwards(self, root: int) -> Iterator[tuple[int, int]]:
-        """The edges of the tree away from a place, each behind those that lead to it."""
+        """The edges of the tree away from a slot, each after those that lead to it."""
         reached = [root]
         for near in reached:  # grows as it goes outwards
             for one, far in self.ties:
@@ -101,7 +101,7 @@ class Member:
 
     @property
     def held(self) -> Events:
-        """What is held, in the order of arrival."""
+        """The buffered events, in the order of arrival."""
         return self.bank.held(self)
 
     def queue_index_of(self, event: Notification) -> int:
@@ -170,7 +170,7 @@ class Bank:
         return column
 
     def names_of(self, event: Notification) -> list[tuple[str, int]]:
-        """What is read of an event, with its columns."""
+        """The attributes that are read of an event, with their columns."""
         type = event.get(TYPE)
         return self._names.get(type, []) if isinstance(type, str) else []
 
@@ -181,7 +181,8 @@ class Bank:
         filters: Sequence[int],
         held: Iterable[Notification] = (),
     ) -> Member | None:
-        """Take in a component, the numbers of its places' filters and what it holds; None where it cannot be."""
+        """Add a component with the numbers of its slots' filters and its buffered events; None if the bank cannot
+        have it."""
         member = Member(self, component, choice)
         member.coming = tuple(held)
         if not all(map(member.can_hold, member.coming)):
@@ -200,7 +201,7 @@ class Bank:
         self._is_laid_out = False
 
     def held(self, member: Member) -> Events:
-        """What a component holds, in the order of arrival."""
+        """The buffered events of a component, in the order of arrival."""
         slots = [int(self._events[node]) for queue in member.queues for node in self._nodes(queue)]
         events = (self._objects[slot] for slot in sorted(slots, key=self._arrived.__getitem__))
         return (*(event for event in events if event is not None), *member.coming)
@@ -256,7 +257,8 @@ class Bank:
     def take_rows(
         self, columns: Mapping[str, Coded], starts: NDArray[np.int32], numbers: NDArray[np.int32]
     ) -> dict[Member, list[tuple[int, tuple[int, ...]]]] | None:
-        """What many events complete that are given as columns: the row of the last event, and the rows of all.
+        """The relations that many events, given as columns, complete: the row of the last event, and the rows of
+        all.
 
         `numbers` are the filters that the events match, those of a row from where `starts` says on. None where a
         component has to leave.
@@ -338,7 +340,7 @@ class Bank:
         self._free_slots = free.tolist()
 
     def coded(self, value: Any) -> tuple[int, float]:
-        """The kind of a value, and the number that stands for it."""
+        """The kind of a value, and its number."""
         match value:
             case bool():
                 return kernels.BOOLEAN, value
@@ -483,5 +485,5 @@ def _ints(rows: Sequence[Any], width: int = 0) -> Ints:
 
 
 def batched(flat: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Numbers that stand in pairs."""
+    """Numbers in pairs."""
     return zip(flat[::2], flat[1::2], strict=True)

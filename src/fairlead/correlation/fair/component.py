@@ -1,4 +1,5 @@
-"""What the engines of a component have in common: its slots, what is compared, the queues and their disposal.
+"""The common base of the engines of a component: its slots, its comparisons, the queues and their
+disposal.
 
     Layout       what is known of a component before any event comes
     Component    its matches, as its events arrive; a `Tree` or a `Network`
@@ -26,7 +27,8 @@ __all__ = ["COMPARE", "NUMBER", "ORDERED_RANKS", "Choice", "Component", "Event",
 
 
 class Choice(Enum):
-    """Which of several relations a match takes (FAIDECS 1); a component matches as soon as it can, in any case."""
+    """The relation that a match takes of several (FAIDECS 1). A component matches as soon as it can, in
+    any case."""
 
     FIRST_RECEIVED = "first received"
     """The events that came first."""
@@ -59,7 +61,7 @@ COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
 
 
 class Layout:
-    """What is known of a component before any event comes: its slots, and what is compared."""
+    """The static description of a component: its slots, and its comparisons."""
 
     def __init__(self, component: Conjunction) -> None:
         self.component = component
@@ -81,7 +83,8 @@ class Layout:
         return self.names[reference.instance.type][reference.name]
 
     def ties(self, filled: Mapping[Instance, int], instance: Instance) -> list[Tie]:
-        """What an instance asks of those that are filled: its comparisons, and its order among its type's.
+        """The comparisons of an instance with the slots that are filled, and its order among those of
+        its type.
 
         Of the instances of its type the nearest on either side are enough, as those are in order among themselves.
         """
@@ -109,7 +112,7 @@ class Layout:
 
 
 class Slot:
-    """What an event needs to stand in a slot, besides the filter: values that can be compared as is asked."""
+    """The conditions on an event in a slot, besides the filter: it must have values that can be compared."""
 
     __slots__ = ("at", "comparisons", "is_last", "ranks")
 
@@ -162,7 +165,7 @@ class Component(ABC):
         for notification in held:
             if self.take(notification, self.slots(notification)) is not None:
                 raise ValueRefused(
-                    "a state in which what is held makes a match: it would have been delivered"
+                    "a state whose buffered notifications make a match: it would have been delivered"
                 )
 
     def slots(self, notification: Notification) -> list[int]:
@@ -172,14 +175,14 @@ class Component(ABC):
 
     @property
     def held(self) -> tuple[Notification, ...]:
-        """What is held, in the order of arrival."""
+        """The buffered events, in the order of arrival."""
         events = sorted((event for queue in self._queues for event in queue), key=lambda event: event[0])
         return tuple(notification for _, _, notification in events)
 
     @property
     @abstractmethod
     def partial_matches(self) -> int:
-        """How many partial matches of several events are in memory."""
+        """The number of partial matches of several events in memory."""
 
     def take(self, notification: Notification, slots: Sequence[int]) -> tuple[Notification, ...] | None:
         """The match that a notification completes, if it does; `slots` are those whose filters it matches."""

@@ -57,7 +57,7 @@ def compares(op, one, other):
 
 @kernel(inline=True)
 def goes_with(ties, first, last, values, kinds, one, other):
-    """Whether two events compare as all ties ask."""
+    """Whether two events satisfy all comparisons between their slots."""
     for tie in range(first, last):
         mine, theirs = ties[tie, 0], ties[tie, 2]
         if kinds[one, mine] != kinds[other, theirs]:
@@ -127,7 +127,7 @@ def narrow(source, target, inwards, first, last, ties, values, kinds, following,
 
 @kernel(inline=True)
 def admission(queue, event, need_start, needs, kinds):
-    """Whether an event can stand in a queue: 1, 0, or -1 where what it has is no number here."""
+    """Whether an event can enter a queue: 1, 0, or -1 if one of its values is no number here."""
     admitted = 1
     for need in range(need_start[queue], need_start[queue + 1]):
         kind = kinds[event, needs[need, 0]]

@@ -112,7 +112,7 @@ class _Parser(FilterReader):
         begun, word = self.starts[self.at], self.texts[self.at]
         instance, name, _ = self.operand()
         if name is None:
-            hint = f'a string stands in quotes: "{word}"; an attribute is {word}.name'
+            hint = f'write a string in quotes: "{word}"; an attribute is {word}.name'
             raise self.problem(f"unexpected {word}", begun, expected=("a value", "an attribute"), hint=hint)
         return self.located(begun, Comparison, left, op, Reference(instance, name))
 
@@ -186,7 +186,7 @@ class _Parser(FilterReader):
         elif word in RESERVED:
             hint = f"a type of this name is written `{word}`"
         elif self.kinds[self.at] == NUMBER:
-            hint = "the attribute stands to the left: T[1].a > 10"
+            hint = "write the attribute on the left: T[1].a > 10"
         return self.unexpected(_A_PREDICATE, hint=hint)
 
 

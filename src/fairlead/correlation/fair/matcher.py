@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from fairlead.correlation.fair.component import Choice, Component
 from fairlead.correlation.fair.language import parse
 from fairlead.correlation.fair.relations import Events, Relation
-from fairlead.correlation.fair.subscriptions import TYPE, Conjunction, Subscription
+from fairlead.correlation.fair.subscriptions import TYPE, UNNAMED, Conjunction, Subscription
 from fairlead.correlation.fair.tree import component_of
 from fairlead.correlation.kernel import Engine
 from fairlead.errors import ValueRefused
@@ -42,7 +42,8 @@ CONJUNCTIONS_MAX: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ComponentState:
-    """What a component holds, in the order of arrival, and its matches that wait for other components."""
+    """The buffered events of a component, in the order of arrival, and its matches that wait for other
+    components."""
 
     held: Events = ()
     waiting: tuple[Events, ...] = ()
@@ -50,7 +51,7 @@ class ComponentState:
 
 @dataclass(frozen=True, slots=True)
 class ConjunctionState:
-    """How many relations were delivered, and the state of each component, in order."""
+    """The number of relations that were delivered, and the state of each component, in order."""
 
     delivered: int
     components: tuple[ComponentState, ...]
@@ -77,7 +78,7 @@ class Snapshot:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The state as JSON, to be sent to one who joins; `from_json` gives it back."""
+        """The state as JSON, for a subscription that joins; `from_json` reads it."""
         return {
             "subscription": str(self.subscription),
             "choice": self.choice.value,
@@ -157,8 +158,8 @@ class _ByType:
         return [self.match(each) for each in notifications]
 
 
-_Completed: TypeAlias = tuple[int, tuple[Any, str], Relation]
-"""A relation that is completed, and for whom: the rank of the subscription there, its id and its name."""
+_Completed: TypeAlias = dict[int, tuple[Any, Relation]]
+"""What is completed, and for whom, by the rank of the subscription there: an event completes one for each."""
 
 
 class _Component:
@@ -278,13 +279,13 @@ class Correlator(Generic[Id]):
                         self._forget(component)
 
     def feed(self, notification: Notification) -> list[tuple[Id, Relation]]:
-        """The relations that the next notification of the established order completes, and for whom."""
+        """The relations that the next notification of the established order completes, and their subscriptions."""
         numbers = self._engine.match(notification)
         touched: dict[_Component, list[int]] = {}
         for number in numbers:
             for component, slot in self._slots[number]:
                 touched.setdefault(component, []).append(slot)
-        completed: list[_Completed] = []
+        completed: _Completed = {}
         for component, slots in touched.items():
             assert isinstance(component.network, Component)
             match = component.network.take(notification, slots)
@@ -305,25 +306,23 @@ class Correlator(Generic[Id]):
                         _deliver(component, match, completed)
         elif self._taken > self._worth:
             self._open_bank()
-        if not completed:
-            return []
-        completed.sort()
-        return [(id, relation.called(name)) for _, (id, name), relation in completed]
+        return [completed[rank] for rank in sorted(completed)]
 
     def snapshot(self, id: Id) -> Snapshot:
-        """The state of a subscription, for one who joins with the same; an unknown id is a KeyError."""
+        """The state of a subscription, for one that joins with the same predicate. KeyError if the id is
+        unknown."""
         subscribed = self._subscribed[id]
         states = tuple(node.state for node in subscribed.conjunctions)
         return Snapshot(subscribed.subscription, subscribed.choice, states)
 
     @property
     def components(self) -> int:
-        """How many different components there are, with what they hold."""
+        """The number of different components, counted with their states."""
         return sum(map(len, self._components.values()))
 
     @property
     def in_progress(self) -> int:
-        """How many events are buffered, counted for each component."""
+        """The number of buffered events, counted for each component."""
         return sum(len(each.network.held) for several in self._components.values() for each in several)
 
     def _conjunction(self, conjunction: Conjunction, choice: Choice, state: ConjunctionState) -> _Conjunction:
@@ -420,12 +419,13 @@ class Correlator(Generic[Id]):
 T = TypeVar("T")
 
 
-def _deliver(component: _Component, match: Events, completed: list[_Completed]) -> None:
+def _deliver(component: _Component, match: Events, completed: _Completed) -> None:
     """Hand a match of a component to its conjunctions: what they complete by it, and for whom."""
     for node, position in component.readers:
         relation = node.put(position, match)
         if relation is not None:
-            completed += [(rank, whom, relation) for rank, whom in node.subscribers.items()]
+            for rank, (id, name) in node.subscribers.items():
+                completed[rank] = id, relation if name == UNNAMED else relation.called(name)
 
 
 def _drop(nodes: dict[tuple[Conjunction, Choice], list[T]], key: tuple[Conjunction, Choice], node: T) -> None:
@@ -438,7 +438,7 @@ def _check(state: Snapshot, subscription: Subscription, choice: Choice) -> None:
     if (state.subscription, state.choice) != (subscription, choice):
         raise ValueRefused(
             "the state of another subscription",
-            hint="a subscription joins with the state of one that asks the same and chooses alike",
+            hint="a subscription joins with the state of an identical one with the same choice",
         )
     sizes = [len(each.components) for each in state.conjunctions]
     if sizes != [len(each.components) for each in subscription.conjunctions]:
@@ -460,7 +460,7 @@ class Matcher:
 
     @classmethod
     def restore(cls, state: Snapshot) -> Matcher:
-        """A matcher that goes on where the one was that the snapshot was taken of."""
+        """A matcher that continues from a snapshot."""
         return cls(state.subscription, state.choice, state=state)
 
     def feed(self, notification: Notification) -> list[Relation]:

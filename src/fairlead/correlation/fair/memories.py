@@ -1,4 +1,5 @@
-"""What a network remembers: the events of a slot, and of partial matches only those that no other makes useless.
+"""The memories of a network: the events of each slot, and those partial matches that no other one makes
+useless.
 
     Memory    the events held for one slot, by the values that are asked for
     States    partial matches over the same slots, without those of which another has all that can be asked
@@ -127,7 +128,7 @@ class _State:
 
 
 class States:
-    """Partial matches over some slots, by the values that the slot to be filled next asks for.
+    """Partial matches over some slots, by the values that the next slot is compared with.
 
     They are grouped by all values that have to be equal to others. In a group the better one is kept of two that
     can be compared in what has to be less or greater. What has to differ from n values to come, all unknown, is
@@ -166,7 +167,7 @@ class States:
         return (state.partial for group in self._states.get(key, {}).values() for state in group)
 
     def add(self, partial: Partial) -> bool:
-        """Take in a partial match, in place of those that it is as good as; False if others are as good as it."""
+        """Add a partial match, and remove those that it is as good as. False if others are as good as it."""
         added = _State(partial, _read(partial, self._ordered), _read(partial, self._apart))
         kinds = [value[0] for value in (*added.marks, *added.apart)]
         groups = self._states.setdefault(self._key(partial), {})

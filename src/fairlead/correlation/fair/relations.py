@@ -32,7 +32,7 @@ Events: TypeAlias = tuple[Notification, ...]
 
 
 class Relation(NamedTuple):
-    """What is delivered: the events that satisfy a conjunction together, in the order of its signature."""
+    """A relation: the events that satisfy a conjunction together, in the order of its signature."""
 
     conjunction: Conjunction
     number: int
@@ -47,7 +47,7 @@ class Relation(NamedTuple):
 
     @property
     def is_public(self) -> bool:
-        """Whether all may see it: it has a name by which they can ask for it."""
+        """Whether the relation is public: it has a name by which others can subscribe to it."""
         return self.name != UNNAMED
 
     @property
@@ -61,12 +61,13 @@ class Relation(NamedTuple):
 
     @property
     def rank(self) -> tuple[str, int, str]:
-        """What orders the relations that one notification completes: conjunction, number, id."""
+        """The order of the relations that one notification completes: conjunction, number, id."""
         return str(self.conjunction), self.number, self.id
 
     @property
     def interval(self) -> tuple[Instant, Instant] | None:
-        """From the least start of its events to when the last of them happened, as far as they say when."""
+        """The interval from the least start of its events to the time of the last one, as far as they
+        have times."""
         times = [event.time for event in self.events if event.time is not None]
         if not times:
             return None
@@ -74,7 +75,7 @@ class Relation(NamedTuple):
 
     @property
     def constituents(self) -> tuple[tuple[str, Notification], ...]:
-        """Each event, and which instance of which type it stands for."""
+        """Each event, with its type and instance."""
         steps = (f"{each.type}[{each.index}]" for each in self.conjunction.instances)
         return tuple(zip(steps, self.events, strict=True))
 

@@ -59,7 +59,7 @@ MIRRORED: Final = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instance:
-    """T[i]: the i-th event of type T in a relation, counted from 1. T[i] asks for T[1] to T[i-1] as well."""
+    """T[i]: the i-th event of type T in a relation, counted from 1. T[i] requires T[1] to T[i-1] as well."""
 
     type: str
     index: int = 1
@@ -76,11 +76,11 @@ class Instance:
             raise FilterError(f"a relation has at most {INSTANCES_MAX} events: {self.type}[{self.index}]")
 
     def holds(self, relation: Sequence[Notification]) -> bool:
-        """True: that a type is asked for is the signature's matter (FAIDECS 4.2)."""
+        """True: the signature requires the type already (FAIDECS 4.2)."""
         return True
 
     def event(self, relation: Sequence[Notification]) -> Notification | None:
-        """The event that stands for this instance in a relation, where there is one."""
+        """The event of this instance in a relation, if there is one."""
         types = [event.get(TYPE) for event in relation]
         if self.type not in types:
             return None
@@ -125,9 +125,7 @@ class Comparison:
         if self.op not in MIRRORED:
             raise FilterError(f"{self.op.value!r} does not compare two attributes")
         if self.left == self.right:
-            raise FilterError(
-                "an attribute is compared with itself", hint="T[1](exists a) asks that it is there"
-            )
+            raise FilterError("an attribute is compared with itself", hint="T[1](exists a) requires it")
         if self.right < self.left:
             left, right = self.right, self.left
             object.__setattr__(self, "op", MIRRORED[self.op])
@@ -140,7 +138,7 @@ class Comparison:
         return self.left.instance == self.right.instance
 
     def holds(self, relation: Sequence[Notification]) -> bool:
-        """Whether both instances are there and compare as asked."""
+        """Whether both instances are there and satisfy the comparison."""
         left, right = self.left.instance.event(relation), self.right.instance.event(relation)
         if left is None or right is None:
             return False
@@ -207,7 +205,7 @@ class Conjunction:
 
     @cached_property
     def filters(self) -> Mapping[Instance, Filter]:
-        """For each slot the filter of what may stand there, type included: for a matching engine."""
+        """For each slot the filter of its events, type included: for a matching engine."""
         unary = {each.instance: each.filter for each in self.restrictions}
         return MappingProxyType(
             {
@@ -256,7 +254,7 @@ class Conjunction:
 
     @cached_property
     def text(self) -> str:
-        """The one spelling of it: relations are told apart by it."""
+        """The canonical text, by which relations are distinguished."""
         return text_of(self)
 
     def __str__(self) -> str:
@@ -275,12 +273,12 @@ class Subscription:
         if not self.name:
             raise FilterError("an empty name")
         if self.name in NAMELESS and self.name != UNNAMED:
-            raise FilterError(f"{self.name} is what is found for who has no name", hint="name it otherwise")
+            raise FilterError(f"{self.name} is the type of unnamed detections", hint="name it otherwise")
         value_of(self.name)
 
     @classmethod
     def of(cls, conjunctions: Iterable[Conjunction], name: str = UNNAMED) -> Subscription:
-        """The disjunction of conjunctions; of identical ones a single copy is kept (FAIDECS 4.1)."""
+        """The disjunction of conjunctions, without identical ones (FAIDECS 4.1)."""
         distinct = {str(each): each for each in conjunctions}
         if not distinct:
             raise FilterError("a subscription has at least one conjunction")
@@ -288,7 +286,7 @@ class Subscription:
 
     @property
     def is_public(self) -> bool:
-        """Whether all may see what it delivers: it has a name by which they can ask for that."""
+        """Whether its relations are public: it has a name by which others can subscribe to them."""
         return self.name != UNNAMED
 
     @cached_property

@@ -1,4 +1,5 @@
-"""A component whose comparisons form a tree: partial matches are never made, only who has whom is known.
+"""A component whose comparisons form a tree. It makes no partial matches: each event only knows its
+partners.
 
     A ── B ── C           b is *offered* to A iff some c compares with it; and to C iff some a does
          │                a match is there when an event arrives to which every neighbour offers something
@@ -39,7 +40,7 @@ _NO_MARK: Final[Key] = (0,)
 def component_of(
     component: Conjunction, choice: Choice = Choice.FIRST_RECEIVED, held: Iterable[Notification] = ()
 ) -> Component:
-    """What matches a component: a tree where it is one and of several joins, a network otherwise."""
+    """The engine of a component: a tree if it is one and has several joins, otherwise a network."""
     is_simple = len(component.counts) < 3  # a single join has no partial matches
     return (Tree if is_tree(component) and not is_simple else Network)(component, choice, held)
 
@@ -83,7 +84,7 @@ class _Offer:
         """Under a key all of them, where more than the best matters."""
         self.numbers: set[int] = set()
 
-    def _placed(self, event: Event) -> tuple[Any, Key]:
+    def _keyed(self, event: Event) -> tuple[Any, Key]:
         """The key under which an event is offered, and the mark that tells how good it is."""
         keys = event[1]
         key: Any = tuple([keys[own] for own, _ in self._equal])
@@ -96,7 +97,7 @@ class _Offer:
         """Offer one more event; whether that can be of use to anybody."""
         number = event[0]
         self.numbers.add(number)
-        key, mark = self._placed(event)
+        key, mark = self._keyed(event)
         if not self.is_exact:
             self._buckets.setdefault(key, []).append(event)
         lasting, is_better = self._lasting.setdefault(key, []), self._is_better
@@ -117,7 +118,7 @@ class _Offer:
         if event[0] not in self.numbers:
             return False
         self.numbers.discard(event[0])
-        key, _ = self._placed(event)
+        key, _ = self._keyed(event)
         if not self.is_exact:
             self._buckets[key] = [each for each in self._buckets[key] if each[0] != event[0]]
         lasting = self._lasting[key]
@@ -179,7 +180,7 @@ class Tree(Component):
         choice: Choice = Choice.FIRST_RECEIVED,
         held: Iterable[Notification] = (),
     ) -> None:
-        assert is_tree(component), "comparisons go round in a circle, or a type has several instances"
+        assert is_tree(component), "comparisons form a cycle, or a type has several instances"
         layout = Layout(component)
         super().__init__(layout, choice)
         self._offers: dict[tuple[int, int], _Offer] = {}

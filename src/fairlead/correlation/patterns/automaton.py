@@ -1,4 +1,4 @@
-"""Detection automata: what a match in progress waits for, and what becomes of it with the next element.
+"""Detection automata: the states of partial matches, and their transitions with the next element.
 
     Quote followed by Trade        ─▶ (Quote) ─▶ (Trade) ─▶ ((accepted))
 
@@ -99,7 +99,7 @@ STATES_MAX: Final = 100_000
 
 @dataclass(slots=True)
 class Step:
-    """An atom with its number, and what taking an occurrence asks and changes."""
+    """An atom with its number, and the checks and changes when it takes an occurrence."""
 
     number: int
     atom: Atom
@@ -118,7 +118,7 @@ class Step:
 
 @dataclass(slots=True)
 class State:
-    """What a match waits for. `mask` has the bit of each atom."""
+    """A state of partial matches. `mask` has the bit of each atom."""
 
     number: int
     residual: Residual
@@ -207,7 +207,7 @@ class Automaton:
         return self._states[number]
 
     def moves(self, number: int, taken: int, failing: int) -> tuple[Move, ...]:
-        """Where matches in a state go with an element that these atoms take, and on which these fail."""
+        """The transitions from a state with an element that these atoms take, and on which these fail."""
         state = self._states[number]
         known = state.moves.get((taken, failing))
         if known is None:
@@ -427,7 +427,7 @@ class Automaton:
         if number >= STATES_MAX:
             raise FilterError(
                 f"the pattern's automaton has more than {STATES_MAX:,} states",
-                hint="ask for fewer in any order",
+                hint="write fewer in any order",
             )
         waits = tuple(waits_of(residual))
         steps = [self.steps[wait.atom] for wait in waits]

@@ -93,7 +93,7 @@ class Expression:
     def pattern(self) -> Pattern:
         """The pattern that it is, checked."""
         given = {each.name: getattr(self.clauses, each.name) for each in fields(self.clauses)}
-        return Pattern(_told_apart(self.part), **given)
+        return Pattern(_with_distinct_steps(self.part), **given)
 
     def __bool__(self) -> bool:
         raise FilterError(
@@ -204,7 +204,7 @@ class Expression:
         return self._given(outputs=(*self.clauses.outputs, *found))
 
     def taking(self, take: str | Take) -> Expression:
-        """Which matches are taken: all, first, next, past or recent."""
+        """Set the selection of matches: all, first, next, past or recent."""
         try:
             return self._given(take=Take(take))
         except ValueError:
@@ -295,7 +295,7 @@ def _alone(given: Expression | str) -> Part:
     return expression.part
 
 
-def _told_apart(part: Part) -> Part:
+def _with_distinct_steps(part: Part) -> Part:
     """A part in which a second step that nobody named is called A2, as in the text."""
     names: list[str] = []
 

@@ -53,7 +53,7 @@ class Composite:
 
     @property
     def id(self) -> str:
-        """The same wherever and whenever it is found."""
+        """The id, the same wherever and whenever the composite is detected."""
         by_time = self.partial or self.end > max(occurrence.end for _, occurrence in self.constituents)
         return composite_id(self.pattern, self.constituents, self.end if by_time else None)
 
@@ -68,7 +68,7 @@ class Composite:
         return self.end, self.start, self.pattern.hash, self.id
 
     def occurrence(self) -> Occurrence:
-        """The composite at its place in the stream, for patterns over composites."""
+        """The composite as an occurrence of the stream, for patterns over composites."""
         return Occurrence.composite(self.notification(), self.start, self.end, self.pattern.hash)
 
     def notification(self) -> Notification:

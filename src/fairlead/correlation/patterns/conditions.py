@@ -1,4 +1,5 @@
-"""What conditions and outputs compute: values of steps, compared as filters compare them, sums exact.
+"""The evaluation of conditions and outputs: values of steps, compared as filters compare them, with
+exact sums.
 
     FOLDS[Aggregate.SUM]      an aggregate one value at a time: start() → add(state, value) → … → result(state)
     compare(op, a, b)         the filters' meaning, on fractions as well; absent values satisfy nothing
@@ -74,7 +75,7 @@ def exact(value: Any) -> Any:
 
 
 def compare(op: Op, left: Any, right: Any) -> bool:
-    """Whether two values compare as asked, in the filters' meaning; a fraction is a number among others."""
+    """Whether two values satisfy a comparison, as filters define it; a fraction is a number."""
     if type(left) is not Fraction and type(right) is not Fraction:
         return compare_values(op, left, right)
     one, other = _rational(left), _rational(right)
@@ -127,7 +128,7 @@ def _average(state: tuple[Any, int]) -> Any:
     return ABSENT if total is ABSENT or not count else Fraction(total, count)
 
 
-def _kept(op: Op, best: Any, value: Any) -> Any:
+def _better(op: Op, best: Any, value: Any) -> Any:
     """The better of two; the first value that can be ordered settles the kind."""
     if best is ABSENT:
         return value if kind_of(value) in ORDERED else ABSENT
@@ -143,8 +144,8 @@ FOLDS: Final[Mapping[Aggregate, Fold]] = MappingProxyType(
         Aggregate.COUNT: Fold(0, _counted, _itself),
         Aggregate.SUM: Fold((0, 0), _summed, _sum),
         Aggregate.AVG: Fold((0, 0), _summed, _average),
-        Aggregate.MIN: Fold(ABSENT, partial(_kept, Op.LT), _itself),
-        Aggregate.MAX: Fold(ABSENT, partial(_kept, Op.GT), _itself),
+        Aggregate.MIN: Fold(ABSENT, partial(_better, Op.LT), _itself),
+        Aggregate.MAX: Fold(ABSENT, partial(_better, Op.GT), _itself),
         Aggregate.FIRST: Fold((), lambda state, value: state or (value,), lambda state: (*state, ABSENT)[0]),
         Aggregate.LAST: Fold(ABSENT, lambda _, value: value, _itself),
     }
@@ -152,7 +153,7 @@ FOLDS: Final[Mapping[Aggregate, Fold]] = MappingProxyType(
 
 
 def fold_of(reference: Reference) -> Fold:
-    """How what a step has taken answers a reference: plain `s.a` speaks of what was taken last."""
+    """The evaluation of a reference over the occurrences of a step: plain `s.a` is the value of the last one."""
     return FOLDS[reference.aggregate or Aggregate.LAST]
 
 
@@ -230,7 +231,8 @@ def _is_decimal(number: Fraction) -> bool:
 
 
 def outputs(pattern: Pattern, value: Callable[[Reference], Any]) -> tuple[tuple[str, Any], ...]:
-    """What the pattern gives with a match, by the values of references (ABSENT where a step is not bound).
+    """The outputs of a pattern for a match, by the values of references (ABSENT where a step is not
+    bound).
 
     What is absent is left out.
     """

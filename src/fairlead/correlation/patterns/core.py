@@ -70,7 +70,7 @@ _EITHER, _BOTH, _SEQUENCE, _CONCAT, _ITERATE = range(5)
 def parse_core(
     text: str, events: Mapping[str, Filter | str] | None = None, schema: Schema | None = None
 ) -> Pattern:
-    """The pattern that a text in the book's notation means; `events` says what names stand for."""
+    """Parse a pattern in the book's notation; `events` maps names to filters."""
     reader = _CoreReader(text, _filters(events, schema), schema)
     try:
         return reader.whole()
@@ -162,8 +162,8 @@ class _CoreReader(PatternReader):
     __slots__ = ("sets",)
     LINKS: ClassVar = ("[", ";", "|", "||", "a comma", "the end")
     INSTEAD: ClassVar = {
-        "*": "iteration stands behind what is repeated: [A]*",
-        "_": "a window is about what stands in parentheses: ([A] ; [B])_{within 1 h}",
+        "*": "write the iteration after what is repeated: [A]*",
+        "_": "a window applies to what is in parentheses: ([A] ; [B])_{within 1 h}",
         "where": 'write where A = [type = "A"], B = [x > 1]',
     }
 
@@ -249,7 +249,7 @@ class _CoreReader(PatternReader):
         if self.kinds[self.at] == "[":
             return self.atom()
         if self.kinds[self.at] != "(":
-            raise self.unexpected(("[", "("), hint="an atom stands in brackets: [A], [A ⊆ {A, B}]")
+            raise self.unexpected(("[", "("), hint="write an atom in brackets: [A], [A ⊆ {A, B}]")
         start, timer = self.starts[self.at], self.timer_of(self.closing(self.at))
         self.depth += 1
         if self.depth > DEPTH_MAX:

@@ -69,7 +69,7 @@ class Detector(Kernel[Pattern, Composite]):
         self._remembers = remembers
         self._maker = maker
         self._admitted: dict[str, Seeing] = {}
-        self._placed: dict[str, int] = {}
+        self._levels_by_id: dict[str, int] = {}
         """What is admitted beside patterns, and on which levels."""
         self._shared: dict[tuple[Pattern, Rank], SharedPattern] = {}
         self._by_id: dict[str, SharedPattern] = {}
@@ -91,7 +91,7 @@ class Detector(Kernel[Pattern, Composite]):
 
     @property
     def automata(self) -> int:
-        """How many automata there are: patterns of one form share one."""
+        """The number of automata: patterns of one form share one."""
         return sum(len(group.entries) for group in self._groups())
 
     @property
@@ -103,12 +103,12 @@ class Detector(Kernel[Pattern, Composite]):
 
     @property
     def nodes(self) -> int:
-        """How many nodes of matches in progress are held."""
+        """The number of nodes of partial matches."""
         return sum(nodes_of(instance.in_progress) for instance in self._instances())
 
     @property
     def extent(self) -> Extent:
-        """All nodes that are held, and how many matches in progress they stand for, counted for each pattern."""
+        """All nodes, and the number of partial matches that they represent, counted for each pattern."""
         nodes = matches = 0
         for instance in self._instances():
             extent = extent_of(instance.in_progress)
@@ -117,7 +117,7 @@ class Detector(Kernel[Pattern, Composite]):
 
     @property
     def given_up(self) -> int:
-        """How often matches of one end were not all looked for: too many beginnings came to nothing."""
+        """The number of searches for matches of one end that were cut off, after too many failed beginnings."""
         entries = (entry for group in self._groups() for entry in group.entries)
         return sum(judging.given_up for entry in entries if (judging := entry.automaton.judging) is not None)
 
@@ -143,7 +143,7 @@ class Detector(Kernel[Pattern, Composite]):
         self._named |= shared.types
         if is_apart:  # it sees nobody and is not seen, so no level changes: many are added as quickly as few
             if shared.entry is None:
-                self._place(shared, 0)
+                self._assign_level(shared, 0)
         else:
             try:
                 levels = self._leveled()
@@ -177,7 +177,7 @@ class Detector(Kernel[Pattern, Composite]):
     def dismiss(self, id: str) -> None:
         """Let a question of the maker's go; an id that is not there is a KeyError."""
         del self._admitted[id]
-        self._placed.pop(id)
+        self._levels_by_id.pop(id)
         self._arrange(self._leveled())
 
     def _share(self, pattern: Pattern, since: Rank) -> SharedPattern:
@@ -213,13 +213,13 @@ class Detector(Kernel[Pattern, Composite]):
         """Put everything on its level, with what it has in progress."""
         for shared, level in levels.items():
             if isinstance(shared, str):
-                if self._placed.get(shared) != level:
-                    self._placed[shared] = level
+                if self._levels_by_id.get(shared) != level:
+                    self._levels_by_id[shared] = level
                     self._reach(level)
                     if self._maker is not None:
                         self._maker.assign_level(shared, level)
             elif shared.entry is None:
-                self._place(shared, level)
+                self._assign_level(shared, level)
             elif shared.entry.level != level:
                 member, automaton = shared.member, shared.entry.automaton
                 instances = self._displace(shared)
@@ -230,7 +230,7 @@ class Detector(Kernel[Pattern, Composite]):
                     group.cells.setdefault(key, {})[entry] = instance
                     self._watch(group, key, entry, instance)
 
-    def _place(self, shared: SharedPattern, level: int) -> None:
+    def _assign_level(self, shared: SharedPattern, level: int) -> None:
         """Put a pattern on a level, with others of its form."""
         form = form_of(shared.pattern)
         entry = self._forms.get((form, level))

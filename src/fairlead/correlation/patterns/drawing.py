@@ -30,7 +30,7 @@ START, END, MORE = "start", "composite", "more"
 
 
 def diagram(automaton: Automaton, states: int = STATES) -> Graph:
-    """The states of an automaton, as many as are asked for, and how one leads to another."""
+    """The states of an automaton, up to a number, and their transitions."""
     found = automaton.explored(states)
     shown = {state.number for state in found}
     edges = [Edge(START, f"S{number}", ()) for number in automaton.initial]
@@ -59,7 +59,7 @@ def _failing(atom: Atom) -> Iterator[str]:
 def _edge(automaton: Automaton, state: State, move: Move, shown: set[int]) -> Edge:
     target = END if move.state == ACCEPTED else f"S{move.state}" if move.state in shown else MORE
     lines = [_taken(automaton.steps[number].atom) for number in move.took]
-    lines += (f"if {each}" for each in _asked(automaton, move))
+    lines += (f"if {each}" for each in _conditions_on(automaton, move))
     for register in move.armed:
         spec = automaton.timer_specs[register]
         time = render_duration(spec) if isinstance(spec, int) else render_moment(spec)
@@ -70,7 +70,7 @@ def _edge(automaton: Automaton, state: State, move: Move, shown: set[int]) -> Ed
     return Edge(f"S{state.number}", target, tuple(lines), is_dashed=not is_strong)
 
 
-def _asked(automaton: Automaton, move: Move) -> Iterator[str]:
+def _conditions_on(automaton: Automaton, move: Move) -> Iterator[str]:
     """The conditions that may be asked on a move: those whose other steps can have been taken before."""
     repeated = automaton.pattern.repeated_steps
     for number in move.took:

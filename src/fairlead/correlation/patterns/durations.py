@@ -58,7 +58,7 @@ _HINT: Final = "a duration is a number and a unit: 90 s, 5 minutes, 1h30m, 250 m
 
 
 def scan_duration(source: str, start: int = 0) -> tuple[int, int] | None:
-    """The duration that is written at a place, in microseconds, and where its text ends."""
+    """The duration at a position of a text, in microseconds, and the position after it."""
     total, end = Fraction(0), start
     while found := _SUMMAND.match(source, end):
         total += Fraction(found[1]) * _MICROSECONDS[found[2]]
@@ -71,7 +71,7 @@ def scan_duration(source: str, start: int = 0) -> tuple[int, int] | None:
 
 
 def scan_moment(source: str, start: int = 0) -> tuple[Moment, int] | None:
-    """The instant or the time of day that is written at a place, and where its text ends."""
+    """The instant or time of day at a position of a text, and the position after it."""
     if found := _INSTANT.match(source, start):
         return Instant.parse(found[0]), found.end()
     if found := _TIME_OF_DAY.match(source, start):

@@ -1,4 +1,4 @@
-"""The form of a pattern: what is left when it is not said what its steps take, nor what they are called.
+"""The form of a pattern: the pattern without the filters and names of its steps.
 
     A[x > 1] as a followed by B within 1 hour, a.y < B.y     ┐ have the form
     C as old followed by D[x > 2] within 1 hour, old.y < D.y ┘ [·] [·] within 1 hour, 0.y < 1.y
@@ -33,7 +33,7 @@ __all__ = ["form_of", "with_atoms"]
 
 
 def form_of(pattern: Pattern) -> Pattern:
-    """A pattern that stands for all of its form: its steps are numbered, and take everything."""
+    """The form of a pattern: its steps are numbered, and take everything."""
     steps = {atom.step: f"s{number}" for number, atom in enumerate(atoms(pattern.body))}
 
     def bare(atom: Atom) -> Atom:
@@ -54,7 +54,7 @@ def form_of(pattern: Pattern) -> Pattern:
 
 
 def with_atoms(part: Part, changed: Callable[[Atom], Atom]) -> Part:
-    """A part with other atoms at the same places."""
+    """A subpattern with other atoms at the same positions."""
     match part:
         case Atom():
             return changed(part)

@@ -184,7 +184,7 @@ class AnnotatedNode(Node):
 
 
 class Sieve(AnnotatedNode):
-    """The matches of another node of which something is claimed, in a place of their own."""
+    """The matches of another node that satisfy a claim, in a node of their own."""
 
     __slots__ = ("claims", "sifted")
 
@@ -412,14 +412,14 @@ def _prefer(found: list[Shared], others: list[Shared], open_to: int, last: bool)
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is held, and what it stands for."""
+    """The number of nodes, and of the partial matches that they represent."""
 
     nodes: int = 0
     matches: int = 0
 
 
 def nodes_of(ends: list[Edge]) -> int:
-    """How many nodes lead to the ends."""
+    """The number of nodes that lead to the ends."""
     return len({node for node, _ in leading_to(ends, BEGINNING)})
 
 
@@ -457,7 +457,7 @@ def prune(ends: list[Edge], floor: int) -> int:
 
 
 def starts_of(ends: list[Edge], floor: int, allowed: Allowed) -> dict[Rank, int]:
-    """The places of the occurrences with which paths to the ends may start, in order, and for whom."""
+    """The ranks of the occurrences with which paths to the ends may start, in order, and for which patterns."""
     open_to: dict[tuple[Node, int], int] = defaultdict(int)
     for node, members in ends:
         open_to[node, max(floor, node.floor)] |= members

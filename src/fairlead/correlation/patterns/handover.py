@@ -1,4 +1,4 @@
-"""The state of a detector as JSON: what another one, with the same patterns, goes on from.
+"""The state of a detector as JSON, from which another one with the same patterns continues.
 
     encoded(bound, held, progress)    the JSON of a state; each occurrence is in it once
     decoded(state)                    the same as values
@@ -21,7 +21,7 @@ VERSION: Final = 1
 
 
 class Progress(NamedTuple):
-    """What a pattern that is looked for from a place on has in progress for a value."""
+    """The partial matches of a pattern for one key, from an order key on."""
 
     pattern: str
     """The hash of the pattern."""

@@ -1,4 +1,4 @@
-"""One automaton on one stream: which of the matches that end are taken, and what is kept of those in progress.
+"""One automaton on one stream: the selection among matches that end, and the state of partial matches.
 
 With `same`, every value has an instance of its own. An instance is fed occurrences in the order of the stream, and
 told when its timers go off; time is what it is told. Elements that no atom and no domain mentions are not its
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """The state of a member: with it, another instance goes on where this one was left."""
+    """The state of a member, from which another instance continues."""
 
     seen: tuple[Occurrence, ...]
     after: Rank
@@ -311,7 +311,7 @@ class Instance(Moving):
         return self._seen[0].occurrence.rank if self._automaton.pattern.take is Take.FIRST else start
 
     def states(self) -> Iterator[tuple[int, MemberState]]:
-        """The state of each member that has something in progress, from which another instance goes on."""
+        """The state of each member with partial matches, from which another instance continues."""
         starts = self._trim()
         earliest: dict[int, Rank] = {}
         for rank, members in starts.items():
@@ -337,7 +337,7 @@ class Instance(Moving):
 
     @classmethod
     def resumed(cls, automaton: Automaton, seen: list[Seen], states: Mapping[int, MemberState]) -> Instance:
-        """An instance that goes on where others were left; what was seen is said with what it does, for whom."""
+        """An instance that continues from the states of others; each state has the occurrences that it needs."""
         instance = cls(automaton, remembers=True)
         instance._seen = seen
         for member, each in states.items():
@@ -351,7 +351,7 @@ class Instance(Moving):
         return instance
 
     def split(self, member: int) -> Instance:
-        """What a member has in progress, as an instance of its own; nothing of it is left here."""
+        """Move the partial matches of a member to an instance of their own."""
         other = Instance(self._automaton, remembers=self._remembers)
         other.waiting = {
             number: some for number, edges in self.waiting.items() if (some := only(edges, member))
@@ -371,7 +371,7 @@ class Instance(Moving):
         return other
 
     def leave(self, member: int) -> None:
-        """Forget a member, whose bit may come to stand for another one."""
+        """Forget a member, whose bit another one may get."""
         self.drop(member)
         self._after = _noted(self._after, ~member)
         self._started = _noted(self._started, ~member)

@@ -1,4 +1,4 @@
-"""What conditions say of many matches at once: tallies, the hulls of their values, and what a beginning needs.
+"""Conditions over many matches at once: tallies, the hulls of their values, and the needs of beginnings.
 
     Tally        an aggregate that is folded from a match when it is written out, and not held while events come
     Claim        that a condition holds, or does not, of a tally and of the occurrence that was asked about
@@ -51,7 +51,7 @@ States: TypeAlias = tuple[tuple[Any] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """An aggregate of what a step has taken, in the end or by the time that a condition is asked."""
+    """An aggregate of the occurrences of a step, at the end or when a condition is evaluated."""
 
     step: int
     """The number of the atom."""
@@ -61,7 +61,7 @@ class Tally:
     """Whether the step may take several elements."""
 
     def of(self, occurrence: Occurrence) -> Any:
-        """What an occurrence adds to it."""
+        """The contribution of an occurrence."""
         attribute = self.reference.attribute
         return None if attribute is None else occurrence.notification.get(attribute)
 
@@ -73,7 +73,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value comes from: the occurrence that is about to be taken, or a register or tally."""
+    """The source of a value: the next occurrence, a register or a tally."""
 
     register: int | None
     attribute: str | None
@@ -105,7 +105,7 @@ class Question:
 
 
 def holds(question: Question, registers: Sequence[Any], occurrence: Occurrence | None = None) -> bool:
-    """Whether a condition holds, or is not asked because something that it names is not bound."""
+    """Whether a condition holds, or is not evaluated because a step that it names is not bound."""
     left = _value(question.left, registers, occurrence)
     if left is _UNBOUND:
         return True
@@ -121,7 +121,7 @@ def _value(source: Source, registers: Sequence[Any], occurrence: Occurrence | No
 
 
 class Claim(NamedTuple):
-    """That a condition holds, or does not, of a tally and an occurrence that is about to be taken."""
+    """The claim that a condition holds, or does not, of a tally and the next occurrence."""
 
     question: Question
     occurrence: Occurrence
@@ -218,10 +218,10 @@ class Aim(Protocol):
     """A measure of beginnings of which continuations need a lower bound."""
 
     def value(self, states: States) -> Any | None:
-        """What it is by now; None where nothing can be said."""
+        """The current value; None if it is not known."""
 
     def before(self, took: Iterable[int], occurrence: Occurrence, bound: Bound) -> Bound:
-        """What is needed of a beginning that goes on with an occurrence, which atoms take, if then `bound` is."""
+        """The needs of a beginning that continues with an occurrence, which atoms take, if then `bound` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class _Best:
 
 
 class Judging:
-    """What is asked about tallies, by when: of complete matches, and of occurrences that are about to be taken."""
+    """The conditions over tallies, by the time of their evaluation: at complete matches, and at occurrences."""
 
     def __init__(
         self, tallies: Sequence[Tally], final: tuple[Question, ...], deferred: Iterable[Question]
@@ -356,7 +356,8 @@ class Judging:
         )
 
     def answer(self, question: Question, occurrence: Occurrence, hulls: tuple[Hull, ...]) -> bool | None:
-        """What all matches with such hulls answer to a question about an occurrence; None: they do not agree."""
+        """The common answer of all matches with such hulls to a question about an occurrence; None if
+        they differ."""
         hull, given = hulls[question.tally], question.given(occurrence)
         if isinstance(hull, bool):
             return None if hull else True
@@ -416,7 +417,7 @@ class Judging:
         return tuple(changed)
 
     def telling(self, states: States) -> Any:
-        """What tells states apart: values by their keys, for 1 and true are not the same."""
+        """The values that distinguish states, by their keys: 1 and true are not the same."""
         return tuple(
             [
                 state
@@ -431,7 +432,7 @@ class Judging:
         return all(holds(question, states) for question in self.final)
 
     def claimed(self, claim: Claim) -> list[tuple[int, Bound]]:
-        """What a claim needs of the measures."""
+        """The needs of a claim among the measures."""
         question = claim.question
         operand, op, number = self._compared(question, claim.question.given(claim.occurrence))
         if number is ABSENT:

@@ -104,7 +104,7 @@ T = TypeVar("T")
 
 
 def parse(text: str, schema: Schema | None = None) -> Pattern:
-    """The pattern that a text means; FilterSyntaxError or FilterError, with the place, where it means none."""
+    """Parse a pattern. FilterSyntaxError or FilterError, with the location, if the text is none."""
     reader = PatternReader(text, schema)
     try:
         return reader.whole()
@@ -118,7 +118,7 @@ def parse_condition(text: str) -> tuple[Condition, ...]:
 
 
 def parse_operand(text: str) -> Operand:
-    """What a text such as `sum(A.amount)` or `1.1 * A.price + 5` computes."""
+    """Parse an operand, such as `sum(A.amount)` or `1.1 * A.price + 5`."""
     return PatternReader(text).alone(PatternReader.operand)
 
 
@@ -137,16 +137,16 @@ class PatternReader(FilterReader):
         "-": "write A followed by B",
         "and": "all of them, in whatever order: any order of A and B",
         "after": "write A followed by B",
-        "if": "conditions stand behind a comma: A followed by B, B.x > A.x",
+        "if": "write conditions after a comma: A followed by B, B.x > A.x",
         "in": "write within 5 minutes; or any order of A and B",
         "not": "write B without C, or A then no B within 5 minutes",
         "of": "write any order of A, B and C",
-        "times": "the number stands in front: exactly 3 A",
+        "times": "write the number in front: exactly 3 A",
         "until": "write A then no B until 19:00",
-        "where": "conditions stand behind a comma: A followed by B, B.x > A.x",
+        "where": "write conditions after a comma: A followed by B, B.x > A.x",
         "|": "one of them: A or B",
         **{
-            word: f"it stands behind a comma: A followed by B, {word} {rest}"
+            word: f"write it after a comma: A followed by B, {word} {rest}"
             for word, rest in {
                 "giving": "total = sum(A.x)",
                 "limit": "10",
@@ -157,7 +157,7 @@ class PatternReader(FilterReader):
         },
         **dict.fromkeys(
             _COMPARATORS,
-            "conditions stand behind a comma: A followed by B, B.x > A.x; "
+            "write conditions after a comma: A followed by B, B.x > A.x; "
             "a fair subscription, A.x < B.x, is read by fair.parse, or given with --fair",
         ),
     }
@@ -166,7 +166,7 @@ class PatternReader(FilterReader):
         "&": "write and",
         "|": "all conditions have to hold; one of several is a filter of a step: A[x > 1 or y > 2]",
         "or": "all conditions have to hold; one of several is a filter of a step: A[x > 1 or y > 2]",
-        "within": "a window stands before the first comma: A followed by B within 5 minutes, same x",
+        "within": "write the window before the first comma: A followed by B within 5 minutes, same x",
     }
     """What to write instead of a word that cannot stand behind a clause."""
     LISTED: ClassVar[dict[type[Part], tuple[str, str]]] = {
@@ -195,7 +195,7 @@ class PatternReader(FilterReader):
         return self.located(start, partial(Pattern, body, name=UNNAMED if name is None else name, **given))
 
     def alone(self, read: Callable[[PatternReader], T]) -> T:
-        """What is read without a pattern around it, and nothing behind it."""
+        """Parse a text without a pattern around it, to its end."""
         self.names = None
         found = read(self)
         if self.kinds[self.at] != END:
@@ -227,7 +227,7 @@ class PatternReader(FilterReader):
         return part
 
     def first(self) -> tuple[Part, bool]:
-        """What a chain begins with, and whether that is a list without parentheses."""
+        """The beginning of a chain, and whether it is a list without parentheses."""
         if self.took("any", "order", "of"):
             return self.parallel(), True
         parts = [self.operand_part()]
@@ -245,7 +245,7 @@ class PatternReader(FilterReader):
         return Both((*parts, self.operand_part()))
 
     def link(self) -> Callable[[int, Part], tuple[Part, bool]] | None:
-        """What reads the link that stands here; its first words are stepped over."""
+        """The reader of the link at this token; its first words are consumed."""
         if self.took("within"):
             return self.within
         if self.took("followed", "by"):
@@ -317,7 +317,7 @@ class PatternReader(FilterReader):
         return part if rounds is None else self.located(start, Iterate, part, *rounds)
 
     def rounds(self) -> tuple[int, int | None] | None:
-        """How often what follows is repeated, where that is said."""
+        """The number of repetitions of what follows, if there is one."""
         if self.took("any", "number", "of"):
             return 0, None
         if self.took("optional"):
@@ -381,7 +381,7 @@ class PatternReader(FilterReader):
         domain: Filter | None,
         failing: frozenset[str],
     ) -> Atom:
-        """The atom, under the name that it was given, with its place, or the default one."""
+        """The atom under its name, with the name's location, or under the default name."""
         names = self.names if self.names is not None else []
         atom = Atom("_", filter, timers, domain, failing)
         if step is None:
@@ -394,7 +394,7 @@ class PatternReader(FilterReader):
         return replace(atom, step=name)
 
     def step(self) -> tuple[str, int] | None:
-        """The name behind `as`, and its place."""
+        """The name after `as`, and its location."""
         if not self.took("as"):
             return None
         start, name = self.starts[self.at], self.name()
@@ -412,7 +412,7 @@ class PatternReader(FilterReader):
         return name
 
     def events(self) -> Filter:
-        """What is not to happen: one sort of events, or several in parentheses."""
+        """The events that must not happen: one sort, or several in parentheses."""
         if self.kinds[self.at] != "(":
             return self.event()
         self.at += 1
@@ -435,9 +435,9 @@ class PatternReader(FilterReader):
     def no_event(self) -> str | None:
         word = self.texts[self.at]
         if self.kinds[self.at] == STRING:
-            return "types stand without quotes: Quote, `Order located`"
+            return "write types without quotes: Quote, `Order located`"
         if word == "no":
-            return "what is not to happen stands behind `then`: A then no B within 5 minutes"
+            return "write what must not happen after `then`: A then no B within 5 minutes"
         if word == "any":
             return "write any order of A and B, any number of A, or [true] as a"
         return f"a type of this name is written `{word}`" if word in WORDS else None
@@ -452,7 +452,7 @@ class PatternReader(FilterReader):
             raise self.unexpected((f"{lasting} 5 minutes", f"{until} 19:00"))
         moment = self.moment_here()
         if moment is None:
-            raise self.unexpected(_A_MOMENT, hint=f"a duration stands behind `{lasting}`")
+            raise self.unexpected(_A_MOMENT, hint=f"write a duration after `{lasting}`")
         return moment
 
     def moment_here(self) -> Moment | None:
@@ -468,7 +468,7 @@ class PatternReader(FilterReader):
         return found
 
     def scanned(self, scan: Callable[[str, int], tuple[T, int] | None]) -> T | None:
-        """What a function finds in the text here; the tokens that it is made of are stepped over."""
+        """The value that a function scans from the text here; its tokens are consumed."""
         start = self.starts[self.at]
         found = self.located(start, scan, self.source, start)
         if found is None:
@@ -480,7 +480,7 @@ class PatternReader(FilterReader):
     # -- clauses ---------------------------------------------------------------------------------------------
 
     def clauses(self) -> dict[str, Any]:
-        """All that stands behind the body, up to the end, as arguments of a Pattern."""
+        """All clauses after the body, up to the end, as arguments of a Pattern."""
         same: list[str] = []
         conditions: list[Condition] = []
         outputs: list[Output] = []
@@ -509,18 +509,18 @@ class PatternReader(FilterReader):
         return {"same": tuple(same), "conditions": tuple(conditions), "outputs": tuple(outputs), **given}
 
     def misread(self) -> str | None:
-        """What may have been meant by a word that cannot stand where it does."""
+        """A hint for a word that cannot occur where it does."""
         word, before = self.texts[self.at], self.texts[self.at - 1]
         if word not in WORDS and word.lower() in WORDS:
             return f"words are written small: {word.lower()}"
         if before == "every":
-            return "all matches are found: leave out `every`"
+            return "a pattern detects all matches: leave out `every`"
         if self.texts[self.at + 1] == ":":
-            return f'a name of several words stands in quotes: "{before} {word}": A followed by B'
+            return f'write a name of several words in quotes: "{before} {word}": A followed by B'
         return None
 
     def choice(self, given: dict[str, Any]) -> None:
-        """A clause that may stand once."""
+        """A clause that may occur once."""
         start, word = self.starts[self.at], self.texts[self.at]
         self.at += 1
         field: str
@@ -541,7 +541,7 @@ class PatternReader(FilterReader):
         given[field] = chosen
 
     def is_output(self, at: int) -> bool:
-        """Whether `name = …` stands at a token, and the name is not that of a step."""
+        """Whether `name = …` begins at a token, and the name is not that of a step."""
         first = self.texts[at].partition(".")[0]
         return self.kinds[at] == NAME and self.texts[at + 1] == "=" and first not in self.spelled_names()
 
@@ -573,7 +573,7 @@ class PatternReader(FilterReader):
         if op is None:
             raise self.unexpected(tuple(_COMPARATORS))
         if not isinstance(left, Operand):
-            raise self.problem("a constant is compared", start, hint="the step stands to the left: A.x > 10")
+            raise self.problem("a constant is compared", start, hint="write the step on the left: A.x > 10")
         self.at += 1
         return self.located(start, Condition, left, op, self.side())
 
@@ -593,7 +593,7 @@ class PatternReader(FilterReader):
             factor = self.number()
             if self.kinds[self.at] != "*":
                 if self.kinds[self.at] in ("+", "-", "/"):
-                    raise self.unexpected(("*",), hint="the step stands in front: 2 * A.x + 5")
+                    raise self.unexpected(("*",), hint="write the step in front: 2 * A.x + 5")
                 return factor
             self.at += 1
         elif not self.is_reference():
@@ -625,13 +625,13 @@ class PatternReader(FilterReader):
         if aggregate is not None:
             self.at += 2
         elif self.kinds[self.at + 1] == "(":
-            raise self.problem(f"{word}(…) is nothing that can be asked", start, expected=tuple(_AGGREGATES))
+            raise self.problem(f"{word}(…) is no aggregate", start, expected=tuple(_AGGREGATES))
         place, (step, _, attribute) = self.starts[self.at], self.name().partition(".")
         if aggregate is not None:
             self.expect(")")
         elif not attribute:
             self.at -= 1
-            hint = f'an attribute of a step is {word}.name; a string stands in quotes: "{word}"'
+            hint = f'an attribute of a step is {word}.name; write a string in quotes: "{word}"'
             raise self.unexpected(("a value", "an attribute of a step"), hint=hint)
         if self.names is not None and step not in self.names:
             raise self.refused(f"no step is called {step!r}", place, hint=f"there is {', '.join(self.names)}")

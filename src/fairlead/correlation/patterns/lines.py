@@ -1,4 +1,4 @@
-"""Lines: patterns whose matches are found over columns, without an object for an event.
+"""Lines: patterns that are matched over columns, without an object for an event.
 
     A followed by B[x > 1] without X followed by 1 or more C followed by D within 10 s, B.y > A.y, same sensor
 
@@ -100,7 +100,7 @@ def line_of(pattern: Pattern) -> Line | None:
         steps = (*steps[:-1], replace(last, repeated=False))
     if any(_is_open(steps, at) for at, step in enumerate(steps) if step.repeated):
         return None
-    asked = _asked(pattern, steps)
+    asked = _conditions_on(pattern, steps)
     return None if asked is None else Line(asked, window, silence, pattern.take, pattern.limit)
 
 
@@ -137,7 +137,7 @@ def _steps(part: Part) -> tuple[Step, ...] | None:
     return None
 
 
-def _asked(pattern: Pattern, steps: tuple[Step, ...]) -> tuple[Step, ...] | None:
+def _conditions_on(pattern: Pattern, steps: tuple[Step, ...]) -> tuple[Step, ...] | None:
     """The steps with what is asked of them; None where something is computed, or is about several events."""
     asked: dict[str, list[Condition]] = {}
     names = {step.name for step in steps} - pattern.repeated_steps
@@ -167,14 +167,14 @@ class Values(NamedTuple):
 
 
 class Stream(Protocol):
-    """Events as columns. They are points, those of one key stand together, and are in their total order there."""
+    """Events as columns. They are points; those of one key are adjacent, and in their total order."""
 
     segments: Ints
     """Which key each event belongs to, ascending."""
     times: Ints
 
     def positions(self, filter: Filter, /) -> Ints:
-        """Where the events stand that match, ascending."""
+        """The positions of the events that match, ascending."""
 
     def values(self, attribute: str, /) -> Values | None:
         """The values of an attribute; None where they cannot be compared as a column."""

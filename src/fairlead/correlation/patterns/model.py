@@ -94,7 +94,7 @@ class Atom:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it takes time events only: of the occurrences, it is asked which are in its domain."""
+        """Whether it takes time events only: of occurrences, only those in its domain matter."""
         return self.filter is None
 
     def __post_init__(self) -> None:
@@ -196,7 +196,7 @@ Part: TypeAlias = Atom | Concat | Sequence | Iterate | Either | Both | Timing | 
 
 
 class Aggregate(Enum):
-    """What is asked of all that a step has taken."""
+    """An aggregate over all occurrences of a step."""
 
     COUNT = "count"
     SUM = "sum"
@@ -294,7 +294,7 @@ class Condition:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it speaks of."""
+        """The references of the condition."""
         return tuple(each.reference for each in (self.left, self.right) if isinstance(each, Operand))
 
     @property
@@ -304,7 +304,7 @@ class Condition:
 
     @property
     def plain_steps(self) -> frozenset[str]:
-        """The steps that it names outside of aggregates: it is asked when one of them takes something."""
+        """The steps that it names outside of aggregates: it is evaluated when one of them takes an occurrence."""
         return frozenset(each.step for each in self.references if each.aggregate is None)
 
 
@@ -320,7 +320,7 @@ class Output:
 
 
 class Take(Enum):
-    """Which matches are taken, and what they consume."""
+    """The selection of matches, and what they consume."""
 
     ALL = "all"
     FIRST = "first"
@@ -355,7 +355,7 @@ class Pattern:
             )
         if can_be_empty(self.body):
             raise FilterError(
-                "the pattern may match without taking an event", hint="ask for at least one: `1 or more`"
+                "the pattern may match without taking an event", hint="write at least one: `1 or more`"
             )
         _check_timers(self.body, frozenset())
         for name in self.same:
@@ -399,7 +399,7 @@ class Pattern:
                 if reference.aggregate is not None or self.deciding_step(condition) != step:
                     raise FilterError(
                         f"the step {step!r} takes no event: what is not to happen is compared with earlier steps",
-                        hint=f"write {step}.x > A.x, where A stands before it",
+                        hint=f"write {step}.x > A.x, where A is before it",
                     )
         for output in self.outputs:
             if output.operand.reference.step in silent:

@@ -1,4 +1,4 @@
-"""How matches in progress move: what becomes of them with an occurrence, and when their timers go off.
+"""The transitions of partial matches: with an occurrence, and when their timers go off.
 
     moving.advance(occurrence, reaction)    the matches that end with an occurrence
     moving.go_off(time)                     those that end with the time events of a moment
@@ -57,7 +57,7 @@ class Moving:
 
     @property
     def due(self) -> int | None:
-        """When the next timer goes off, or a match may run out of time; None: never, as it stands."""
+        """The time when the next timer goes off, or a match may run out of time; None if there is none."""
         return self.timers[0] if self.timers else None
 
     @property
@@ -354,7 +354,7 @@ class Moving:
     # -- time events
 
     def go_off(self, time: int) -> list[Edge]:
-        """Let the timers of a moment go off, in the order of their names, until none is left that is looked at."""
+        """Let the timers of a moment go off, in the order of their names, until no relevant one is left."""
         automaton, accepted = self._automaton, []
         moving = True
         while moving:

@@ -64,7 +64,7 @@ def render(pattern: Pattern) -> str:
 
 
 def render_clauses(pattern: Pattern) -> str:
-    """All that stands behind the body, with the commas."""
+    """The clauses after the body, with their commas."""
     clauses = [f"same {' and '.join(map(quote_name, pattern.same))}"] if pattern.same else []
     clauses += map(render_condition, pattern.conditions)
     if pattern.take is not Take.PAST:
@@ -113,7 +113,7 @@ def render_event(filter: Filter) -> str:
 
 
 def render_events(filter: Filter) -> str:
-    """Sorts of events: several with types of their own stand in parentheses."""
+    """Sorts of events: several with types of their own are in parentheses."""
     if isinstance(filter, Or) and len(filter.parts) > 1 and all(map(type_in, filter.parts)):
         return f"({' or '.join(map(render_event, filter.parts))})"
     return render_event(filter)

@@ -16,7 +16,7 @@ EVERYONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where a match goes, what it takes there, and how its registers change."""
+    """A transition: the next state, the occurrence that is taken, and the changes of registers."""
 
     state: int
     took: tuple[int, ...]
@@ -46,7 +46,8 @@ Together: TypeAlias = tuple[int, tuple[tuple[int, tuple[Move, ...]], ...], int |
 
 
 class Reaction(dict[int, Together | None]):
-    """What an occurrence does to the members, worked out once for all occurrences that match the same filters.
+    """The effect of an occurrence on the members, computed once for all occurrences that match the same
+    filters.
 
     A member is a pattern of those that share the automaton, as a bit. By the number of a state: where matches in
     progress go that tell nothing but their state; None where it does not concern them. `EVERYONE` stands
@@ -58,7 +59,8 @@ class Reaction(dict[int, Together | None]):
     def __init__(
         self, automaton: Automaton, everyone: int, taken: tuple[int, ...], domain: tuple[int, ...]
     ) -> None:
-        """By the number of an atom: for whom it would take the occurrence, for whom it has it in its domain."""
+        """By the number of an atom: the members for which it would take the occurrence, and those with it in the
+        domain."""
         self._automaton, self._everyone, self._taken, self._domain = automaton, everyone, taken, domain
         self._courses: dict[int, tuple[Course, ...]] = {}
         self.concerned = 0

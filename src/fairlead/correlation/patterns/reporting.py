@@ -1,4 +1,4 @@
-"""What is found: composites of matches that were taken, one for each pattern that differs in what it carries."""
+"""The composites of selected matches, one for each pattern with other outputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def report(
 def outputs_of(
     pattern: Pattern, constituents: tuple[tuple[str, Occurrence], ...]
 ) -> tuple[tuple[str, Any], ...]:
-    """What a pattern gives with a match."""
+    """The outputs of a pattern for a match."""
     return outputs(pattern, partial_of(_value, constituents)) if pattern.outputs else ()
 
 
@@ -55,7 +55,7 @@ def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference)
 
 
 def in_order(detected: Iterable[Detected[Composite]]) -> Iterator[Detected[Composite]]:
-    """Composites in their total order; ids are computed only where nothing else tells them apart."""
+    """Composites in their total order; ids are computed only where nothing else distinguishes them."""
     for _, same_end in groupby(sorted(detected, key=_end), key=_end):
         several = list(same_end)
         if len(several) == 1:

@@ -113,7 +113,7 @@ Tree: TypeAlias = Leaf | Chain | Loop | Choice | Parallel | Timer | Scope | Wind
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Waits for an atom; `strong`: what does not strongly follow the last element is not looked at."""
+    """Wait for an atom; `strong`: elements that do not strongly follow the last one are ignored."""
 
     atom: int
     strong: bool

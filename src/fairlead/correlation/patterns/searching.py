@@ -1,4 +1,5 @@
-"""Matches written out of the graph, in the order of preference: those that satisfy what is asked about tallies.
+"""Matches enumerated from the graph, in the order of preference: those that satisfy the conditions over
+tallies.
 
     search = Search(ends, floor, member, automaton.judging)
     search.paths(allowed)       the paths of a member to the ends that start where they may, the first one first
@@ -87,7 +88,7 @@ class Search:
         is_complete: bool = True,
         without: Mapping[Rank, int] | None = None,
     ) -> None:
-        """`is_complete`: what is asked of complete matches is asked. Nothing is taken that is consumed."""
+        """`is_complete`: conditions on complete matches are evaluated. Consumed occurrences are not taken."""
         self._member, self._judging, self._is_complete = member, judging, is_complete
         self._failed: set[Any] = set()
         self._is_counted = self._is_crowded = False
@@ -108,11 +109,11 @@ class Search:
 
     @property
     def has_given_up(self) -> bool:
-        """Whether too many beginnings have come to nothing, or stand side by side."""
+        """Whether too many beginnings have failed, or exist side by side."""
         return self._is_crowded or len(self._failed) > FAILURES_MAX
 
     def paths(self, allowed: Allowed | None = None, *, last: bool = False) -> Iterator[Path]:
-        """Those that start where they may, in the order of preference, or in the opposite order."""
+        """The paths from permitted starts, in the order of preference, or in the reverse order."""
         starts = [each for each in self._starts if allowed is None or allowed(each[0].rank) & self._member]
         states: States = () if self._judging is None else self._judging.initial
         root = _Stand(None, states, [])

@@ -128,12 +128,12 @@ class Entry:
             self.seeing[type] = self.seeing.get(type, 0) | shared.member
 
     def of(self, members: int) -> list[SharedPattern]:
-        """The patterns that some bits stand for."""
+        """The patterns of some bits."""
         alone = self.members.get(members)
         return [self.members[each] for each in bits(members)] if alone is None else [alone]
 
     def reaction(self, matched: Iterable[int]) -> Reaction:
-        """What an occurrence does that these filters match."""
+        """The effect of an occurrence that these filters match."""
         taken, domain = [0] * len(self.automaton.steps), [0] * len(self.automaton.steps)
         for number in matched:
             for found, concerned in ((taken, self._takes), (domain, self._domains)):
@@ -142,7 +142,7 @@ class Entry:
         return Reaction(self.automaton, self.everyone, tuple(taken), tuple(domain))
 
     def sifted(self, reaction: Reaction, occurrence: Occurrence) -> Reaction:
-        """The same for those who see an occurrence: what they look at has begun, and they name its type."""
+        """The same for the members that see an occurrence: their windows have begun, and they name its type."""
         rank, seeing = occurrence.rank, EVERYONE
         if rank < self.since:
             for member, shared in self.members.items():
@@ -160,7 +160,7 @@ Cell: TypeAlias = dict[Entry, Instance]
 
 
 class Group:
-    """The automata of one level that look at the same attributes, and what is in progress for each value."""
+    """The automata of one level with the same `same` attributes, and their partial matches for each key."""
 
     __slots__ = ("_names", "cells", "entries", "starts")
 
@@ -183,7 +183,7 @@ class Group:
             self.starts.setdefault(number, {})[entry] = None
 
     def instances(self, entry: Entry) -> Iterator[tuple[Key, Instance]]:
-        """What an automaton has in progress."""
+        """The instances of an automaton."""
         for key, cell in list(self.cells.items()):
             if entry in cell:
                 yield key, cell[entry]
@@ -197,7 +197,7 @@ class Group:
             del self.cells[key]
 
     def key_of(self, notification: Notification) -> Key | None:
-        """The value that tells streams apart; None where the notification is in none of them."""
+        """The key of a notification; None if it is in no stream."""
         if not self._names:
             return ()
         if len(self._names) == 1:

@@ -1,4 +1,5 @@
-"""What reading and writing patterns have in common: words, the names that nobody gave, sorts of events.
+"""The vocabulary that the parser and the printer of patterns share: words, default names, sorts of
+events.
 
     A followed by A            the steps are called A and A2
     A then no B within 5 s     the timer is called T1, and the step that waits for it no_B
@@ -73,7 +74,7 @@ def fresh(base: str, taken: Iterable[str]) -> str:
 
 
 def default_step(atom: Atom) -> str:
-    """What a step is called after, where nobody names it: its type, or what is not to happen."""
+    """The default name of a step: its type, or the events that must not happen."""
     if atom.filter is None:
         if atom.domain is None:
             return "timeout"
@@ -86,7 +87,7 @@ def default_step(atom: Atom) -> str:
 
 
 def fresh_timer(known: Iterable[str]) -> str:
-    """What a timer is called that nobody names, where some run already."""
+    """A name for a timer without one, distinct from those that run."""
     names, number = set(known), 1
     while f"T{number}" in names:
         number += 1
@@ -131,7 +132,7 @@ def negation(excluded: Filter, domain: Filter) -> Filter:
 
 
 def narrows(filter: Filter | None, domain: Filter) -> bool:
-    """Whether a filter says what the domain says, and more: the first of the domain has to match."""
+    """Whether a filter begins with the constraints of the domain, and has more."""
     wide = domain.parts if isinstance(domain, And) else (domain,)
     return isinstance(filter, And) and filter.parts[: len(wide)] == wide
 

@@ -30,7 +30,7 @@ __all__ = ["CLASSES", "FilterObject", "InstanceFilter", "as_filter", "filter_obj
 
 
 class FilterObject(Protocol):
-    """What a filter class makes. It may also have `overlaps(other)` and `merge(others)`.
+    """An instance of a filter class. It may also have `overlaps(other)` and `merge(others)`.
 
     `overlaps` says False only if certainly no notification matches both; `merge` gives a filter object of
     the same class that matches what any of them matches and nothing else, or None. Others are always of the
@@ -39,7 +39,7 @@ class FilterObject(Protocol):
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What it was made from, in canonical form: equal filters have equal arguments."""
+        """The arguments in canonical form: equal filters have equal arguments."""
         ...
 
     def matches(self, notification: Notification, /) -> bool:
@@ -65,7 +65,7 @@ def filter_object(name: str) -> Callable[[C], C]:
 
 
 def make(name: str, arguments: Iterable[Any]) -> Tested:
-    """The filter that `@name(arguments)` denotes, or an error that says why there is none."""
+    """The filter that `@name(arguments)` denotes, or an error with the reason why there is none."""
     class_ = filter_class(name)
     try:
         test = class_(*map(value_of, arguments))

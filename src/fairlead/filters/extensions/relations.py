@@ -130,7 +130,7 @@ def _disjoint(operator: Operator, one: Constraint, other: Constraint) -> bool:
 
 
 def answer(unsure: bool, question: Any, *arguments: Any) -> bool:
-    """What an extension answers; one that raises is unsure, and is heard of in the log."""
+    """The answer of an extension. One that raises is unsure, and its error is logged."""
     try:
         return bool(question(*arguments))
     except Undecided:

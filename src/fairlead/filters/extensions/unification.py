@@ -42,8 +42,8 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A term as a table of its distinct subterms; arguments are places in it, and come before what they are
-    in.
+    """A term as a table of its distinct subterms; arguments are indexes into it, and precede the terms that
+    contain them.
 
     Equal subterms are one entry, so they are compared by comparing their places.
     """

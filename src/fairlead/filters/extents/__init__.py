@@ -1,4 +1,4 @@
-"""Extents: the sets of values that constraints stand for, one Boolean algebra per kind of value."""
+"""Extents: the sets of values that satisfy constraints, one Boolean algebra per kind of value."""
 
 from fairlead.filters.extents.boxes import BoxExtent
 from fairlead.filters.extents.extent import Extent, extent_of

@@ -247,7 +247,7 @@ class Extent:
 
 
 def single(value: Value, *, discrete: bool = False) -> Extent:
-    """The extent of one value, or of its whole kind where the kind is not told apart any further."""
+    """The extent of one value, or of its whole kind if the kind has no finer extents."""
     kind = kind_of(value)
     return _among((value,), discrete) if kind in COMPARABLE else Extent.of_kinds(kind)
 
@@ -264,7 +264,7 @@ def union(extents: Iterable[Extent]) -> Extent:
 
 
 def meet(extents: Iterable[Extent]) -> Extent:
-    """What many extents have in common, or everything."""
+    """The intersection of many extents, or everything."""
     return _in_rounds(Extent.__and__, extents, ~Extent({}))
 
 

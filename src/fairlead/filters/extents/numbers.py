@@ -123,6 +123,10 @@ class NumberExtent:
         if other.below and not self.below:
             return False
         mine, theirs = self.cuts, other.cuts
+        if self._is_interval and other._is_interval:  # as most often: compare the bounds
+            ends = len(theirs) % 2 == other.below
+            is_high_enough = len(mine) % 2 != self.below or (ends and theirs[-1] <= mine[-1])
+            return is_high_enough and (self.below or mine[0] <= theirs[0])
         if other.below or len(theirs) % 2 or len(theirs) * _MUCH_LONGER > len(mine):
             return next(_sweep(other, self, operator.gt), None) is None
         # A few intervals among many: each has to lie between two cuts with members in between.
@@ -131,6 +135,11 @@ class NumberExtent:
             if self.below == bool(place % 2) or (place < len(mine) and mine[place] < end):
                 return False
         return True
+
+    @property
+    def _is_interval(self) -> bool:
+        """Whether the members are one interval, bounded or not."""
+        return 1 <= len(self.cuts) + self.below <= 2
 
     def witness(self) -> Number | None:
         """The integer nearest to 0 if there is one, else the middle of the first interval."""
@@ -165,7 +174,7 @@ class NumberExtent:
         return numbers if len(numbers) == len(spans) else None
 
     def size(self) -> int | None:
-        """How many numbers are members, or None for infinitely many."""
+        """The number of members, or None for infinitely many."""
         if not self.discrete:
             points = self.points
             return None if points is None else len(points)

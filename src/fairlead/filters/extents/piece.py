@@ -1,4 +1,4 @@
-"""What the extents of all kinds of values have in common.
+"""The common base of the extents of all kinds of values.
 
 A piece is a set of values of one kind: the numbers above 10, the strings with prefix "Foo". Pieces of one
 kind form a Boolean algebra, so every question about constraints on one attribute has one answer:

@@ -133,7 +133,7 @@ def _recognised(automaton: Automaton[W]) -> tuple[Shape[W], bool]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Language(Generic[W]):
-    """A regular set of words; `StringExtent` and `BytesExtent` say of which letters.
+    """A regular set of words; `StringExtent` and `BytesExtent` define the letters.
 
     Made by its class methods and operators only: they keep the shape canonical.
     """

@@ -98,7 +98,7 @@ _PLAIN: Final = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
 
 
 def string_in(token: str, source: str, start: int) -> str:
-    """The string that a token `"…"` spells; `start` is its place in the source, for complaints."""
+    """The string that a token `"…"` spells; `start` is its position in the source, for errors."""
     if "\\" not in token:
         return token[1:-1]
 

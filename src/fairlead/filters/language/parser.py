@@ -57,7 +57,7 @@ _A_CONSTRAINT: Final = ("a constraint such as price > 10", "not", "(")
 
 
 def parse(text: str, schema: Schema | None = None) -> Filter:
-    """The filter that a text means; FilterSyntaxError or FilterError, with the place, where it means none."""
+    """Parse a filter. FilterSyntaxError or FilterError, with the location, if the text is none."""
     if len(text) > LENGTH_MAX:
         raise FilterSyntaxError.at(text, LENGTH_MAX, f"a filter has at most {LENGTH_MAX} characters")
     try:
@@ -156,7 +156,7 @@ class Parser(Reader):
             self.at += 1
 
     def parenthesis(self) -> str:
-        """What the parenthesis here holds: a template, a sum or a filter."""
+        """The content of a parenthesis: a template, a sum or a filter."""
         if self.closings is None:
             self.closings = self.matched()
         if self.at not in self.closings:
@@ -215,7 +215,7 @@ class Parser(Reader):
         return Constraint(subject, op)
 
     def subject(self, expected: tuple[str, ...]) -> Term | Sum:
-        """What stands to the left of an operator."""
+        """The left side of an operator."""
         kind, word = self.kinds[self.at], self.texts[self.at]
         if self.in_path:
             if kind != "@":
@@ -248,11 +248,11 @@ class Parser(Reader):
             hint = (
                 f"write {word.lower()}"
                 if word.lower() in RESERVED
-                else "a method is asked of an attribute: quote.id()"
+                else "a method is called on an attribute: quote.id()"
             )
-            raise self.problem(f"{word}(…) is nothing that can be asked", start, hint=hint)
+            raise self.problem(f"{word}(…) is no method that can be called", start, hint=hint)
         self.expect("(")
-        self.expect(")", hint="only methods without arguments can be asked")
+        self.expect(")", hint="only methods without arguments can be called")
         if self.kinds[self.at] in _SIGNS:
             raise self.refused("what a method answers cannot be computed with", self.starts[self.at])
         return Inspector(holder, method)
@@ -344,7 +344,7 @@ class Parser(Reader):
     # -- constraints -----------------------------------------------------------------------------------------
 
     def constraint(self, subject: Term | Sum, *, alone: bool = False) -> Filter:
-        """The constraint on a subject whose operator stands here; `alone`: in a template, without a name."""
+        """The constraint on a subject whose operator is next; `alone`: in a template, without a name."""
         start, word = self.starts[self.at], self.texts[self.at]
         if (name := self.extension()) is not None:
             op, operand = Op.EXTENDED, self.extended(name)
@@ -365,7 +365,7 @@ class Parser(Reader):
         return found
 
     def begins_sum(self) -> bool:
-        """Whether a sum stands here, rather than one value."""
+        """Whether a sum is next, rather than one value."""
         at, kinds = self.at, self.kinds
         kind = kinds[at]
         if kind == NUMBER:
@@ -385,7 +385,7 @@ class Parser(Reader):
                 f"a filter cannot compare with {word}", self.starts[self.at], hint="exists x, or x is number"
             )
         if not isinstance(subject, Attribute | Sum) or self.in_path:
-            raise self.unexpected(A_VALUE, hint=f'a string stands in quotes: "{word}"' if is_word else None)
+            raise self.unexpected(A_VALUE, hint=f'write a string in quotes: "{word}"' if is_word else None)
         if (
             is_word
             and isinstance(subject, Attribute)
@@ -395,7 +395,7 @@ class Parser(Reader):
             # Two attributes are compared as numbers only: symbol = IBM would silently match nothing.
             raise self.unexpected(
                 A_VALUE,
-                hint=f'a string stands in quotes: "{word}"; two numbers are equal if {subject} - {word} = 0',
+                hint=f'write a string in quotes: "{word}"; two numbers are equal if {subject} - {word} = 0',
             )
         left = Sum.attribute(subject.name) if isinstance(subject, Attribute) else subject
         right = self.sum()
@@ -423,7 +423,7 @@ class Parser(Reader):
         return Op.LIKE, self.regular_expression()
 
     def collection(self, *, negated: bool) -> tuple[Op, Any]:
-        """What `in` takes: a set, a rectangle, or a range."""
+        """The operand of `in`: a set, a rectangle, or a range."""
         kind = self.kinds[self.at]
         if kind in ("[", "("):
             return Op.NOT_IN_RANGE if negated else Op.IN_RANGE, self.range()
@@ -444,7 +444,7 @@ class Parser(Reader):
         return Range(low, high, opening == "[", closing == "]")
 
     def region(self) -> Any:
-        """What `subset` and its like take: a set, an interval or a rectangle."""
+        """The operand of `subset` and its like: a set, an interval or a rectangle."""
         if self.kinds[self.at] != "[":
             return self.value(("{", "[", "interval", "rectangle"))
         start = self.starts[self.at]
@@ -481,7 +481,7 @@ class Parser(Reader):
         return self.located(start, RegularExpression, self.string())
 
     def check_count(self, constraint: Constraint, start: int) -> None:
-        """How many elements a path selects is a whole number; another constant is a mistake."""
+        """Check that the number of elements that a path selects is compared with a whole number."""
         match constraint.op, constraint.operand:
             case ((Op.EQ | Op.NE | Op.LT | Op.LE | Op.GT | Op.GE), int()):
                 return
@@ -494,7 +494,7 @@ class Parser(Reader):
     # -- operators of extensions -----------------------------------------------------------------------------
 
     def extension(self) -> str | None:
-        """The longest name of a registered operator that stands here."""
+        """The longest name of a registered operator that is next."""
         found = self.spelled.match(self.source, self.starts[self.at])
         return found[0] if found and self.token_at(found.end()) is not None else None
 
@@ -574,7 +574,7 @@ class Parser(Reader):
     # -- complaints ------------------------------------------------------------------------------------------
 
     def no_operator(self, subject: Term | Sum) -> FilterSyntaxError:
-        """The complaint that no operator stands here."""
+        """The error that no operator is next."""
         kind, word = self.kinds[self.at], self.texts[self.at]
         names = (*OPERATORS, *self.extensions)
         if kind == NAME and word not in ("and", "or"):

@@ -1,4 +1,4 @@
-"""What reading a filter is made of: looking at tokens, stepping over them, reading values, complaining.
+"""The base of the parsers: inspecting tokens, consuming them, reading values, raising errors.
 
 Every complaint has its place: line, column, and the line with a caret below the column.
 """
@@ -56,12 +56,12 @@ _SPELLINGS: Final = {
     "!": "write not",
     "&": "write and",
     "|": "write or",
-    "'": 'strings stand in double quotes: "IBM"',
-    "‘": 'strings stand in double quotes: "IBM"',
-    "’": 'strings stand in double quotes: "IBM"',
-    "“": 'strings stand in plain double quotes: "IBM"',
-    "”": 'strings stand in plain double quotes: "IBM"',
-    ".": "a number begins with a digit (0.5); a step of a name that is not a plain word stands in backquotes",
+    "'": 'write strings in double quotes: "IBM"',
+    "‘": 'write strings in double quotes: "IBM"',
+    "’": 'write strings in double quotes: "IBM"',
+    "“": 'write strings in plain double quotes: "IBM"',
+    "”": 'write strings in plain double quotes: "IBM"',
+    ".": "a number begins with a digit (0.5); a step of a name that is not a plain word is written in backquotes",
 }
 """How other languages spell what ours does, or what is missing, and what to write."""
 
@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """One reading of one text: the tokens, and the number of the one that is looked at."""
+    """One reading of one text: the tokens, and the number of the next one."""
 
     __slots__ = ("at", "kinds", "source", "starts", "texts")
 
@@ -103,7 +103,7 @@ class Reader:
             return self.located(start, shape, word, self.listed("(", ")", self.number))
         if kind == NAME and word.lower() in NOT_NUMBERS:
             raise self.refused(f"no value of a filter: {word}", start, hint="exists x, or x is number")
-        raise self.unexpected(expected, hint=f'a string stands in quotes: "{word}"' if kind == NAME else None)
+        raise self.unexpected(expected, hint=f'write a string in quotes: "{word}"' if kind == NAME else None)
 
     def element(self) -> Any:
         """An element of a set; sets in sets are refused before they can nest."""
@@ -165,14 +165,14 @@ class Reader:
         self.at += 1
 
     def located(self, start: int, make: Callable[..., T], *arguments: Any) -> T:
-        """What `make` makes of the arguments; where it refuses them, the refusal with its place."""
+        """The result of `make` for the arguments; if it refuses them, the error with its location."""
         try:
             return make(*arguments)
         except (FairleadError, ValueError) as error:
             raise self.relocated(error, start) from None
 
     def relocated(self, error: Exception, start: int) -> FilterError:
-        """An error that knows no place, or one within a regular expression, with its place in the filter."""
+        """An error without a location, or with one in a regular expression, with its location in the filter."""
         hint = getattr(error, "hint", None)
         reason = str(error).removesuffix(f"\n  hint: {hint}")
         if isinstance(error, FilterSyntaxError):
@@ -190,7 +190,7 @@ class Reader:
         return FilterSyntaxError.at(self.source, start, what, expected=expected, hint=hint)
 
     def unexpected(self, expected: tuple[str, ...], *, hint: str | None = None) -> FilterSyntaxError:
-        """The complaint that what stands here is none of what was expected."""
+        """The error that the next token is none of those expected."""
         kind, word, start = self.kinds[self.at], self.texts[self.at], self.starts[self.at]
         if kind == BAD:
             what = "string" if word[0] == '"' else "name in backquotes"
@@ -204,7 +204,7 @@ class Reader:
         return self.problem(what, start, expected=expected, hint=self.spelling() or hint)
 
     def spelling(self) -> str | None:
-        """What to write instead of the word here."""
+        """The replacement for the next word."""
         word = self.texts[self.at]
         if word != word.lower() and word.lower() in WORDS:
             return f"write {word.lower()}"

@@ -70,14 +70,14 @@ def _lines(heads: Ints) -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class Observed:
-    """What notifications had to say: how many were looked at, and in how many each symbol was there."""
+    """Statistics of notifications: how many were read, and how many of them had each symbol."""
 
     rows: int
     hits: NDArray[np.int64]
 
 
 def chances(table: Table, observed: Observed | None = None) -> Reals:
-    """How often each predicate is likely to be true, between 0 and 1."""
+    """The estimated probability of each predicate, between 0 and 1."""
     sort, argument = table.predicate_head & 7, table.predicate_argument
     uses = np.bincount(table.filter_literal >> 1, minlength=len(sort)).astype(np.float64)
     symbol = _symbol_chances(table, sort, argument, uses)
@@ -146,7 +146,7 @@ def _range_chances(line: NDArray[np.int64], low: Reals, high: Reals) -> Reals:
 
 
 def levels(low: Reals, high: Reals) -> Ints:
-    """The exponent of the grid that an interval is kept in: it touches two to five cells of it.
+    """The exponent of the grid for an interval, which touches two to five of its cells.
 
     Exponents are even, so that few grids need to be asked; the cells are never finer than the floats around
     the interval are apart.

@@ -174,12 +174,12 @@ class _Reading:
         symbols = self._symbols(column, rank, starts, letters, valid) if column.flags & HAS_VALUES else None
         self._put(column, rank, valid, symbols)
         if column.flags & HAS_BOUNDS:
-            index, places = self._reader.index, np.empty(len(array))
+            index, coordinates = self._reader.index, np.empty(len(array))
             line = 2 * column.number + (rank == BYTES)
-            kernels.place_strings(
-                index.directory, index.ints, index.pool, line, starts, letters, valid, places
+            kernels.locate_strings(
+                index.directory, index.ints, index.pool, line, starts, letters, valid, coordinates
             )
-            self._rows.places[:, column.number] = places
+            self._rows.coordinates[:, column.number] = coordinates
         if column.slot >= 0:
             self._texts[column.slot] = starts, letters, valid
 
@@ -193,18 +193,18 @@ class _Reading:
 
     def _read_floats(self, column: Column, array: Any) -> None:
         valid = _valid(array)
-        places = np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
-        self._rows.places[:, column.number] = np.where(valid, places, 0.0)
-        self._put(column, NUMBER, valid, column.numbered(places))
-        self._rows.states[valid & np.isnan(places), column.number] = _NAN
+        coordinates = np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        self._rows.coordinates[:, column.number] = np.where(valid, coordinates, 0.0)
+        self._put(column, NUMBER, valid, column.numbered(coordinates))
+        self._rows.states[valid & np.isnan(coordinates), column.number] = _NAN
 
     def _read_integers(self, column: Column, array: Any) -> None:
         valid = _valid(array)
         whole = array.fill_null(0).to_numpy(zero_copy_only=False)
-        places = whole.astype(np.float64)
-        self._rows.places[:, column.number] = places
-        self._put(column, NUMBER, valid, column.numbered(places))
-        for row in np.flatnonzero(valid & (np.abs(places) >= _EXACT)).tolist():
+        coordinates = whole.astype(np.float64)
+        self._rows.coordinates[:, column.number] = coordinates
+        self._put(column, NUMBER, valid, column.numbered(coordinates))
+        for row in np.flatnonzero(valid & (np.abs(coordinates) >= _EXACT)).tolist():
             self._reader.put(column, int(whole[row]), row, self._rows)
 
     def _read_booleans(self, column: Column, array: Any) -> None:
@@ -224,15 +224,15 @@ class _Reading:
         except pa.ArrowInvalid:
             raise ValueRefused(f"finer than a microsecond, or too far away, under {column.term}") from None
         whole = exact.fill_null(0).to_numpy(zero_copy_only=False)
-        places = whole.astype(np.float64)
-        self._rows.places[:, column.number] = places
+        coordinates = whole.astype(np.float64)
+        self._rows.coordinates[:, column.number] = coordinates
         symbols = None
         if column.flags & HAS_VALUES and column.others:
-            distinct, back = np.unique(places, return_inverse=True)
+            distinct, back = np.unique(coordinates, return_inverse=True)
             symbols = np.array([column.others.get((TIME, each), -1) for each in distinct.tolist()])[back]
         self._put(column, TIME, valid, symbols)
         if column.flags & (HAS_RANGES | HAS_VALUES):
-            for row in np.flatnonzero(valid & (np.abs(places) >= _EXACT)).tolist():
+            for row in np.flatnonzero(valid & (np.abs(coordinates) >= _EXACT)).tolist():
                 self._rows.exotic.append((row, column.number))
 
     def _read_lists(self, column: Column, array: Any) -> None:

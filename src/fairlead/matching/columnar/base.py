@@ -1,4 +1,4 @@
-"""The base as readers use it: an index with its ids, and the stamps that say until when a filter lived.
+"""The base for readers: an index with its ids, and the stamps of removed filters.
 
 A filter that is removed stays in the arrays, with the number of the version that removed it; a reader of an older
 version still finds it, a reader of a newer one does not. The next merge leaves it out.
@@ -92,14 +92,14 @@ class Base:
 
     def joined(self, ledger: Ledger, ids: Sequence[Any], destinations: Sequence[Any] | None) -> Base:
         """A base of the living filters and of further ones behind them."""
-        kept = np.flatnonzero(self.died == FOREVER) if self.dead else np.arange(len(self.ids))
-        old = self.ids.kept(kept) if self.dead else self.ids
+        alive = np.flatnonzero(self.died == FOREVER) if self.dead else np.arange(len(self.ids))
+        old = self.ids.subset(alive) if self.dead else self.ids
         names: list[Any] | None = None
         if self.destinations is not None or destinations is not None:
             mine = self.destinations or [None] * len(self.ids)
-            names = [mine[ordinal] for ordinal in kept.tolist()]
+            names = [mine[ordinal] for ordinal in alive.tolist()]
             names.extend(destinations or [None] * len(ids))
-        return Base(self.index.merged(kept, ledger.table(), self.observed), ids_of(ids, old), names)
+        return Base(self.index.merged(alive, ledger.table(), self.observed), ids_of(ids, old), names)
 
     # -- matching ------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Base:
         return found
 
     def match_text(self, text: bytes, stamp: int) -> list[Any] | None:
-        """`match` of the notification that a JSON text holds; None where only a reader can tell what it holds."""
+        """`match` of the notification in a JSON text; None if only a reader can decide."""
         scanners = self._scanners
         scanner = scanners.pop() if scanners else self._scanner()
         if scanner is None:
@@ -165,7 +165,7 @@ class Base:
                 index.reals,
                 index.pool,
                 rows.states,
-                rows.places,
+                rows.coordinates,
                 rows.extra_start,
                 rows.extras,
                 rows.text_start,
@@ -284,7 +284,7 @@ class Base:
     # -- destinations and scores ---------------------------------------------------------------------------
 
     def match_destinations(self, notification: Notification, stamp: int) -> list[Any]:
-        """The destinations that some matching filter has; who leads to a settled one is not asked any more."""
+        """The destinations of matching filters; filters of a destination that is settled are not evaluated."""
         if self.destinations is None:
             return []
         desk = self._desks.pop() if self._desks else Desk(self.reader, len(self._names))
@@ -326,9 +326,9 @@ class Base:
         kernels.score_slots(
             index.directory,
             index.ints,
-            *index.range_places,
+            *index.range_ends,
             rows.states,
-            rows.places,
+            rows.coordinates,
             rows.extras,
             int(rows.extra_start[1]),
             desk.stamps,
@@ -350,7 +350,7 @@ class Base:
         return found
 
     def paths(self, stamp: int) -> list[str]:
-        """By what each filter is found that lived in the version of this stamp."""
+        """The access paths of the filters that lived in the version of this stamp."""
         slots = zip(
             self.index.section("filter_ordinal").tolist(),
             self.index.section("filter_flags").tolist(),
@@ -359,7 +359,7 @@ class Base:
         return [PATHS[(flags >> 8) - 3] for ordinal, flags in slots if self.lives(ordinal, stamp)]
 
     def profile(self, notifications: Sequence[Notification], stamp: int) -> NDArray[np.int64]:
-        """How often each filter is verified for these notifications, by ordinal."""
+        """The number of verifications of each filter for these notifications, by ordinal."""
         probe = copy(self)
         probe.tally = np.zeros(len(self), np.int64)
         probe._desks = []

@@ -1,4 +1,4 @@
-"""Rows: what notifications have to say about the columns of an index, as arrays that a kernel reads.
+"""Rows: the values of notifications in the columns of an index, as arrays for a kernel.
 
 For each column the rank of the value's kind, the number of its symbol (-1 if no filter mentions it) and its place
 on the line; besides, the elements of sets and the bytes of texts, where filters ask for such.
@@ -58,7 +58,7 @@ class Rows:
     """
 
     states: NDArray[np.int32]
-    places: NDArray[np.float64]
+    coordinates: NDArray[np.float64]
     extra_start: NDArray[np.int32]
     extras: NDArray[np.int32]
     text_start: NDArray[np.int32]
@@ -134,7 +134,7 @@ class Reader:
 
     def read(self, notification: Notification, desk: Desk) -> bool:
         """Write a notification onto a desk; whether the kernel can decide it alone."""
-        states, places, width = desk.states, desk.places, self.width
+        states, coordinates, width = desk.states, desk.coordinates, self.width
         states[:] = desk.blank
         plain = self.plain
         desk.settled = True
@@ -151,13 +151,13 @@ class Reader:
                 if column.strings:
                     states[width + number] = column.strings.get(value, -1)
                 if column.string_bounds:
-                    places[number] = _place(column.string_bounds, value)
+                    coordinates[number] = _coordinate(column.string_bounds, value)
                 if column.slot >= 0:
                     desk.pieces[column.slot] = value.encode()
                     desk.busy = True
             elif (sort is float and not isnan(value)) or (sort is int and -_EXACT <= value <= _EXACT):
                 states[number] = NUMBER
-                places[number] = value
+                coordinates[number] = value
                 if column.numbers:
                     states[width + number] = column.numbers.get(value, -1)
             else:
@@ -178,14 +178,14 @@ class Reader:
         return desk.settled
 
     def _read_other(self, column: Column, value: Any, desk: Desk) -> None:
-        rank, symbol, place = column.read(value)
+        rank, symbol, coordinate = column.read(value)
         if column.coordinates:
             for each, coordinate in column.parts(value):
                 self._read_other(each, coordinate, desk)
         number = column.number
         desk.states[number] = rank
         desk.states[self.width + number] = symbol
-        desk.places[number] = place
+        desk.coordinates[number] = coordinate
         if rank == INEXACT:
             desk.settled = False
         elif rank == SET:
@@ -271,12 +271,12 @@ class Reader:
             if column.string_bounds:
                 below = map(bisect_left, repeat(column.string_bounds), values)
                 up_to = map(bisect_right, repeat(column.string_bounds), values)
-                rows.places[at, number] = np.fromiter(map(add, below, up_to), np.float64, size)
+                rows.coordinates[at, number] = np.fromiter(map(add, below, up_to), np.float64, size)
         elif sorts == {float} or (sorts == {int} and min(values) >= -_EXACT and max(values) <= _EXACT):
-            places = np.fromiter(values, np.float64, size)
-            rows.places[at, number] = places
+            coordinates = np.fromiter(values, np.float64, size)
+            rows.coordinates[at, number] = coordinates
             rows.states[at, number] = NUMBER
-            if sorts == {float} and (strange := np.isnan(places)).any():
+            if sorts == {float} and (strange := np.isnan(coordinates)).any():
                 rows.states[np.arange(len(rows.states))[at][strange], number] = _NAN
             if column.numbers:
                 found = map(column.numbers.get, values, repeat(-1))
@@ -308,13 +308,13 @@ class Reader:
 
     def put(self, column: Column, value: Any, row: int, rows: Rows) -> int:
         """Write one value into a batch of rows; the rank of its kind."""
-        rank, symbol, place = column.read(value)
+        rank, symbol, coordinate = column.read(value)
         if column.coordinates:
             for each, coordinate in column.parts(value):
                 self.put(each, coordinate, row, rows)
         rows.states[row, column.number] = rank
         rows.states[row, self.width + column.number] = symbol
-        rows.places[row, column.number] = place
+        rows.coordinates[row, column.number] = coordinate
         if rank == INEXACT:
             rows.inexact.append(row)
         elif column.is_exotic(rank, value):
@@ -375,14 +375,14 @@ def put_elements(rows: Rows, elements: NDArray[np.int32]) -> None:
     rows.extras = np.ascontiguousarray(elements[:, 1:])
 
 
-def _place(bounds: list[Any], value: Any) -> int:
+def _coordinate(bounds: list[Any], value: Any) -> int:
     """The place of a string among bounds (see `placed`)."""
     below = bisect_left(bounds, value)
     return 2 * below + (below < len(bounds) and bounds[below] == value)
 
 
 class Column:
-    """One column: what filters ask about it, and the symbols that they mention."""
+    """One column: its predicates, and the symbols that they mention."""
 
     __slots__ = (
         "_sorted",
@@ -414,35 +414,35 @@ class Column:
         """The columns of its coordinates, where filters ask for such."""
 
     def parts(self, value: Any) -> list[tuple[Column, Any]]:
-        """The coordinates of a shape that filters ask for."""
+        """The coordinates of a shape that filters need."""
         found = coordinates_of(value)
         return [(column, found[axis]) for axis, column in self.coordinates if axis < len(found)]
 
-    def numbered(self, places: NDArray[np.float64]) -> NDArray[np.int32] | None:
+    def numbered(self, coordinates: NDArray[np.float64]) -> NDArray[np.int32] | None:
         """The symbols of numbers, by search in the sorted ones that filters mention; None if there are none."""
         if not self.numbers:
             return None
         keys, symbols = self.sorted_numbers
-        at = np.minimum(np.searchsorted(keys, places), len(keys) - 1)
-        return np.where(keys[at] == places, symbols[at], -1).astype(np.int32)
+        at = np.minimum(np.searchsorted(keys, coordinates), len(keys) - 1)
+        return np.where(keys[at] == coordinates, symbols[at], -1).astype(np.int32)
 
     def read(self, value: Any) -> tuple[int, int, float]:
-        """The rank, the symbol and the place of a value."""
+        """The rank, the symbol and the coordinate of a value."""
         rank = RANK[kind_of(value)]
         if rank == STRING:
-            return rank, self.strings.get(value, -1), _place(self.string_bounds, value)
+            return rank, self.strings.get(value, -1), _coordinate(self.string_bounds, value)
         if rank == NUMBER:
             return self._read_number(value)
         if rank == TIME:
-            place = float(value.microseconds)
+            coordinate = float(value.microseconds)
             exact = exact_float(value.microseconds)
             found = self.others.get((rank, exact if exact is not None else str(value.microseconds)), -1)
-            return rank, found, place
-        place = _place(self.bytes_bounds, value) if rank == BYTES else 0.0
+            return rank, found, coordinate
+        coordinate = _coordinate(self.bytes_bounds, value) if rank == BYTES else 0.0
         if self.flags & HAS_VALUES and self.others:
             symbol = symbol_of(value)
-            return rank, -1 if symbol is None else self.others.get(symbol, -1), place
-        return rank, -1, place
+            return rank, -1 if symbol is None else self.others.get(symbol, -1), coordinate
+        return rank, -1, coordinate
 
     def _read_number(self, value: Any) -> tuple[int, int, float]:
         exact = value if type(value) is float else exact_float(number_of(value))
@@ -487,7 +487,7 @@ class Column:
         return -1 if symbol is None else self.elements.get((Sort.ELEMENT + symbol[0], symbol[1]), -1)
 
     def is_exotic(self, rank: int, value: Any) -> bool:
-        """Whether more is asked about a value than the arrays can say: what an interval contains, or
+        """Whether predicates need more of a value than the arrays have: the content of an interval, or
         comparisons with an instant centuries away."""
         if rank == TIME:
             return bool(self.flags & HAS_RANGES) and exact_float(value.microseconds) is None
@@ -522,10 +522,10 @@ class Polynomials:
         self._bounds = np.concatenate(bounds)
 
     def compute(self, rows: Rows) -> Iterator[tuple[Column, int]]:
-        """Compute the columns for rows; those columns and rows where only exact arithmetic can tell."""
+        """Compute the columns for rows; returns the columns and rows that need exact arithmetic."""
         unsure = kernels.compute(
             rows.states,
-            rows.places,
+            rows.coordinates,
             self._column,
             self._monomial_start,
             self._operand_start,
@@ -536,7 +536,7 @@ class Polynomials:
         )
         width = rows.states.shape[1] // 2
         for column in self.columns:
-            symbols = column.numbered(rows.places[:, column.number])
+            symbols = column.numbered(rows.coordinates[:, column.number])
             if symbols is not None:
                 known = rows.states[:, column.number] == NUMBER
                 rows.states[:, width + column.number] = np.where(known, symbols, -1)
@@ -566,7 +566,7 @@ class Desk:
             [],
         )
         self.states: Any = self.rows.states.reshape(-1).data
-        self.places: Any = self.rows.places.reshape(-1).data
+        self.coordinates: Any = self.rows.coordinates.reshape(-1).data
         self.blank = reader.blank.reshape(-1).data
         self.pieces: list[bytes] = [b""] * reader.texts
         self.elements: list[tuple[int, int]] = []

@@ -136,7 +136,7 @@ class Program:
 
 
 def exact_float(number: Number) -> float | None:
-    """The float that stands for exactly this number, or None.
+    """The float that is exactly this number, or None.
 
     A float stands for its shortest decimal, and that mapping is monotone: so for constants with a float of
     their own, comparing floats decides what comparing the numbers would.
@@ -150,7 +150,7 @@ def exact_float(number: Number) -> float | None:
     return near if Decimal(repr(near)) == number else None
 
 
-def _place(kind: Kind, bound: Any) -> float | None:
+def _coordinate(kind: Kind, bound: Any) -> float | None:
     """Where a number or an instant lies on the line, if a float can say it."""
     return exact_float(bound if kind is Kind.NUMBER else bound.microseconds)
 
@@ -205,8 +205,8 @@ def _range(kind: Kind, constraint: Constraint) -> _Node:
     gives the interval between its neighbours, and is then asked exactly.
     """
     low, high, low_open, high_open = _bounds(constraint)
-    at_low = -inf if low is None else _place(kind, low)
-    at_high = inf if high is None else _place(kind, high)
+    at_low = -inf if low is None else _coordinate(kind, low)
+    at_high = inf if high is None else _coordinate(kind, high)
     if at_low is None or at_high is None:
         return _widened(kind, constraint, low, high)
     return _interval(constraint.term, RANK[kind], at_low, at_high, (low_open, high_open)), False
@@ -508,7 +508,7 @@ def _decides(node: _Node) -> bool:
 
 
 def is_pattern(predicate: Predicate) -> bool:
-    """Whether a predicate asks for a pattern: it is run on candidates, and leads to none."""
+    """Whether a predicate is a pattern: it is run on candidates, and is no access path."""
     return predicate.sort == SYMBOL and predicate.content[0] in Sort.PATTERNS
 
 
@@ -551,12 +551,12 @@ def _folded(parts: list[_Node]) -> list[_Node] | None:
     for part in parts:
         predicate = part[0]
         if isinstance(predicate, Predicate) and predicate.sort == RANGE and not part[1]:
-            place = ranges.setdefault((predicate.term, predicate.content[0]), len(flat))
-            if place < len(flat):
-                both = _intersection(flat[place][0], predicate)
+            index = ranges.setdefault((predicate.term, predicate.content[0]), len(flat))
+            if index < len(flat):
+                both = _intersection(flat[index][0], predicate)
                 if both is None:
                     return None
-                flat[place] = (both, False)
+                flat[index] = (both, False)
                 continue
         flat.append(part)
     return flat
@@ -620,28 +620,28 @@ def _branching(node: _Node) -> Program:
     def emit(node: _Node) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Append a node's code; the dangling exits (place, side) taken when it is true, and when false."""
         if node[0] not in ("and", "or"):
-            place = len(literals)
+            index = len(literals)
             literals.append(node)
             jumps.append([TRUE, FALSE])
-            return [(place, 0)], [(place, 1)]
+            return [(index, 0)], [(index, 1)]
         conjunction = node[0] == "and"
         settled: list[tuple[int, int]] = []
         onward: list[tuple[int, int]] = []
         for part in sorted(node[1], key=_size):
-            for place, side in onward:
-                jumps[place][side] = len(literals)
+            for index, side in onward:
+                jumps[index][side] = len(literals)
             true, false = emit(part)
             onward, out = (true, false) if conjunction else (false, true)
             settled.extend(out)
         return (onward, settled) if conjunction else (settled, onward)
 
     true, false = emit(node)
-    for place, side in true:
-        jumps[place][side] = TRUE
-    for place, side in false:
-        jumps[place][side] = FALSE
-    places = {id(literal): place for place, literal in enumerate(literals)}
-    clauses = tuple(tuple(clause) for clause in _clauses(node, places))
+    for index, side in true:
+        jumps[index][side] = TRUE
+    for index, side in false:
+        jumps[index][side] = FALSE
+    indexes = {id(literal): index for index, literal in enumerate(literals)}
+    clauses = tuple(tuple(clause) for clause in _clauses(node, indexes))
     opaque = any(predicate.sort == OPAQUE for predicate, _ in literals)
     return Program(tuple(literals), tuple((t, f) for t, f in jumps), clauses, opaque)
 
@@ -659,7 +659,7 @@ _ALTERNATIVES: Final = 4
 ACCESSIBLE: Final = frozenset({KIND, EQ, MEMBER, RANGE, SYMBOL, ANY})
 
 
-def _clauses(node: _Node, places: dict[int, int]) -> list[list[int]]:
+def _clauses(node: _Node, indexes: dict[int, int]) -> list[list[int]]:
     """Sets of literals of which at least one is true whenever the node is, the promising ones first."""
     found: list[tuple[float, list[int]]] = []
 
@@ -674,13 +674,13 @@ def _clauses(node: _Node, places: dict[int, int]) -> list[list[int]]:
             for turn in range(min(_ALTERNATIVES, max(map(len, offers)))):
                 chosen = [offer[min(turn, len(offer) - 1)] for offer in offers]
                 together.append(
-                    (sum(rank for rank, _ in chosen), [place for _, clause in chosen for place in clause])
+                    (sum(rank for rank, _ in chosen), [index for _, clause in chosen for index in clause])
                 )
             return together
         predicate, negative = node
         if predicate.sort not in ACCESSIBLE or negative or is_pattern(predicate):
             return []
-        return [(_PROMISE[predicate.sort], [places[id(node)]])]
+        return [(_PROMISE[predicate.sort], [indexes[id(node)]])]
 
     found = visit(node)
     return [clause for _, clause in found]

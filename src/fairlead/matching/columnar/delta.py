@@ -114,8 +114,8 @@ class Delta:
         clauses = program.clauses
         if clauses is None:
             clauses = tuple(
-                (place,)
-                for place, (predicate, negative) in enumerate(program.literals)
+                (index,)
+                for index, (predicate, negative) in enumerate(program.literals)
                 if not negative and predicate.sort in _COST
             )
         best = min(clauses, key=lambda clause: self._cost(program, clause), default=None)
@@ -134,8 +134,8 @@ class Delta:
         if best is None:
             self._always.append(number)
             return "always"
-        for place in best:
-            predicate, _ = program.literals[place]
+        for index in best:
+            predicate, _ = program.literals[index]
             term, column = predicate.term, self._column(predicate.term)
             column.add(predicate, number)
             if not column.listed:
@@ -145,13 +145,13 @@ class Delta:
                     self._deep.append((term, column))
                 else:
                     self._plain.append((plain, column))
-        return " or ".join(_PATH[program.literals[place][0].sort] for place in best)
+        return " or ".join(_PATH[program.literals[index][0].sort] for index in best)
 
     def _cost(self, program: Program, clause: tuple[int, ...]) -> float:
         """How often a clause is likely to be true."""
         return sum(
             _COST[predicate.sort](self._column(predicate.term), predicate.content)
-            for predicate, _ in (program.literals[place] for place in clause)
+            for predicate, _ in (program.literals[index] for index in clause)
         )
 
 
@@ -166,10 +166,10 @@ def _plain_name(term: Any) -> str | None:
 def _check(program: Program, hanging: tuple[int, ...] | None) -> Check:
     if program.jumps is not None:
         jumps, asks = program.jumps, [_all([_step(literal)]) for literal in program.literals]
-        return lambda fields, notification: run(jumps, lambda place: asks[place](fields, notification))
+        return lambda fields, notification: run(jumps, lambda index: asks[index](fields, notification))
     # Being found proves what it hangs on, if that is a value.
     proved = hanging[0] if hanging and program.literals[hanging[0]][0].sort in (EQ, MEMBER) else -1
-    steps = [_step(literal) for place, literal in enumerate(program.literals) if place != proved]
+    steps = [_step(literal) for index, literal in enumerate(program.literals) if index != proved]
     return _all(sorted(steps, key=lambda step: (step[0] is None, step[1] is None)))
 
 
@@ -202,7 +202,6 @@ class _Column:
     """What hangs on one column: lists of filters by value, element, text, interval and kind."""
 
     __slots__ = (
-        "_asked",
         "_by_element",
         "_by_mask",
         "_by_number",
@@ -212,6 +211,7 @@ class _Column:
         "_highs",
         "_lows",
         "_stems",
+        "_symbol_counts",
         "_texts",
         "_total",
         "_wide",
@@ -227,7 +227,7 @@ class _Column:
         self.bare = True
         """Of strings, it is only asked which they are."""
         self.ranges = 0
-        self._asked: dict[Any, int] = {}
+        self._symbol_counts: dict[Any, int] = {}
         self._total: dict[int, int] = {}
         self.by_string: dict[str, list[int]] = {}
         self._by_number: dict[float, list[int]] = {}
@@ -417,7 +417,7 @@ class _Column:
 
     def ask(self, symbol: tuple[int, Any]) -> None:
         """Note that a filter asks for a symbol."""
-        self._asked[symbol] = self._asked.get(symbol, 0) + 1
+        self._symbol_counts[symbol] = self._symbol_counts.get(symbol, 0) + 1
         self._total[symbol[0]] = self._total.get(symbol[0], 0) + 1
 
     def share(self, symbol: tuple[int, Any]) -> float:
@@ -425,7 +425,7 @@ class _Column:
 
         A few that nobody has asked for yet are reckoned with as well.
         """
-        return (self._asked.get(symbol, 0) + 0.5) / (self._total.get(symbol[0], 0) + 5.0)
+        return (self._symbol_counts.get(symbol, 0) + 0.5) / (self._total.get(symbol[0], 0) + 5.0)
 
 
 def _grams(text: Any) -> list[Any]:

@@ -24,8 +24,9 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
-from fairlead.errors import NotInstalled
+from fairlead.errors import FairleadError, NotInstalled
 from fairlead.filters.filter import Filter
+from fairlead.filters.language import parse
 from fairlead.filters.schema import Schema
 from fairlead.kernels import LIBRARIES, is_fast
 from fairlead.matching.columnar.compile import Program, program_of
@@ -91,9 +92,22 @@ class _Delta:
         self.where: dict[Any, int] = {}
 
 
+def _copied(delta: _Delta, numbers: Iterable[int]) -> _Delta:
+    """A delta of some filters of another one."""
+    fresh = _Delta()
+    for number in numbers:
+        fresh.where[delta.ids[number]] = fresh.index.add(
+            delta.index.filters[number], delta.index.programs[number]
+        )
+        fresh.ids.append(delta.ids[number])
+        fresh.destinations.append(delta.destinations[number])
+        fresh.died.append(FOREVER)
+    return fresh
+
+
 @dataclass(frozen=True, slots=True)
 class Matches(Generic[Id]):
-    """The matches of a batch: those of row r are ordinals[starts[r] : starts[r + 1]], as places in `ids`."""
+    """The matches of a batch: those of row r are ordinals[starts[r] : starts[r + 1]], as indexes into `ids`."""
 
     starts: NDArray[np.int32]
     ordinals: NDArray[np.int32]
@@ -109,7 +123,7 @@ class Matches(Generic[Id]):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How filters are found: by what, and how many of the candidates matched."""
+    """The access paths of filters, and how many of the candidates matched."""
 
     filters: int
     paths: dict[str, int]
@@ -129,10 +143,11 @@ class Account:
 
 
 class Columnar(Generic[Id]):
-    """Filters compiled to arrays, each found through what notifications have least often.
+    """Filters compiled to arrays, each indexed under its rarest predicate.
 
     `schema` is the one that the filters were read under: its fingerprint travels with a saved index. Nothing waits
-    for `kernels`, if they are given: until they are loaded, matching goes on with the delta.
+    for `kernels`, if they are given: they are loaded beside, and a base is made beside, in another thread, while
+    matching goes on with the base and the delta that there are.
     """
 
     def __init__(
@@ -142,6 +157,8 @@ class Columnar(Generic[Id]):
         self._writing = RLock()
         self._version = _Version(None, _Delta(), 0, 0)
         self._size = 0
+        self._removed: list[Id] | None = None
+        """What was removed since another thread began to make a base; None while none does."""
         self._notifications = self._tested = self._matches = self._texts = 0
 
     def __len__(self) -> int:
@@ -163,7 +180,7 @@ class Columnar(Generic[Id]):
             delta.where[id] = count
             self._size += 1
             self._version = _Version(base, delta, count + 1, stamp)
-            if count + 1 > max(self._small, len(base) // DELTA_SHARE if base else 0) and self._may_build():
+            if self._is_due and self._may_build():
                 self.compact()
 
     def add_many(self, subscriptions: Iterable[tuple[Id, Filter] | tuple[Id, Filter, Any]]) -> None:
@@ -173,7 +190,7 @@ class Columnar(Generic[Id]):
         added.
         """
         with self._writing:
-            compiled = _Compiled(arrays=self._kernels is None or self._kernels.are_ready)
+            compiled = _Compiled(arrays=self._kernels is None)
             for subscription in subscriptions:
                 compiled.add(*subscription)
             if self._size:
@@ -184,11 +201,30 @@ class Columnar(Generic[Id]):
                 raise ValueError("an id is given twice")
             self._take_in(compiled)
 
+    def add_texts(
+        self,
+        texts: pa.Array,
+        *,
+        seen: Callable[[Filter], None] = lambda _: None,
+        refused: Callable[[int, FairleadError], None] | None = None,
+    ) -> None:
+        """Take in the filters of many texts, under the numbers that follow from how many filters there are.
+
+        Texts that differ in their literals only are read together: `seen` is called with the filter of one of
+        them. A text that cannot be read is given to `refused`, and raised where there is none; then nothing is
+        added.
+        """
+        with self._writing:
+            compiled = _Compiled(arrays=len(texts) > self._small)
+            compiled.add_texts(texts, self._schema, seen, refused, self._size)
+            if len(compiled.ids) == len(texts):
+                self._take_in(compiled)
+
     def _take_in(self, compiled: _Compiled) -> None:
         base, delta, count, stamp = self._version
         self._size += len(compiled.ids)
         if compiled.programs is not None and (
-            count + len(compiled.ids) <= self._small or not self._may_build()
+            count + len(compiled.ids) <= self._small or self._kernels is not None or not self._may_build()
         ):
             names = compiled.names() or repeat(None, len(compiled.ids))
             for id, filter, program, destination in zip(
@@ -199,6 +235,8 @@ class Columnar(Generic[Id]):
                 delta.destinations.append(destination)
                 delta.died.append(FOREVER)
             self._version = _Version(base, delta, count + len(compiled.ids), stamp)
+            if self._is_due and self._may_build():
+                self.compact()
             return
         if count:
             self._build([number for number in range(count) if delta.died[number] == FOREVER])
@@ -223,6 +261,8 @@ class Columnar(Generic[Id]):
                 del delta.where[id]
             self._size -= 1
             self._version = _Version(base, delta, count, stamp)
+            if self._removed is not None:
+                self._removed.append(id)
             if (base is not None and base.dead > max(self._small, len(base) // DEAD_SHARE)) or (
                 base is None and count > 2 * self._size + 64
             ):
@@ -234,17 +274,45 @@ class Columnar(Generic[Id]):
             base, delta, count, stamp = self._version
             living = [number for number in range(count) if delta.died[number] == FOREVER]
             if base is None and (len(living) <= self._small or not self._may_build()):
-                fresh = _Delta()
-                for number in living:
-                    fresh.where[delta.ids[number]] = fresh.index.add(
-                        delta.index.filters[number], delta.index.programs[number]
-                    )
-                    fresh.ids.append(delta.ids[number])
-                    fresh.destinations.append(delta.destinations[number])
-                    fresh.died.append(FOREVER)
-                self._version = _Version(None, fresh, len(living), stamp)
+                self._version = _Version(None, _copied(delta, living), len(living), stamp)
                 return
+            self._begin(living)
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether the delta is large enough to be merged into the base, and nobody is about it."""
+        base, _, count, _ = self._version
+        return self._removed is None and count > max(self._small, len(base) // DELTA_SHARE if base else 0)
+
+    def _begin(self, living: list[int]) -> None:
+        """Make a base: here, or in another thread, if none does."""
+        if self._kernels is None:
             self._build(living)
+        elif self._removed is None:
+            self._removed = []
+            base, delta, count, _ = self._version
+            self._kernels.begin(lambda: self._build_beside(base, delta, count, living))
+
+    def _build_beside(self, base: Base | None, delta: _Delta, count: int, living: list[int]) -> None:
+        """Make a base of a version, in another thread, and let what has changed since follow."""
+        try:
+            made = self._made(base, delta, living)
+        except Exception:
+            log.exception("a base of filters could not be made: they are matched as they are")
+            self._removed = None
+            return
+        with self._writing:
+            now, removed = self._version, self._removed or []
+            self._removed = None
+            if now.base is not base or now.delta is not delta:
+                return  # made in the meantime, by who could not wait
+            for id in removed:
+                if (number := made.find(id)) >= 0:
+                    made.remove(number, now.stamp)
+            since = [number for number in range(count, now.size) if delta.died[number] == FOREVER]
+            self._version = _Version(made, _copied(delta, since), len(since), now.stamp)
+            if self._is_due:
+                self.compact()
 
     def _may_build(self) -> bool:
         """Whether a base can be made now; where it never can, all filters stay in the delta from now on."""
@@ -259,21 +327,24 @@ class Columnar(Generic[Id]):
         if not is_fast():
             raise NotInstalled.extra("an index of arrays", "fast")
         base, delta, _, stamp = self._version
+        self._version = _Version(self._made(base, delta, living), _Delta(), 0, stamp)
+
+    @staticmethod
+    def _made(base: Base | None, delta: _Delta, living: list[int]) -> Base:
         names = [delta.destinations[number] for number in living]
-        made = _joined(
+        return _joined(
             base,
             _ledger(delta.index.programs[number] for number in living),
             [delta.ids[number] for number in living],
             names if any(name is not None for name in names) else None,
         )
-        self._version = _Version(made, _Delta(), 0, stamp)
 
     def _promote(self) -> None:
         """Move all filters into the base, because so many notifications come."""
         with self._writing:
             _, delta, count, _ = self._version
             if self._size > FEW and self._may_build():
-                self._build([number for number in range(count) if delta.died[number] == FOREVER])
+                self._begin([number for number in range(count) if delta.died[number] == FOREVER])
 
     # -- files ---------------------------------------------------------------------------------------------
 
@@ -434,7 +505,8 @@ class Columnar(Generic[Id]):
         return found
 
     def explain(self, notifications: Sequence[Notification] = (), *, worst: int = 10) -> Account:
-        """How the filters are found and, for some notifications, how often for nothing."""
+        """The access paths of the filters and, for some notifications, the number of candidates that did
+        not match."""
         version = self._version
         paths: Counter[str] = Counter()
         asked: list[tuple[int, int, Any]] = []
@@ -489,7 +561,7 @@ class Columnar(Generic[Id]):
                         found[destinations[number]] = None
 
     def statistics(self) -> Statistics:
-        """What the engine holds and has done; the tests of single notifications are counted now and then."""
+        """The size and the counters of the engine; the tests of single notifications are sampled."""
         base = self._version.base
         tests = self._tested + (base.tested if base is not None else 0)
         return Statistics("columnar", self._size, self._notifications, tests, self._matches)
@@ -523,6 +595,37 @@ class _Compiled:
         if len(self.programs) > SMALL and self._arrays:
             self._ledger = _ledger(self.programs)
             self.programs, self.filters = None, []
+
+    def add_texts(
+        self,
+        texts: pa.Array,
+        schema: Schema | None,
+        seen: Callable[[Filter], None],
+        refused: Callable[[int, FairleadError], None] | None,
+        first: int,
+    ) -> None:
+        """Take in texts under whole numbers from `first` on; of those that cannot be read, nothing."""
+
+        def read(row: int) -> Filter | None:
+            try:
+                filter = parse(texts[row].as_py(), schema)
+            except FairleadError as error:
+                if refused is None:
+                    raise
+                refused(row, error)
+                return None
+            seen(filter)
+            return filter
+
+        if self._arrays:
+            from fairlead.matching.columnar.forms import ledger_of
+
+            self._ledger, self.programs = ledger_of(texts, schema, read), None
+            self.ids = array("q", range(first, first + len(self._ledger)))
+            return
+        for row in range(len(texts)):
+            if (filter := read(row)) is not None:
+                self.add(first + row, filter)
 
     def names(self) -> list[Any] | None:
         """The destinations by ordinal, if there are any."""

@@ -1,4 +1,5 @@
-"""Ids by ordinal, in little room: a million whole numbers take eight megabytes, and a few more to be found by.
+"""Ids by ordinal, in little memory: a million whole numbers take eight megabytes, and a few more for
+lookups.
 
 Law: `picked` gives what was put in, and `find(id)` the ordinals of all ids equal to it, as a dictionary would.
 
@@ -38,7 +39,7 @@ class Ids(Sequence[Any]):
         """The ids of these ordinals."""
 
     @abstractmethod
-    def kept(self, ordinals: NDArray[Any]) -> Ids:
+    def subset(self, ordinals: NDArray[Any]) -> Ids:
         """Ids of their own for these ordinals."""
 
     def find(self, id: Any) -> Iterator[int]:
@@ -65,7 +66,7 @@ class Wholes(Ids):
     def __init__(self, numbers: NDArray[np.int64]) -> None:
         self.numbers = numbers
         self.one = numbers.data.__getitem__
-        self._asked_for = 0
+        self._lookups = 0
         self._objects: Objects | None = None
 
     def __len__(self) -> int:
@@ -77,13 +78,13 @@ class Wholes(Ids):
         if self._objects is not None:
             return self._objects.picked(ordinals)
         # Once as many were made as there are, they are kept: to hand one out again costs a third of making it.
-        self._asked_for += len(ordinals)
-        if self._asked_for > len(self.numbers):
+        self._lookups += len(ordinals)
+        if self._lookups > len(self.numbers):
             self._objects = Objects(_array(self.numbers.tolist()))
         found: list[Any] = self.numbers.take(ordinals).tolist()
         return found
 
-    def kept(self, ordinals: NDArray[Any]) -> Wholes:
+    def subset(self, ordinals: NDArray[Any]) -> Wholes:
         return Wholes(self.numbers[ordinals])
 
     def find(self, id: Any) -> Iterator[int]:
@@ -129,12 +130,12 @@ class Objects(Ids):
         found: list[Any] = self._items.take(ordinals).tolist()
         return found
 
-    def kept(self, ordinals: NDArray[Any]) -> Objects:
+    def subset(self, ordinals: NDArray[Any]) -> Objects:
         return Objects(self._items[ordinals])
 
 
 class Strings(Ids):
-    """Strings one after another in a file, made when asked for."""
+    """Strings one after another in a file, made on demand."""
 
     def __init__(self, starts: NDArray[np.int64], letters: NDArray[np.uint8]) -> None:
         self._starts, self._letters = starts, letters
@@ -149,7 +150,7 @@ class Strings(Ids):
     def picked(self, ordinals: NDArray[np.int32]) -> list[Any]:
         return list(map(self.one, ordinals.tolist()))
 
-    def kept(self, ordinals: NDArray[Any]) -> Objects:
+    def subset(self, ordinals: NDArray[Any]) -> Objects:
         return Objects(_array(list(map(self.one, ordinals.tolist()))))
 
 

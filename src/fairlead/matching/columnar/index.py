@@ -50,10 +50,10 @@ from fairlead.matching.columnar.table import (
     Reals,
     Table,
     bound_starts,
+    closed_ranges,
     compacted,
     joined,
     operands_of,
-    placed,
     selected,
 )
 
@@ -68,7 +68,7 @@ PROGRAMS_MAX: Final = 4_096
 
 
 class Index:
-    """Filters in slots, in the order in which they are found; `ordinal` is their place among those added."""
+    """Filters in slots, in the order of their access paths; `ordinal` is their number in the order of addition."""
 
     def __init__(  # noqa: PLR0917  (the arrays, in the order of the file)
         self,
@@ -97,7 +97,7 @@ class Index:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the arrays take."""
+        """The memory of the arrays."""
         return self.directory.nbytes + self.ints.nbytes + self.reals.nbytes + self.pool.nbytes
 
     @cached_property
@@ -114,7 +114,7 @@ class Index:
         return slots
 
     def program(self, ordinal: int) -> Program:
-        """The program of a filter, for those that are asked in Python; the latest are remembered."""
+        """The program of a filter that is evaluated in Python; the latest are cached."""
         found = self._programs.get(ordinal)
         if found is None:
             if len(self._programs) >= PROGRAMS_MAX:
@@ -123,9 +123,9 @@ class Index:
         return found
 
     @cached_property
-    def range_places(self) -> tuple[Reals, Reals]:
+    def range_ends(self) -> tuple[Reals, Reals]:
         """The ends of all ranges on the line."""
-        return placed(self.table)
+        return closed_ranges(self.table)
 
     def bounds(self, column: int) -> Reals:
         """The numbers that ranges on a column begin or end with."""
@@ -156,7 +156,7 @@ class Index:
         return bool(self.opaque.any())
 
     def asking(self, column: int) -> list[int]:
-        """The ordinals of the filters that ask anything about a column."""
+        """The ordinals of the filters with predicates on a column."""
         ordinals: list[int] = self._owners(self.table.predicate_head >> 10 == column).tolist()
         return ordinals
 
@@ -186,7 +186,7 @@ class Index:
 
     @classmethod
     def _built(cls, table: Table, observed: Observed | None) -> Index:
-        low, high = placed(table)
+        low, high = closed_ranges(table)
         tree = hang(replace(table, range_low=low, range_high=high), observed)
         code_start, code = _code(tree.table, tree.ordinal)
         table = replace(tree.table, range_low=table.range_low, range_high=table.range_high)
@@ -205,12 +205,12 @@ class Index:
         }
         return cls(table.columns, table.opaques, *_packed(sections))
 
-    def merged(self, kept: NDArray[Any], newcomers: Table, observed: Observed | None = None) -> Index:
+    def merged(self, alive: NDArray[Any], newcomers: Table, observed: Observed | None = None) -> Index:
         """The index of the programs with these ordinals, ascending, and of further ones behind them.
 
         What was observed is by the symbols of this index, and is passed on to the next.
         """
-        survivors = selected(self.table, self.slot_of[kept])
+        survivors = selected(self.table, self.slot_of[alive])
         table = compacted(joined(survivors, newcomers, self._find, _ranked))
         if observed is not None:
             known = self._find(table)
@@ -262,8 +262,8 @@ def _packed(
         at = 0
         for name in names:
             section = sections[name]
-            place = 2 * SECTIONS.index(name)
-            directory[place], directory[place + 1] = at, len(section)
+            entry = 2 * SECTIONS.index(name)
+            directory[entry], directory[entry + 1] = at, len(section)
             whole[at : at + len(section)] = section
             at += len(section)
         wholes.append(whole)

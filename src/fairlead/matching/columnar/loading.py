@@ -23,14 +23,15 @@ class Kernels:
     """The kernels of an engine that does not wait for them. `begin` runs a function in another thread."""
 
     def __init__(self, begin: Callable[[Callable[[], None]], None] = _in_a_thread) -> None:
-        self._begin = begin
+        self.begin = begin
+        """Runs a function in another thread."""
         self._is_loading = self.are_ready = False
 
     def load(self) -> bool:
         """Whether they are there; if not, they are loaded from now on."""
         if not self.are_ready and not self._is_loading:
             self._is_loading = True
-            self._begin(self._load)
+            self.begin(self._load)
         return self.are_ready
 
     def _load(self) -> None:

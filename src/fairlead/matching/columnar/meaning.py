@@ -58,7 +58,7 @@ _TEXT_TEST: Final[dict[int, Callable[[Any, Any], bool]]] = {
 
 
 def value_of_symbol(sort: int, content: Any) -> Any:
-    """The value that a symbol stands for; for texts, the text."""
+    """The value of a symbol; for texts, the text."""
     if sort in (STRING, BYTES) or sort >= Sort.BINARY or Sort.PREFIX <= sort < Sort.ELEMENT:
         return content
     rank = sort % Sort.ELEMENT
@@ -199,7 +199,8 @@ def accepts(program: Program, notification: Notification) -> bool:
 
 
 def score_of(program: Program, notification: Notification) -> float:
-    """How nearly a notification matches: of a conjunction, the share of its literals that hold; else 0 or 1."""
+    """The degree to which a notification matches: of a conjunction, the share of its literals that hold; else 0
+    or 1."""
     if program.jumps is not None or program.never or not program.literals:
         return float(accepts(program, notification))
     return sum(holds(literal, notification) for literal in program.literals) / len(program.literals)

@@ -63,7 +63,8 @@ def _packed(pattern: RegularExpression) -> array[int]:
 
 
 class Certain(NamedTuple):
-    """What every match of an expression has: if that is one string, all of it; else how it begins and ends."""
+    """The common content of all matches of an expression: if that is one string, all of it; else the beginning
+    and the end."""
 
     whole: str | None
     prefix: str = ""
@@ -75,7 +76,7 @@ _NOTHING: Final = Certain(None)
 
 
 def certain_of(pattern: RegularExpression) -> Certain:
-    """What is certain of every string that matches."""
+    """The common content of all strings that match."""
     stack: list[Certain] = []
     for operation in regexes.parse(pattern.text):
         match operation:

@@ -41,7 +41,7 @@ class Scanner:
             "pool": index.pool,
             "died": np.empty(0, np.int64),
             "states": reader.blank.reshape(-1).copy(),
-            "places": np.zeros(width),
+            "coordinates": np.zeros(width),
             "text_start": np.zeros(reader.texts + 1, np.int32),
             "text": np.zeros(LENGTH_MAX, np.uint8),
             "stamps": np.zeros(symbols + 1, np.int32),
@@ -70,7 +70,7 @@ class Scanner:
 
     @staticmethod
     def reads(reader: Reader) -> bool:
-        """Whether all that filters ask about is read from texts: attributes, and no order of strings."""
+        """Whether texts alone have all that filters need: attributes, and no order of strings."""
         return (
             not reader.polynomials.columns
             and reader.selections is None
@@ -100,14 +100,14 @@ class _Names:
         self.steps = [name.encode() for name in CHECKS]
         self.parents = [ROOT] * len(CHECKS)
         self.targets = [(-1, -1)] * len(CHECKS)
-        self._places: dict[tuple[int, bytes], int] = {(ROOT, name): at for at, name in enumerate(self.steps)}
+        self._numbers: dict[tuple[int, bytes], int] = {(ROOT, name): at for at, name in enumerate(self.steps)}
         for column in sorted(reader.columns, key=lambda each: each.slot):
             self._add(column)
 
     def _add(self, column: Column) -> None:
         parent = ROOT
         for step in column.term.name.encode().split(b"."):
-            at = self._places.setdefault((parent, step), len(self.steps))
+            at = self._numbers.setdefault((parent, step), len(self.steps))
             if at == len(self.steps):
                 self.steps.append(step)
                 self.parents.append(parent)

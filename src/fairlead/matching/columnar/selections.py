@@ -1,4 +1,5 @@
-"""Path filters by symbols: which of them a notification's tree satisfies, found for all of them together.
+"""Path filters by symbols: those that a notification's tree satisfies, computed for all of them
+together.
 
 Path filters with the same path share the walk over the tree. The elements that it selects are matched against all
 their conditions by an engine of their own, as notifications are; in Arrow, as rows.

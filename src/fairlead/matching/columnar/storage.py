@@ -218,15 +218,15 @@ def _listed(name: str, items: Sequence[Any], arrays: dict[str, NDArray[Any]]) ->
     for item in items:
         if type(item) not in (int, str, type(None)):
             raise ValueRefused(
-                f"{item!r} among the {name} cannot be kept in a file",
+                f"{item!r} among the {name} cannot be stored in a file",
                 hint="the ids and destinations of a saved index are strings or whole numbers",
             )
     return list(items)
 
 
-def _sequence(name: str, kept: Any, arrays: dict[str, NDArray[Any]]) -> Ids:
-    if kept == "numbers":
+def _sequence(name: str, stored: Any, arrays: dict[str, NDArray[Any]]) -> Ids:
+    if stored == "numbers":
         return Wholes(arrays[f"{name} numbers"])
-    if kept == "strings":
+    if stored == "strings":
         return Strings(arrays[f"{name} starts"], arrays[f"{name} letters"])
-    return ids_of(kept)
+    return ids_of(stored)

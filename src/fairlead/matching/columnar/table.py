@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +48,19 @@ from fairlead.matching.columnar.patterns import pattern_bytes, regex_of, subject
 from fairlead.model import Kind
 from fairlead.model.values import RANK
 
+if TYPE_CHECKING:
+    from fairlead.matching.columnar.forms import Conjunction, FormLiteral
+
 __all__ = [
     "Ledger",
     "Table",
     "bound_starts",
+    "closed_ranges",
     "compacted",
     "content_bytes",
     "content_of",
     "joined",
     "operands_of",
-    "placed",
     "selected",
     "spread",
 ]
@@ -107,7 +110,10 @@ class Table:
 
     def predicate(self, number: int) -> Predicate:
         head, argument = int(self.predicate_head[number]), int(self.predicate_argument[number])
-        sort, term = head & 7, self.columns[head >> 10]
+        sort = head & 7
+        if sort == OPAQUE:
+            return Predicate(sort, None, self.opaques[argument])
+        term = self.columns[head >> 10]
         if sort == KIND:
             return Predicate(sort, term, argument)
         if sort in (EQ, SYMBOL):
@@ -118,8 +124,6 @@ class Table:
             if rank in TEXTUAL:
                 bounds = tuple(self.symbol(int(bound))[1] if isfinite(bound) else None for bound in bounds)
             return Predicate(sort, term, (rank, *bounds), opened)
-        if sort == OPAQUE:
-            return Predicate(sort, None, self.opaques[argument])
         members = self.set_symbol[self.set_start[argument] : self.set_start[argument + 1]]
         return Predicate(sort, term, frozenset(self.symbol(int(member)) for member in members))
 
@@ -189,6 +193,8 @@ class Ledger:
         self._true, self._false = array("i"), array("i")
         self._clause_filter, self._clause_start = array("i"), array("i", [0])
         self._clause_literal = array("i")
+        self.order: NDArray[Any] | None = None
+        """Where programs were not written down in their order: the number of each one's entry."""
 
     def __len__(self) -> int:
         return len(self._program)
@@ -211,6 +217,45 @@ class Ledger:
             self._clause_literal.extend(clause)
             self._clause_start.append(len(self._clause_literal))
 
+    def add_form(self, form: Conjunction) -> None:
+        """Many conjunctions of one form."""
+        count, width = len(form.rows), len(form.literals)
+        literals = np.empty((count, width), np.int32)
+        for at, each in enumerate(form.literals):
+            literals[:, at] = 2 * self._predicates_of(each, form) + each.negative
+        self._start.frombytes(_i32(self._start[-1] + width * np.arange(1, count + 1)))
+        self._literal.frombytes(literals.tobytes())
+        self._flags.frombytes(bytes(4 * count))
+        self._program.frombytes(_i32(np.full(count, -1)))
+
+    def _predicates_of(self, literal: FormLiteral, form: Conjunction) -> NDArray[Any]:
+        """The predicates that a literal of a form is in each of its texts."""
+        predicate, values, count = literal.predicate, literal.values, len(form.rows)
+        if all(each.literal is None for each in values):
+            return np.full(count, self._predicate(predicate))
+        if predicate.sort == RANGE:
+            low, high = map(form.numbers, values)
+            low_open, high_open = predicate.opened
+            first, argument = len(self._head), len(self._low)
+            self._low.frombytes((np.nextafter(low, inf) if low_open else low).tobytes())
+            self._high.frombytes((np.nextafter(high, -inf) if high_open else high).tobytes())
+            head = _range_head(self._column(predicate.term), predicate.content[0], predicate.opened)
+            self._head.frombytes(_i32(np.full(count, head)))
+            self._argument.frombytes(_i32(argument + np.arange(count)))
+            return first + np.arange(count)
+        [value] = values
+        assert value.literal is not None
+        column = form.columns[value.literal]
+        if isinstance(column, np.ndarray):
+            numbers, codes = np.unique(form.numbers(value), return_inverse=True)
+            distinct = numbers.tolist()
+        else:
+            distinct, codes = column.dictionary.to_pylist(), column.indices.to_numpy()
+        sort = predicate.content[0]
+        predicates = [self._predicate(predicate._replace(content=(sort, each))) for each in distinct]
+        made: NDArray[Any] = np.array(predicates, np.int64)[codes]
+        return made
+
     def _predicate(self, predicate: Predicate) -> int:
         sort, term, content, opened = predicate
         column = 0 if sort == OPAQUE else self._column(term)
@@ -221,8 +266,7 @@ class Ledger:
                 high = inf if high is None else self._symbol(column, Sort.BOUND + rank, high)
             self._low.append(low)
             self._high.append(high)
-            head = sort | rank << 3 | opened[0] << 8 | opened[1] << 9 | column << 10
-            self._head.append(head)
+            self._head.append(_range_head(column, rank, opened))
             self._argument.append(len(self._low) - 1)
             return len(self._head) - 1
         head = sort | column << 10
@@ -280,7 +324,7 @@ class Ledger:
         return np.array(bounds, np.int32)
 
     def table(self) -> Table:
-        """What was written down. The ledger must not be written on afterwards: the arrays are shared."""
+        """The table of all entries. The ledger must not change afterwards: the arrays are shared."""
 
         def ints(numbers: array[int]) -> Ints:
             return np.frombuffer(numbers, np.int32) if len(numbers) else np.empty(0, np.int32)
@@ -288,7 +332,7 @@ class Ledger:
         def reals(numbers: array[float]) -> Reals:
             return np.frombuffer(numbers, np.float64) if len(numbers) else np.empty(0, np.float64)
 
-        return Table(
+        table = Table(
             columns=tuple(self._columns),
             opaques=tuple(self._opaques),
             symbol_column=ints(self._symbol_column),
@@ -312,6 +356,15 @@ class Ledger:
             clause_start=ints(self._clause_start),
             clause_literal=ints(self._clause_literal),
         )
+        return table if self.order is None else selected(table, self.order)
+
+
+def _range_head(column: int, rank: int, opened: tuple[bool, bool]) -> int:
+    return RANGE | rank << 3 | opened[0] << 8 | opened[1] << 9 | column << 10
+
+
+def _i32(numbers: NDArray[Any]) -> bytes:
+    return numbers.astype(np.int32).tobytes()
 
 
 # -- putting tables together -------------------------------------------------------------------------------
@@ -382,7 +435,7 @@ def _with_bounds(old: Table, new: Table, symbol_of: Ints, rank: Rank) -> Ints:
 
 
 def textual_ranges(table: Table) -> NDArray[np.bool_]:
-    """Which ranges have symbols for bounds."""
+    """The ranges with symbols for bounds."""
     found = np.zeros(len(table.range_low), np.bool_)
     textual = (table.predicate_head & 7 == RANGE) & np.isin(table.predicate_head >> 3 & 31, TEXTUAL)
     found[table.predicate_argument[textual]] = True
@@ -399,7 +452,7 @@ def _renamed(bounds: Reals, textual: NDArray[np.bool_], symbol_of: NDArray[Any])
     return bounds
 
 
-def placed(table: Table) -> tuple[Reals, Reals]:
+def closed_ranges(table: Table) -> tuple[Reals, Reals]:
     """The low and the high ends of all ranges as closed intervals on the line.
 
     Of strings and bytes, bound k of a column has the place 2k + 1, and what lies between it and the next one has
@@ -410,9 +463,9 @@ def placed(table: Table) -> tuple[Reals, Reals]:
         return table.range_low, table.range_high
     starts = bound_starts(table)
     bounds = table.bound_symbol
-    place_of = np.zeros(len(table.symbol_sort))
-    place_of[bounds] = 2 * (np.arange(len(bounds)) - starts[_line(table, bounds)]) + 1
-    low, high = (_renamed(ends, textual, place_of) for ends in (table.range_low, table.range_high))
+    coordinate_of = np.zeros(len(table.symbol_sort))
+    coordinate_of[bounds] = 2 * (np.arange(len(bounds)) - starts[_line(table, bounds)]) + 1
+    low, high = (_renamed(ends, textual, coordinate_of) for ends in (table.range_low, table.range_high))
     predicate = np.flatnonzero(table.predicate_head & 7 == RANGE)
     opened = np.zeros(len(low), np.int32)
     opened[table.predicate_argument[predicate]] = table.predicate_head[predicate] >> 8 & 3
@@ -420,7 +473,7 @@ def placed(table: Table) -> tuple[Reals, Reals]:
 
 
 def bound_starts(table: Table) -> Ints:
-    """Where the bounds of each column begin: those of strings, then those of bytes."""
+    """The start of the bounds of each column: those of strings, then those of bytes."""
     lines = np.arange(2 * max(1, len(table.columns)) + 1)
     return np.searchsorted(_line(table, table.bound_symbol), lines).astype(np.int32)
 
@@ -432,26 +485,26 @@ def _line(table: Table, bounds: Ints) -> Ints:
 
 def selected(table: Table, slots: NDArray[Any]) -> Table:
     """The programs in these slots, in this order; what they refer to stays as it is."""
-    starts, places = gathered(table.filter_start, slots)
+    starts, positions = gathered(table.filter_start, slots)
     branching = np.flatnonzero(table.filter_program[slots] >= 0)
     lengths = np.diff(table.filter_start)[slots[branching]]
     program = np.full(len(slots), -1, np.int32)
     program[branching] = np.cumsum(lengths) - lengths
     jumps = spread(table.filter_program[slots[branching]], lengths)
-    place_of = np.full(len(table), -1, np.int32)
-    place_of[slots] = np.arange(len(slots), dtype=np.int32)
-    clauses = np.flatnonzero(place_of[table.clause_filter] >= 0) if len(table.clause_filter) else _NONE
-    clauses = clauses[np.argsort(place_of[table.clause_filter[clauses]], kind="stable")]
+    slot_of = np.full(len(table), -1, np.int32)
+    slot_of[slots] = np.arange(len(slots), dtype=np.int32)
+    clauses = np.flatnonzero(slot_of[table.clause_filter] >= 0) if len(table.clause_filter) else _NONE
+    clauses = clauses[np.argsort(slot_of[table.clause_filter[clauses]], kind="stable")]
     clause_start, clause_places = gathered(table.clause_start, clauses)
     return replace(
         table,
         filter_start=starts,
-        filter_literal=table.filter_literal[places],
+        filter_literal=table.filter_literal[positions],
         filter_program=program,
         filter_flags=table.filter_flags[slots],
         jump_true=table.jump_true[jumps],
         jump_false=table.jump_false[jumps],
-        clause_filter=place_of[table.clause_filter[clauses]],
+        clause_filter=slot_of[table.clause_filter[clauses]],
         clause_start=clause_start,
         clause_literal=table.clause_literal[clause_places],
     )
@@ -459,8 +512,8 @@ def selected(table: Table, slots: NDArray[Any]) -> Table:
 
 def compacted(table: Table) -> Table:
     """The same programs; equal predicates are one, numbered as they are first used; nothing is left unused."""
-    kept, literal_of = _distinct_predicates(table)
-    head, argument = table.predicate_head[kept], table.predicate_argument[kept].copy()
+    representatives, literal_of = _distinct_predicates(table)
+    head, argument = table.predicate_head[representatives], table.predicate_argument[representatives].copy()
     sort = head & 7
 
     ranges = np.flatnonzero(sort == RANGE)
@@ -539,7 +592,7 @@ def _distinct_predicates(table: Table) -> tuple[NDArray[Any], Ints]:
     high[ranged] = table.range_high[table.predicate_argument[ranged]]
     argument = table.predicate_argument.copy()
     argument[ranged] = 0  # a range is what it is by its bounds
-    kept = np.empty(len(argument), np.int64)
+    representatives = np.empty(len(argument), np.int64)
     literal = np.empty(len(predicate), np.int32)
     count = number_predicates(
         table.filter_literal,
@@ -550,10 +603,10 @@ def _distinct_predicates(table: Table) -> tuple[NDArray[Any], Ints]:
         high,
         np.full(2 << len(argument).bit_length(), -1, np.int32),
         np.full(len(argument), -1, np.int32),
-        kept,
+        representatives,
         literal,
     )
-    return kept[:count], literal
+    return representatives[:count], literal
 
 
 def _prints(head: Ints, argument: Ints, low: Reals, high: Reals) -> NDArray[np.uint64]:
@@ -571,7 +624,7 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 def gathered(start: Ints, rows: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
-    """For lists kept one after another: the starts of the lists of these rows, and where their items are."""
+    """For lists one after another: the starts of the lists of these rows, and the positions of their items."""
     lengths = np.diff(start)[rows] if len(rows) else np.empty(0, np.int32)
     starts = np.zeros(len(rows) + 1, np.int32)
     np.cumsum(lengths, out=starts[1:])
@@ -583,10 +636,10 @@ def spread(first: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     if not len(lengths):
         return _NONE
     ends = np.cumsum(lengths, dtype=np.int64)
-    places: NDArray[np.int64] = np.arange(ends[-1]) + np.repeat(
+    positions: NDArray[np.int64] = np.arange(ends[-1]) + np.repeat(
         first.astype(np.int64) - (ends - lengths), lengths
     )
-    return places
+    return positions
 
 
 def _through(mapping: NDArray[Any], numbers: Ints) -> Ints:

@@ -119,7 +119,7 @@ A_CLAUSE: Final = (
 
 
 def parse_statements(text: str, schema: Schema | None = None) -> tuple[Statement, ...]:
-    """The statements of a text; `ScopeSyntaxError` or `ScopeError`, with the place, where it has none."""
+    """The statements of a text. `ScopeSyntaxError` or `ScopeError`, with the location, if it cannot be read."""
     return _Parser(text, schema).statements()
 
 
@@ -476,7 +476,7 @@ class _Parser(Words):
             name = self.attribute()
             self.expect(")")
             return Converted(word, name)
-        parser = self.in_place()
+        parser = self.filter_parser()
         start = self.starts[self.at]
         if parser.begins_sum():
             total = self._translated(parser.sum)

@@ -152,7 +152,7 @@ def name_text(name: str) -> str:
 
 
 def architecture_text(text: str) -> str:
-    """How a scope is to be implemented, with the name of a broker as it is written."""
+    """The implementation of a scope as text, with the name of a broker as it is written."""
     word, bracket, name = text.partition("(")
     if bracket:
         return f"{word}({name_text(name[:-1])})"
@@ -241,7 +241,7 @@ def _border(keyword: str, border: Border) -> Iterable[str]:
 
 
 def side_text(filter: Filter) -> str:
-    """What stands between the parentheses of INPUT and OUTPUT."""
+    """The text between the parentheses of INPUT and OUTPUT."""
     if filter == NOTHING:
         return "0"
     if filter == EVERYTHING:

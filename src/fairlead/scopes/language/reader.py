@@ -1,4 +1,4 @@
-"""What reading the scope graph language is made of: its words, and the filters that stand between them.
+"""The base of the parser of the scope graph language: its words, and the filters between them.
 
 The tokens are those of the filter language, with comments (`-- …`, and `#` behind white space) taken out. A word
 with hyphens is one name here, and in conditions; between the parentheses of an interface, where a filter about
@@ -75,7 +75,7 @@ def _without_comments(source: str) -> str:
     return _COMMENT.sub(lambda found: " " * len(found[0]) if found[3] else found[0], source)
 
 
-class _InPlace(Parser):
+class _EmbeddedFilter(Parser):
     """The parser of filters, over tokens of a larger text."""
 
     __slots__ = ()
@@ -94,7 +94,7 @@ class _InPlace(Parser):
         return FilterError(str(ScopeSyntaxError.at(self.source, start, what)), hint=hint)
 
 
-class _Condition(_InPlace):
+class _Condition(_EmbeddedFilter):
     """A filter about components: the tests of their interfaces and roles are atoms of it."""
 
     __slots__ = ("words",)
@@ -128,7 +128,7 @@ class _Condition(_InPlace):
 
 
 class Words(Reader):
-    """A reader of scope graphs: keywords in any case, names, and filters in place."""
+    """A reader of scope graphs: keywords in any case, names, and embedded filters."""
 
     __slots__ = ("closings", "joined", "plain", "schema")
 
@@ -151,24 +151,24 @@ class Words(Reader):
     # -- words ---------------------------------------------------------------------------------------------------
 
     def word(self, ahead: int = 0) -> str:
-        """The word here in capitals; empty where a name in backquotes, a sign or a value stands."""
+        """The next word in capitals; empty if a name in backquotes, a sign or a value is next."""
         number = min(self.at + ahead, len(self.kinds) - 1)
         text = self.texts[number]
         return text.upper() if self.kinds[number] == NAME and text[0] != "`" else ""
 
     def sign(self, sign: str, ahead: int = 0) -> bool:
-        """Whether a sign stands here."""
+        """Whether a sign is next."""
         return self.texts[min(self.at + ahead, len(self.texts) - 1)] == sign
 
     def took(self, *words: str) -> bool:
-        """Step over these keywords, if it is they that stand here."""
+        """Consume these keywords, if they are next. True if they were."""
         if any(self.word(number) != word for number, word in enumerate(words)):
             return False
         self.at += len(words)
         return True
 
     def demand(self, *words: str) -> None:
-        """Step over these keywords; a complaint where others stand."""
+        """Consume these keywords; an error if others are next."""
         for word in words:
             if not self.took(word):
                 raise self.unexpected((word,))
@@ -194,8 +194,8 @@ class Words(Reader):
         return found
 
     def action(self) -> Any:
-        """What a rule does; the parser knows."""
-        raise NotImplementedError
+        """The action of a rule; the parser defines it."""
+        raise NotImplementedError(f"{type(self).__name__} must read the actions of rules")
 
     def whole(self, what: str = "a whole number") -> int:
         """A whole number that is not negative."""
@@ -216,14 +216,14 @@ class Words(Reader):
 
     def plain_filter(self) -> Filter:
         """A filter about notifications, up to the first token that cannot belong to it."""
-        parser = self.in_place()
+        parser = self.filter_parser()
         found = self._translated(parser.boolean)
         self.go_on_behind(parser)
         return found
 
-    def in_place(self) -> Parser:
+    def filter_parser(self) -> Parser:
         """The parser of filters, at the token here."""
-        return _InPlace(self, joined=False)
+        return _EmbeddedFilter(self, joined=False)
 
     def go_on_behind(self, parser: Parser) -> None:
         """Go on where the parser of filters has stopped."""
@@ -315,7 +315,7 @@ class Words(Reader):
         )
 
     def unexpected(self, expected: tuple[str, ...], *, hint: str | None = None) -> FilterSyntaxError:
-        """The complaint that what stands here is none of what was expected."""
+        """The error that the next token is none of those expected."""
         if self.kinds[self.at] == END:
             return self.problem("the text ends too early", self.starts[self.at], expected=expected, hint=hint)
         return self._scope_error(super().unexpected(expected, hint=hint))

@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where components are taken from: a name, the members of a scope (`depth` times), or `*`."""
+    """The source of components: a name, the members of a scope (`depth` times), or `*`."""
 
     name: str
     depth: int = 0
@@ -91,7 +91,7 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a selection says about its edges: an interface, mappings, policies among those selected."""
+    """The properties of a selection's edges: an interface, mappings, policies among the selected."""
 
     border: Border = Border()
     outward: Steps | None = None
@@ -121,7 +121,8 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a rule reacts to: pub, con (with a name for the notification), sub, unsub, adv, unadv, join, leave."""
+    """The event that a rule reacts to: pub, con (with a name for the notification), sub, unsub, adv, unadv, join,
+    leave."""
 
     kind: str
     filter: Filter = EVERYTHING
@@ -132,7 +133,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """CREATE NOW [INCLUDE COMPONENT [selection]]: an instance of the definition that the rule stands in."""
+    """CREATE NOW [INCLUDE COMPONENT [selection]]: an instance of the definition that contains the rule."""
 
     include: bool = False
     ident: str | None = None
@@ -140,7 +141,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a definition, deployment or change says about the scope itself."""
+    """The properties of the scope itself in a definition, deployment or change."""
 
     border: Border = Border()
     imposed: Border = Border()

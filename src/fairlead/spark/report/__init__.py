@@ -1,7 +1,7 @@
-"""What a run did, as one HTML file that needs nothing else.
+"""The report of a run, as one HTML file without references.
 
 data     the plain values that a report is made from
-found    a composite event, with what it is made of
+examples a composite event, with its constituents
 gather   these values from a finished run's tables, one Spark job each, none of which returns much
 charts   pictures: the flow, steps over time, bars
 page     the sections, in the order in which one asks
@@ -18,14 +18,14 @@ from fairlead.spark.report.data import (
     Received,
     ReportData,
 )
-from fairlead.spark.report.found import Constituent, Found
+from fairlead.spark.report.examples import CompositeExample, Constituent
 from fairlead.spark.report.gather import gather
 from fairlead.spark.report.page import render, write
 
 __all__ = [
+    "CompositeExample",
     "Constituent",
     "Facts",
-    "Found",
     "Judged",
     "Matched",
     "Never",

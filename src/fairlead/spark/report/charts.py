@@ -25,7 +25,7 @@ SECONDS_MIN: Final = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What leaves the way at a stage: how much, what it is called, and the name of its colour."""
+    """The rows that leave the flow at a stage: their number, label, and the name of their colour."""
 
     count: int
     name: str
@@ -38,7 +38,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A stage: its name, what it works with, how long it took, what came in, and what leaves the way here."""
+    """A stage: its name, what it works with, how long it took, what came in, and what leaves the flow here."""
 
     name: str
     about: str
@@ -220,7 +220,7 @@ class Moment:
 
 
 def timeline(moments: Sequence[Moment], seconds: float, ends: tuple[str, str], label: str) -> Markup:
-    """Moments on a line, in proportion; labels that would meet stand above one another."""
+    """Moments on a line, in proportion; labels that would overlap are drawn above one another."""
     left, right, lane = 30.0, 970.0, 24.0
     places = [left + (right - left) * (moment.at / seconds if seconds else 0.5) for moment in moments]
     lanes = _lanes(places, [moment.label for moment in moments])

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.audit import Finding
-from fairlead.spark.report.found import Found
+from fairlead.spark.report.examples import CompositeExample
 from fairlead.spark.summary import Batch
 
 __all__ = ["Facts", "Judged", "Matched", "Never", "Reason", "Received", "ReportData"]
@@ -18,7 +18,7 @@ VIOLATIONS_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Which run it was. `started` is shown as it is; `versions` maps names to versions."""
+    """The facts of a run. `started` is shown as it is; `versions` maps names to versions."""
 
     title: str
     started: str
@@ -31,11 +31,13 @@ class Facts:
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     outcome: str = "finished"
     patterns: str = ""
+    figures: str = ""
+    """What the figures are of: one run, or all runs on the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why rows were rejected, how many, and the first of them with its place."""
+    """A reason for rejections, the number of rows, and the first of them with its location."""
 
     reason: str
     count: int
@@ -45,7 +47,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """A subscription, and how many notifications matched it; or a pattern, and how many composites it found.
+    """A subscription and the number of its matches; or a pattern and the number of its composites.
 
     One that ended while the run went on is known by its deliveries alone: its filter is None.
     """
@@ -108,8 +110,8 @@ class ReportData:
     `histogram` and `lateness` are (lowest, highest, how many), both ends included and a highest of None
     meaning no end: matches per subscription, and microseconds behind the watermark. `subscriptions` and
     `subscribers` are the top ones, best first; `subscribed` and `reached` count them all. Likewise `patterns`
-    and `asked`, which is None where a pipeline has none; `found` are examples of what they found. Where deliveries
-    went to a sink that is not `read_back`, nothing is known of who got them.
+    and `patterns_total`, which is None where a pipeline has none; `examples` are composites of them. Without
+    `read_back`, deliveries went to a sink that is not read, and the report does not know their subscribers.
     """
 
     facts: Facts
@@ -124,22 +126,22 @@ class ReportData:
     findings: Sequence[Judged] = ()
     reached: int = 0
     patterns: Sequence[Matched] = ()
-    asked: int | None = None
-    found: Sequence[Found] = ()
+    patterns_total: int | None = None
+    examples: Sequence[CompositeExample] = ()
     read_back: bool = True
 
     @property
     def subscribed(self) -> int:
-        """How many subscriptions there are."""
+        """The number of subscriptions."""
         return sum(count for _, _, count in self.histogram)
 
     def total(self, name: str) -> int:
-        """What the batches counted under a name, together."""
+        """The sum of a counter over all batches."""
         return sum(int(getattr(batch, name)) for batch in self.batches)
 
     @property
     def held(self) -> int:
-        """What still waits for the watermark."""
+        """The number of notifications that still wait for the watermark."""
         return self.batches[-1].held if self.batches else 0
 
     @property

@@ -19,7 +19,7 @@ from fairlead.audit import Finding
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.spark.frames import RECORD, decode, few_rows
 from fairlead.spark.report.data import Facts, Judged, Matched, Never, Reason, Received, ReportData
-from fairlead.spark.report.found import Found
+from fairlead.spark.report.examples import CompositeExample
 from fairlead.spark.storage import as_path
 from fairlead.spark.summary import Batch
 
@@ -59,7 +59,7 @@ def gather(
     findings: Iterable[Finding | Judged | Mapping[str, Any]] = (),
     stages: Mapping[str, float] | None = None,
 ) -> ReportData:
-    """What a run did, from its output.
+    """The data of a report, from the output of a run.
 
     `deliveries` is None where they cannot be read back. `subscriptions` has `id`, `subscriber` and `filter`, and
     so have `patterns`, with their texts. `late` has
@@ -74,7 +74,7 @@ def gather(
         if interval >= 0
         for each in counted[interval].first
     ]
-    never, received, asked = (counted.get(each, NOTHING) for each in (0, SUBSCRIBERS, PATTERNS))
+    never, received, counts = (counted.get(each, NOTHING) for each in (0, SUBSCRIBERS, PATTERNS))
     return ReportData(
         facts=facts,
         batches=tuple(batches),
@@ -89,9 +89,13 @@ def gather(
         lateness=() if late is None else _lateness(late, batches),
         findings=tuple(each if isinstance(each, Judged) else Judged.of(each) for each in findings),
         reached=received.size,
-        patterns=asked.first,
-        asked=None if patterns is None else asked.size if deliveries is not None else patterns.count(),
-        found=() if patterns is None or deliveries is None else _found(deliveries, patterns),
+        patterns=counts.first,
+        patterns_total=None
+        if patterns is None
+        else counts.size
+        if deliveries is not None
+        else patterns.count(),
+        examples=() if patterns is None or deliveries is None else _examples(deliveries, patterns),
         read_back=deliveries is not None,
     )
 
@@ -117,11 +121,11 @@ def _counted(
 ) -> dict[int, _Alike]:
     """Subscriptions by the interval of their number of matches; and all patterns, and all subscribers."""
     columns = ("id", "subscriber", "filter")
-    asked = subscriptions.select(*columns, F.lit(False).alias("is_pattern"))
+    rows = subscriptions.select(*columns, F.lit(False).alias("is_pattern"))
     if patterns is not None:
-        asked = asked.unionByName(patterns.select(*columns, F.lit(True).alias("is_pattern")))
+        rows = rows.unionByName(patterns.select(*columns, F.lit(True).alias("is_pattern")))
     # An id may stand for several periods of validity: it is one subscription all the same.
-    known = asked.groupBy(F.lit(True).alias("is_asked"), F.col("id").alias("name")).agg(
+    known = rows.groupBy(F.lit(True).alias("is_asked"), F.col("id").alias("name")).agg(
         F.min(F.coalesce("subscriber", "id")).alias("subscriber"),
         F.min("filter").alias("filter"),
         F.max("is_pattern").alias("is_pattern"),
@@ -159,23 +163,24 @@ def _counted(
     }
 
 
-def _found(deliveries: DataFrame, patterns: DataFrame) -> tuple[Found, ...]:
+def _examples(deliveries: DataFrame, patterns: DataFrame) -> tuple[CompositeExample, ...]:
     """The first composite of each of the first patterns, where deliveries have their content."""
     if RECORD not in deliveries.columns:
         return ()
     told = F.struct("time", "id", RECORD)
     found = (
         deliveries.where(F.col("producer") == PRODUCER)
-        .select(F.explode("subscriptions").alias("asked"), told.alias("told"))
-        .join(F.broadcast(patterns.select(F.col("id").alias("asked"))), "asked", "left_semi")
-        .groupBy("asked")
+        .select(F.explode("subscriptions").alias("pattern"), told.alias("told"))
+        .join(F.broadcast(patterns.select(F.col("id").alias("pattern"))), "pattern", "left_semi")
+        .groupBy("pattern")
         .agg(F.min("told").alias("first"))
-        .orderBy("asked")
+        .orderBy("pattern")
         .limit(DRAWN)
         .collect()
     )
     return tuple(
-        Found.of(decode(first.record, PRODUCER, first.id, first.time, None), asked) for asked, first in found
+        CompositeExample.of(decode(first.record, PRODUCER, first.id, first.time, None), pattern)
+        for pattern, first in found
     )
 
 

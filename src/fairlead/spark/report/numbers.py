@@ -32,7 +32,7 @@ def figure(count: int) -> str:
 
 
 def rate(count: float, seconds: float) -> str:
-    """Per second; nothing can be said of no time."""
+    """A rate per second; a dash if no time has passed."""
     return f"{compact(count / seconds)}/s" if seconds > 0 else "—"
 
 

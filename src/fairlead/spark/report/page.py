@@ -1,4 +1,4 @@
-"""The report as one HTML page, its sections in the order in which one asks about a run."""
+"""The report as one HTML page, its sections in the order of a reader's questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead.spark.report.charts import (
     timeline,
 )
 from fairlead.spark.report.data import Judged, Matched, ReportData
-from fairlead.spark.report.found import Constituent, Found
+from fairlead.spark.report.examples import CompositeExample, Constituent
 from fairlead.spark.report.markup import Child, Markup, joined, shortened, tag
 from fairlead.spark.report.numbers import compact, duration, figure, instant, many, percent, rate
 from fairlead.spark.summary import Batch
@@ -51,7 +51,7 @@ MEANING: Final = {
 
 
 def write(report: ReportData, path: str | Path) -> Path:
-    """Write the page as UTF-8; where it stands afterwards."""
+    """Write the page as UTF-8; returns its path."""
     place = Path(path)
     place.write_text(render(report), encoding="utf-8", newline="\n")
     return place
@@ -111,6 +111,7 @@ def _header(report: ReportData) -> Markup:
                 ("Duration", f"{duration(facts.seconds)} in batches"),
                 ("Mode", facts.mode),
                 ("Outcome", facts.outcome),
+                ("Figures", facts.figures),
                 ("Machine", facts.machine),
                 ("Versions", " · ".join(f"{name} {version}" for name, version in facts.versions.items())),
             ),
@@ -140,9 +141,9 @@ def _sentence(report: ReportData) -> Markup:
         else joined(" came in; nothing matched")
     )
     checked = {
-        "holds": " The audit found every rule kept.",
-        "open": " The audit found no violation; some deliveries may still come.",
-        "violated": " The audit found violations.",
+        "holds": " The audit reports no violation.",
+        "open": " The audit reports no violation; some deliveries may still arrive.",
+        "violated": " The audit reports violations.",
         None: "",
     }[report.verdict]
     return joined(tag("b", many(read, "row")), became, f" in {duration(report.facts.seconds)}.", checked)
@@ -277,11 +278,13 @@ def _pipeline(report: ReportData) -> Markup:
 
 def _detecting(report: ReportData, took: str) -> Sequence[Node]:
     """The stage that finds patterns, where there are any."""
-    if report.asked is None:
+    if report.patterns_total is None:
         return ()
     released, composites = report.total("released"), report.total("composites")
     branch = Branch(composites, "composites join", "join")
-    return (Node("detect", many(report.asked, "pattern"), took, figure(released), "in order", (branch,)),)
+    return (
+        Node("detect", many(report.patterns_total, "pattern"), took, figure(released), "in order", (branch,)),
+    )
 
 
 def _speed(report: ReportData) -> Markup:
@@ -340,10 +343,10 @@ CONSTITUENTS_MAX: Final = 24
 
 def _patterns(report: ReportData) -> Markup:
     title = "Patterns"
-    if report.asked is None:
+    if report.patterns_total is None:
         return Markup()
-    if not report.asked:
-        return _section(title, None, _empty("No pattern was asked for."))
+    if not report.patterns_total:
+        return _section(title, None, _empty("There are no patterns."))
     composites, shown = report.total("composites"), len(report.patterns)
     texts = {each.id: each.filter or "" for each in report.patterns}
     top = max(each.count for each in report.patterns)
@@ -351,8 +354,8 @@ def _patterns(report: ReportData) -> Markup:
         title,
         joined(
             tag("b", many(composites, "composite event")),
-            f" found by {many(report.asked, 'pattern')}: what several notifications mean together.",
-            f" Here are the {shown} that found most." if shown < report.asked else "",
+            f" of {many(report.patterns_total, 'pattern')}: what several notifications mean together.",
+            f" Here are the {shown} with most composites." if shown < report.patterns_total else "",
         ),
         _table(
             ("Composites|num|", "Pattern|", "Subscriber|", "What it looks for|wide"),
@@ -367,25 +370,28 @@ def _patterns(report: ReportData) -> Markup:
             ),
             class_="stacked",
         ),
-        *(_composite(each, texts.get(each.pattern, "")) for each in report.found),
+        *(_composite(each, texts.get(each.pattern, "")) for each in report.examples),
     )
 
 
-def _composite(found: Found, text: str) -> Markup:
+def _composite(example: CompositeExample, text: str) -> Markup:
     """One composite: its constituents on a line, then each with what it says."""
-    told = found.constituents
-    if len(told) > CONSTITUENTS_MAX:
-        told = (*told[: CONSTITUENTS_MAX // 2], *told[-CONSTITUENTS_MAX // 2 :])
+    constituents = example.constituents
+    if len(constituents) > CONSTITUENTS_MAX:
+        constituents = (*constituents[: CONSTITUENTS_MAX // 2], *constituents[-CONSTITUENTS_MAX // 2 :])
     tones = {
-        step: STEPS[at % len(STEPS)] for at, step in enumerate(dict.fromkeys(each.step for each in told))
+        step: STEPS[at % len(STEPS)]
+        for at, step in enumerate(dict.fromkeys(each.step for each in constituents))
     }
-    moments = [Moment((each.time - found.start) / 1e6, each.step, tones[each.step]) for each in told]
-    seconds = (found.end - found.start) / 1e6
-    if found.waited:
+    moments = [
+        Moment((each.time - example.start) / 1e6, each.step, tones[each.step]) for each in constituents
+    ]
+    seconds = (example.end - example.start) / 1e6
+    if example.waited:
         moments.append(Moment(seconds, "time is over", "idle", hollow=True))
-    whole = len(found.constituents)
+    whole = len(example.constituents)
     return joined(
-        tag("h3", f"One {found.type}: {many(whole, 'event')} in {duration(seconds)}"),
+        tag("h3", f"One {example.type}: {many(whole, 'event')} in {duration(seconds)}"),
         tag("p", tag("code", text), class_="note") if text else None,
         tag(
             "figure",
@@ -394,15 +400,17 @@ def _composite(found: Found, text: str) -> Markup:
                 timeline(
                     moments,
                     seconds,
-                    (instant(found.start), instant(found.end)),
-                    f"The constituents of a composite event of {found.pattern}, over {duration(seconds)}",
+                    (instant(example.start), instant(example.end)),
+                    f"The constituents of a composite event of {example.pattern}, over {duration(seconds)}",
                 ),
                 class_="scroll",
             ),
-            tag("p", f"{whole - len(told):,} in the middle are left out.", class_="note")
-            if len(told) < whole
+            tag("p", f"{whole - len(constituents):,} in the middle are left out.", class_="note")
+            if len(constituents) < whole
             else None,
-            tag("ol", *(_constituent(each, tones[each.step]) for each in told), class_="constituents"),
+            tag(
+                "ol", *(_constituent(each, tones[each.step]) for each in constituents), class_="constituents"
+            ),
             class_="composite",
         ),
     )
@@ -426,7 +434,10 @@ def _matches(report: ReportData) -> Markup:
         return _section(
             "Matches per subscription",
             None,
-            _empty("Deliveries went to a sink that is not read back, so nothing is known of who got what."),
+            _empty(
+                "Deliveries went to a sink that is not read back, so the report does not know the deliveries "
+                "of each subscriber."
+            ),
         )
     if not report.subscribed:
         return _section("Matches per subscription", None, _empty("There were no subscriptions."))
@@ -496,8 +507,8 @@ def _never(report: ReportData) -> Markup:
         title,
         joined(
             tag("b", many(report.never.count, "subscription")),
-            f" ({percent(report.never.count, report.subscribed)}) matched nothing in this run: what they ask for "
-            "did not happen, or their filters say something else than was meant.",
+            f" ({percent(report.never.count, report.subscribed)}) matched nothing in this run: no such event "
+            "happened, or their filters say something else than was meant.",
         )
         if shown
         else f"{many(report.never.count, 'subscription')} matched nothing in this run.",
@@ -552,7 +563,7 @@ def _rejected(report: ReportData) -> Markup:
         joined(
             tag("b", many(rejected, "row")),
             f", {percent(rejected, report.total('read'))} of those that came in, could not be read. They are "
-            "kept, whole, beside the output; here is the first of each sort.",
+            "stored, whole, beside the output; here is the first of each sort.",
         ),
         _table(
             ("Rows|num", "Reason|", "The first one|wide"),
@@ -663,12 +674,12 @@ def _batches(report: ReportData) -> Markup:
             "Late|num",
             "Released|num",
             "Held|num",
-            *(() if report.asked is None else ("Composites|num",)),
+            *(() if report.patterns_total is None else ("Composites|num",)),
             "Deliveries|num",
             "Watermark (UTC)|",
             "Took|num",
         ),
-        (_batch(batch, detecting=report.asked is not None) for batch in shown),
+        (_batch(batch, detecting=report.patterns_total is not None) for batch in shown),
     )
     if len(report.batches) > BATCHES_OPEN:
         table = tag("details", tag("summary", f"All {len(report.batches):,} batches"), table)

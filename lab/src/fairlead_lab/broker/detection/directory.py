@@ -227,7 +227,7 @@ class Directory:
         offers = SubpatternDetector(Brute(), pattern, cut, delegated).offers
         taken = {self.detectors[each].broker for each in beside}
         hosts = [host for host in self._hosts if host not in taken] or list(self._hosts)
-        broker = self._place(specification, near, policy.locality, hosts)
+        broker = self._choose_host(specification, near, policy.locality, hosts)
         self.detectors[name] = DetectorPlacement(specification, broker, policy, near, offers)
         actions += [Instantiate(specification, broker), *handed]
         return name
@@ -299,7 +299,9 @@ class Directory:
             self._hops[key] = len(self._topology.path(*key)) - 1
         return self._hops[key]
 
-    def _place(self, specification: Specification, near: str, locality: Locality, hosts: list[str]) -> str:
+    def _choose_host(
+        self, specification: Specification, near: str, locality: Locality, hosts: list[str]
+    ) -> str:
         match locality:
             case Locality.SUBSCRIBERS:
                 return min(hosts, key=lambda host: self.hops(host, near))

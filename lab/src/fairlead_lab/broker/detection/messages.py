@@ -41,36 +41,36 @@ CONTROL: Final = frozenset({HEARTBEAT, PROBE, READY, STATE})
 
 
 def heartbeat(
-    number: int, source: str, place: str, until: int, now: int, *, answers: str = "", successor: str = ""
+    number: int, source: str, host: str, until: int, now: int, *, answers: str = "", successor: str = ""
 ) -> Notification:
     """All that `source` publishes at its `place` from now on ends from `until` on; for all, or as an answer."""
-    fields: dict[str, Any] = {"type": HEARTBEAT, "source": source, "place": place, "until": until}
+    fields: dict[str, Any] = {"type": HEARTBEAT, "source": source, "host": host, "until": until}
     if answers:
         fields["to"] = answers
     if successor:
         fields["successor"] = successor
-    return _control(number, place, now, fields)
+    return _control(number, host, now, fields)
 
 
-def probe(number: int, place: str, now: int) -> Notification:
+def probe(number: int, host: str, now: int) -> Notification:
     """Sources that hear this have heard before what its sender subscribes to: links keep their order."""
-    return _control(number, place, now, {"type": PROBE, "asks": place})
+    return _control(number, host, now, {"type": PROBE, "asks": host})
 
 
-def ready(number: int, place: str, to: str, since: int, now: int) -> Notification:
+def ready(number: int, host: str, to: str, since: int, now: int) -> Notification:
     """The new place hears everything that ends from `since` on."""
-    return _control(number, place, now, {"type": READY, "to": to, "place": place, "since": since})
+    return _control(number, host, now, {"type": READY, "to": to, "host": host, "since": since})
 
 
-def state(number: int, place: str, to: str, kept: Any, now: int) -> Notification:
+def state(number: int, host: str, to: str, snapshot: Any, now: int) -> Notification:
     """The state of a detector, for its new place."""
-    text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
-    return _control(number, place, now, {"type": STATE, "to": to, "state": text})
+    text = json.dumps(snapshot, ensure_ascii=False, separators=(",", ":"))
+    return _control(number, host, now, {"type": STATE, "to": to, "state": text})
 
 
-def _control(number: int, place: str, now: int, fields: dict[str, Any]) -> Notification:
+def _control(number: int, host: str, now: int, fields: dict[str, Any]) -> Notification:
     kind = fields["type"].removeprefix("detection.")
-    return Notification.of({**fields, "id": f"{kind} {number}", "producer": place, "time": Instant(now)})
+    return Notification.of({**fields, "id": f"{kind} {number}", "producer": host, "time": Instant(now)})
 
 
 def is_control(notification: Notification) -> bool:
@@ -88,6 +88,6 @@ def heartbeats_of(sources: frozenset[str]) -> Filter:
     return And((of_type(HEARTBEAT), Constraint(Attribute("source"), Op.IN, Multi(sources))))
 
 
-def addressed_to(place: str) -> Filter:
+def addressed_to(host: str) -> Filter:
     """What is sent to one place only."""
-    return Constraint(Attribute("to"), Op.EQ, place)
+    return Constraint(Attribute("to"), Op.EQ, host)

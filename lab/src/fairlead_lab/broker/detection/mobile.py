@@ -129,8 +129,8 @@ class Specification:
 class MobileDetector:
     """One detector at one place: a client of the broker there, by the name of the place."""
 
-    def __init__(self, specification: Specification, place: str, predecessor: str = "") -> None:
-        self.specification, self.place = specification, place
+    def __init__(self, specification: Specification, host: str, predecessor: str = "") -> None:
+        self.specification, self.host = specification, host
         self.phase = Phase.CONSTRUCTION
         self.late = 0
         """What came when its time had passed."""
@@ -145,10 +145,10 @@ class MobileDetector:
         self._stability = Stability(specification.policy, specification.groups)
         self._identities = LatestIdentities(REMEMBERED)
         self._answered: dict[str, int] = {}
-        self._asked_by: list[str] = []
+        self._requesters: list[str] = []
         self._waiting: list[Notification] = []
         self._since: int | None = None
-        self._told = BEGINNING
+        self._announced = BEGINNING
         self._unsaid = False
         told = [part.name for part in self._detector.offers]
         if specification.pattern.name != UNNAMED:
@@ -185,7 +185,7 @@ class MobileDetector:
                 self._end()
             case Tick():
                 if self.phase is Phase.CONSTRUCTION and self._since is None:
-                    self._publish(probe, self.place, now)  # some source may not have been there yet
+                    self._publish(probe, self.host, now)  # some source may not have been there yet
                 self._proceed(now)
                 self._beat(now)
                 self._effects.append(Wake(now + self.specification.heartbeat_us))
@@ -197,15 +197,15 @@ class MobileDetector:
     # -- construction --------------------------------------------------------------------------------------
 
     def _start(self, now: int) -> None:
-        filters = [*self.specification.filters(), addressed_to(self.place)]
+        filters = [*self.specification.filters(), addressed_to(self.host)]
         if self.specification.waits and self._stability.sources:
             filters.append(heartbeats_of(self._stability.sources))
         if self.specification.reports:
             filters.append(of_type(PROBE))
-        self._effects.append(Join(self.place))
+        self._effects.append(Join(self.host))
         for number, filter in enumerate(filters):
-            self._effects.append(Subscribe(self.place, f"{number}", filter))
-        self._publish(probe, self.place, now)  # behind the subscriptions: who hears it has heard of them
+            self._effects.append(Subscribe(self.host, f"{number}", filter))
+        self._publish(probe, self.host, now)  # behind the subscriptions: who hears it has heard of them
         self._effects.append(Wake(now + self.specification.heartbeat_us))
         self._proceed(now)
 
@@ -221,14 +221,14 @@ class MobileDetector:
             )
             self._since = since
             if self._predecessor:
-                self._publish(ready, self.place, self._predecessor, since, now)
+                self._publish(ready, self.host, self._predecessor, since, now)
         if not self._predecessor:
             self._detector.advance(self._since)
             self._control(now)
 
-    def _resume(self, kept: Any, now: int) -> None:
-        self._detector.resume(kept["detector"])
-        self._since = kept["since"]
+    def _resume(self, snapshot: Any, now: int) -> None:
+        self._detector.resume(snapshot["detector"])
+        self._since = snapshot["since"]
         self._control(now)
 
     def _control(self, now: int) -> None:
@@ -237,8 +237,8 @@ class MobileDetector:
         for notification in waiting:
             if event_time(notification) >= self.bound:  # the rest was found by the old place
                 self._take(notification)
-        for place in self._asked_by:
-            self._answer(place, now)
+        for host in self._requesters:
+            self._answer(host, now)
 
     # -- control -------------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class MobileDetector:
             control(self, notification, now)
             return
         if (until := notification.get("until", None)) is not None and notification.producer == PRODUCER:
-            self._stability.heard(str(notification.get("source")), str(notification.get("place")), until, now)
+            self._stability.heard(str(notification.get("source")), str(notification.get("host")), until, now)
         if self._identities.take(notification, None) is None:
             return  # a redundant detector has found it as well
         if notification.producer != PRODUCER:
@@ -259,31 +259,31 @@ class MobileDetector:
             self._take(notification)
 
     def _hear_heartbeat(self, notification: Notification, now: int) -> None:
-        source, place, until = (notification.get(name) for name in ("source", "place", "until"))
+        source, host, until = (notification.get(name) for name in ("source", "host", "until"))
         if source not in self._stability.sources:
             return
-        self._stability.heard(source, place, until, now)
-        if notification.get("to") == self.place:
+        self._stability.heard(source, host, until, now)
+        if notification.get("to") == self.host:
             self._answered.setdefault(source, until)
         successor = notification.get("successor", "")
         if successor:
-            self._stability.moved(source, place, successor)
+            self._stability.moved(source, host, successor)
 
     def _hear_probe(self, notification: Notification, now: int) -> None:
         asks = str(notification.get("asks"))
-        if not self.specification.reports or asks == self.place:
+        if not self.specification.reports or asks == self.host:
             return
         if self.phase is Phase.CONTROL:
             self._answer(asks, now)
         else:
-            self._asked_by.append(asks)
+            self._requesters.append(asks)
 
     def _hear_ready(self, notification: Notification, now: int) -> None:
-        if notification.get("to") == self.place:
-            self._successor = str(notification.get("place")), notification.get("since")
+        if notification.get("to") == self.host:
+            self._successor = str(notification.get("host")), notification.get("since")
 
     def _hear_state(self, notification: Notification, now: int) -> None:
-        if notification.get("to") == self.place and self.phase is Phase.CONSTRUCTION:
+        if notification.get("to") == self.host and self.phase is Phase.CONSTRUCTION:
             self._resume(json.loads(str(notification.get("state"))), now)
 
     _CONTROL: Final[Mapping[str, Callable[[MobileDetector, Notification, int], None]]] = {
@@ -343,38 +343,38 @@ class MobileDetector:
             for number in reversed(range(len(found))):
                 if found[number].get("type") == self._alone:
                     found[number] = self._saying(found[number], bound)
-                    self._told, self._unsaid = bound, False
+                    self._announced, self._unsaid = bound, False
                     break
-        self._effects += [Publish(self.place, each) for each in found]
+        self._effects += [Publish(self.host, each) for each in found]
 
     def _saying(self, notification: Notification, bound: int) -> Notification:
-        says = {"source": self.specification.name, "place": self.place, "until": bound}
+        says = {"source": self.specification.name, "host": self.host, "until": bound}
         return replace(notification, attributes=Record({**notification.attributes, **says}))
 
     def _beat(self, now: int) -> None:
         """Say up to where all is found, if that has changed."""
-        if self.specification.reports and self._told < self.bound and self.phase is Phase.CONTROL:
-            self._told = self.bound
-            self._publish(heartbeat, self.specification.name, self.place, self.bound, now)
+        if self.specification.reports and self._announced < self.bound and self.phase is Phase.CONTROL:
+            self._announced = self.bound
+            self._publish(heartbeat, self.specification.name, self.host, self.bound, now)
 
-    def _answer(self, place: str, now: int) -> None:
-        self._publish(heartbeat, self.specification.name, self.place, self.bound, now, answers=place)
+    def _answer(self, host: str, now: int) -> None:
+        self._publish(heartbeat, self.specification.name, self.host, self.bound, now, answers=host)
 
     # -- destruction ---------------------------------------------------------------------------------------
 
     def _hand_over(self, successor: str, now: int) -> None:
-        kept = {"since": self._since, "detector": self._detector.snapshot(held=False)}
-        self._publish(state, self.place, successor, kept, now)
-        self._publish(heartbeat, self.specification.name, self.place, self.bound, now, successor=successor)
+        snapshot = {"since": self._since, "detector": self._detector.snapshot(held=False)}
+        self._publish(state, self.host, successor, snapshot, now)
+        self._publish(heartbeat, self.specification.name, self.host, self.bound, now, successor=successor)
         self._end()
 
     def _end(self) -> None:
         self.phase = Phase.DESTRUCTION
-        self._effects.append(Leave(self.place))
+        self._effects.append(Leave(self.host))
 
     def _publish(self, message: Callable[..., Notification], *content: Any, **named: Any) -> None:
         self._sent += 1
-        self._effects.append(Publish(self.place, message(self._sent, *content, **named)))
+        self._effects.append(Publish(self.host, message(self._sent, *content, **named)))
 
 
 def _occurrence(notification: Notification) -> Occurrence:

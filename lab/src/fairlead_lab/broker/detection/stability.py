@@ -77,7 +77,7 @@ class Stability:
         self._policy = policy
         self._groups = tuple(groups)
         self._heard: dict[str, _Heard] = {}
-        self._place: dict[str, str] = {}
+        self._host_of: dict[str, str] = {}
         """Where a source is now; its own name, unless it has moved or says otherwise."""
 
     @property
@@ -85,19 +85,19 @@ class Stability:
         """The names of all sources."""
         return frozenset(name for group in self._groups for name in group)
 
-    def heard(self, source: str, place: str, until: int, now: int) -> None:
+    def heard(self, source: str, host: str, until: int, now: int) -> None:
         """All that a source publishes at a place from here on ends from a time on."""
-        self._place.setdefault(source, place)
-        heard = self._heard.setdefault(place, _Heard())
+        self._host_of.setdefault(source, host)
+        heard = self._heard.setdefault(host, _Heard())
         if until > heard.until:
             heard.until = until
             heard.delays.append(max(0, now - until))
 
-    def moved(self, source: str, place: str, successor: str) -> None:
+    def moved(self, source: str, host: str, successor: str) -> None:
         """A source has said its last word at a place; what it has promised holds for the one that goes on."""
-        if self._place.get(source) == place:
-            self._place[source] = successor
-            old, new = self._heard[place], self._heard.setdefault(successor, _Heard())
+        if self._host_of.get(source) == host:
+            self._host_of[source] = successor
+            old, new = self._heard[host], self._heard.setdefault(successor, _Heard())
             new.until = max(new.until, old.until)
 
     def bound(self, now: int) -> int:
@@ -105,7 +105,7 @@ class Stability:
         return min((self._until(group, now) for group in self._groups), default=END)
 
     def _until(self, group: frozenset[str], now: int) -> int:
-        places = [self._heard[self._place[name]] for name in sorted(group) if name in self._place]
+        places = [self._heard[self._host_of[name]] for name in sorted(group) if name in self._host_of]
         until = max((each.until for each in places), default=BEGINNING)
         patience = self._patience(places)
         return until if patience is None else max(until, now - patience)

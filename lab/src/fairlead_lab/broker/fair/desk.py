@@ -61,7 +61,7 @@ class Desk:
         self._confirmed = None if is_root else [0, 0]
         self._clients: dict[str, Interested] = {}
         self._wants: dict[Recipient, Wants] = {}
-        self._asked: Counter[tuple[str, Filter]] = Counter()
+        self._interests: Counter[tuple[str, Filter]] = Counter()
         self._index: dict[str, dict[Filter, dict[Recipient, None]]] = {}
         self._waiting: list[tuple[int, Recipient, int]] = []
         self._alike: dict[tuple[Conjunction, Choice], dict[str, None]] = {}
@@ -137,16 +137,16 @@ class Desk:
             filters.get(filter, {}).pop(recipient, None)
             if not filters.get(filter):
                 filters.pop(filter, None)
-        self._asked.subtract(dropped)
+        self._interests.subtract(dropped)
 
     def _ask(self, recipient: Recipient, wants: Wants) -> None:
         """Note what a recipient asks for, and whether more or less is to be asked for above."""
         if wants:
             self._wants[recipient] = wants
-            self._asked.update(wants)
+            self._interests.update(wants)
         if self._confirmed is not None:
-            self._asked = +self._asked
-            need = condensed(frozenset(self._asked))
+            self._interests = +self._interests
+            need = condensed(frozenset(self._interests))
             if need != self.need:
                 self.need = need
                 self.number += 1

@@ -119,7 +119,7 @@ class Merger(Replica):
         """The leader gives places in the order of arrival."""
         if self.normal and self.leads:
             key = next(reversed(self._contents))
-            if key not in self._placed:
+            if key not in self._assigned:
                 self._order(Slot(key, self.next_stamp()))
 
     def _order(self, slot: Slot) -> None:

@@ -78,10 +78,10 @@ class Replica(ABC):
         self._log: list[Slot] = []
         self._log_view = self.view
         self._contents: dict[Key, Content] = {}
-        self._placed: set[Key] = set()
+        self._assigned: set[Key] = set()
         self._needs: dict[Role, int] = {}
         self._reports: dict[str, Report] = {}
-        self._asked: Ask | None = None
+        self._pending_view: Ask | None = None
 
     # -- being driven --------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Replica(ABC):
     @property
     def waiting(self) -> list[Key]:
         """The inputs that have come and have no place yet, in the order in which they came."""
-        return [key for key in self._contents if key not in self._placed]
+        return [key for key in self._contents if key not in self._assigned]
 
     @property
     def is_waiting(self) -> bool:
@@ -206,7 +206,7 @@ class Replica(ABC):
     def assign(self, slot: Slot) -> None:
         """An input has the next position."""
         self._log.append(slot)
-        self._placed.add(slot.key)
+        self._assigned.add(slot.key)
         self.stamp = max(self.stamp, slot.stamp)
 
     def next_stamp(self) -> int:
@@ -223,7 +223,7 @@ class Replica(ABC):
             content = self._contents.pop(slot.key, None) or _implied(slot.key)
             if content is None:
                 return
-            self._placed.discard(slot.key)
+            self._assigned.discard(slot.key)
             self.applied += 1
             self.applied_stamp = slot.stamp
             number = self.desk.number
@@ -231,7 +231,7 @@ class Replica(ABC):
             for event in _events(content):
                 self.effects.append(Ordered(self.role, self.applied, slot.stamp, event))
             self.tell(self.applied, slot.stamp, items)
-            if isinstance(content, Left) and (GONE, content.client) not in self._placed:
+            if isinstance(content, Left) and (GONE, content.client) not in self._assigned:
                 self._contents.pop((GONE, content.client), None)  # Who has left need not be removed.
             if self.desk.number != number:
                 self._connect()
@@ -257,8 +257,8 @@ class Replica(ABC):
 
     def _inquire(self) -> None:
         self._reports = {}
-        if self._asked is not None:
-            asked, self._asked = self._asked, None
+        if self._pending_view is not None:
+            asked, self._pending_view = self._pending_view, None
             self.ask(asked)
         if self.leads:
             for peer in self.peers:
@@ -281,7 +281,7 @@ class Replica(ABC):
         if message.view == self.view:
             self.send(message.source, self._known)
         elif message.view > self.view:
-            self._asked = message
+            self._pending_view = message
 
     def report(self, message: Report) -> None:
         """A replica says what it knows; when all have, the view begins."""
@@ -319,7 +319,7 @@ class Replica(ABC):
         assert self._first - 1 <= self.applied <= self.end
         self._log_view = self.view
         self.normal = True
-        self._placed = {slot.key for slot in self._log[self.applied + 1 - self._first :]}
+        self._assigned = {slot.key for slot in self._log[self.applied + 1 - self._first :]}
         self.stamp = max([self.stamp, *(slot.stamp for slot in slots[-1:])])
 
 

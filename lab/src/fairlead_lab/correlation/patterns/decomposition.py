@@ -157,7 +157,7 @@ def split(pattern: Pattern, wanted: Callable[[Pattern], bool] = lambda part: Tru
     """
     cutter = _Cutter(pattern)
 
-    def choose(place: _Place) -> tuple[Tree, bool] | None:
+    def choose(place: _Position) -> tuple[Tree, bool] | None:
         """What becomes of a part, and whether something in it is wanted."""
         leaf = cutter.leaf(place)
         if leaf is not None and not place.is_top and wanted(leaf.pattern):
@@ -183,7 +183,7 @@ def splits(pattern: Pattern) -> Iterator[Split]:
     """Every way to cut a pattern into parts; not the one that leaves it whole."""
     cutter = _Cutter(pattern)
 
-    def trees(place: _Place) -> Iterator[Tree]:
+    def trees(place: _Position) -> Iterator[Tree]:
         leaf = cutter.leaf(place)
         if leaf is not None and not place.is_top:
             yield leaf
@@ -202,7 +202,7 @@ def splits(pattern: Pattern) -> Iterator[Split]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     """A part of a pattern, and what its place asks of it."""
 
     part: Part
@@ -220,11 +220,11 @@ class _Cutter:
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
-        self._asked = plan_conditions(pattern)
+        self._conditions = plan_conditions(pattern)
         self.is_open = pattern.take is not Take.FIRST and not pattern.partial
-        self.top = _Place(pattern.body, is_top=True)
+        self.top = _Position(pattern.body, is_top=True)
 
-    def leaf(self, place: _Place) -> Leaf | None:
+    def leaf(self, place: _Position) -> Leaf | None:
         """The part as a pattern of its own, if it can be one."""
         part = place.part
         if can_be_empty(part) or can_be_skipped(part) or not _ends_plainly(part):
@@ -233,17 +233,15 @@ class _Cutter:
             return None
         return _leaf(self._pattern, part, place.window)
 
-    def opened(self, place: _Place) -> tuple[_Place, ...]:
+    def opened(self, place: _Position) -> tuple[_Position, ...]:
         """What a part is made of, if it can be cut there."""
         part = place.part
         match part:
             case Either(parts):
                 return tuple(replace(place, part=each, is_top=False) for each in parts)
-            case Both(parts) if not self._is_asked_across(parts):
+            case Both(parts) if not self._spans(parts):
                 return tuple(replace(place, part=each, needs_head=True, is_top=False) for each in parts)
-            case Concat(first, second) | Sequence(first, second) if not self._is_asked_across(
-                (first, second)
-            ):
+            case Concat(first, second) | Sequence(first, second) if not self._spans((first, second)):
                 if can_be_skipped(first) or can_be_skipped(second):
                     return ()
                 before = replace(place, part=first, is_top=False)
@@ -253,7 +251,7 @@ class _Cutter:
                 return (replace(place, part=inner, window=window),)
         return ()
 
-    def closed(self, place: _Place, parts: Iterable[Tree]) -> Tree:
+    def closed(self, place: _Position, parts: Iterable[Tree]) -> Tree:
         """The opposite of opening."""
         below = tuple(parts)
         match place.part:
@@ -279,12 +277,14 @@ class _Cutter:
                     if filter is not None and any(overlaps(filter, _of_type(name)) for name in unseen):
                         return None
         inside = {each for leaf in leaves for each in self._pattern.conditions if each.steps <= {*leaf.steps}}
-        return Split(self._pattern, tree, tuple(each for each in self._asked.at_end if each not in inside))
+        return Split(
+            self._pattern, tree, tuple(each for each in self._conditions.at_end if each not in inside)
+        )
 
-    def _is_asked_across(self, parts: Iterable[Part]) -> bool:
+    def _spans(self, parts: Iterable[Part]) -> bool:
         """Whether some condition that is asked of an element compares steps of different parts."""
         steps = [{atom.step for atom in atoms(part)} for part in parts]
-        at_steps = {each for conditions in self._asked.at_steps.values() for each in conditions}
+        at_steps = {each for conditions in self._conditions.at_steps.values() for each in conditions}
         return any(sum(not each.steps.isdisjoint(own) for own in steps) > 1 for each in at_steps)
 
 

@@ -133,7 +133,7 @@ class DetectionNetwork(Observer):
         """What was done, and when."""
         self.published: list[Notification] = []
         self._clients: dict[str, _Client] = {}
-        self._places: dict[str, list[str]] = {}
+        self._hosts: dict[str, list[str]] = {}
         self._subscribers: dict[str, _Subscriber] = {}
         self._plans: list[tuple[int, int, Callable[[], None]]] = []
         self._planned = 0
@@ -165,8 +165,8 @@ class DetectionNetwork(Observer):
     def detectors(self) -> dict[str, MobileDetector]:
         """The detectors by the names of their places, old ones included as long as these have not left."""
         return {
-            place: client.agent
-            for place, client in self._clients.items()
+            host: client.agent
+            for host, client in self._clients.items()
             if isinstance(client.agent, MobileDetector)
         }
 
@@ -264,18 +264,18 @@ class DetectionNetwork(Observer):
             self.actions.append((self.now, action))
             match action:
                 case Instantiate(specification, broker):
-                    place = f"{specification.name}@1"
-                    self._places[specification.name] = [place]
-                    self._join(place, broker, MobileDetector(specification, place))
+                    host = f"{specification.name}@1"
+                    self._hosts[specification.name] = [host]
+                    self._join(host, broker, MobileDetector(specification, host))
                 case Migrate(name, to):
-                    places = self._places[name]
-                    old = self._clients[places[-1]].agent
+                    hosts = self._hosts[name]
+                    old = self._clients[hosts[-1]].agent
                     assert isinstance(old, MobileDetector)
-                    places.append(f"{name}@{len(places) + 1}")
-                    self._join(places[-1], to, MobileDetector(old.specification, places[-1], old.place))
+                    hosts.append(f"{name}@{len(hosts) + 1}")
+                    self._join(hosts[-1], to, MobileDetector(old.specification, hosts[-1], old.host))
                 case Destroy(name):
-                    for place in self._places.pop(name):
-                        self._tell(place, Stop())
+                    for host in self._hosts.pop(name):
+                        self._tell(host, Stop())
                 case Delegate():
                     pass  # the specification of who delegates says so
 

@@ -62,7 +62,7 @@ class DetectionRow:
     """From the end of a composite to its delivery."""
     delay_us_p99: int
     expected: int
-    found: int
+    detected: int
     missing: int
     wrong: int
     repeated: int
@@ -113,14 +113,14 @@ class DetectionResults:
 
 
 def compare_detection(
-    scenario: DetectionScenario, told: Callable[[int], object] | None = None
+    scenario: DetectionScenario, starting: Callable[[int], object] | None = None
 ) -> DetectionResults:
     """Run all policies on the same events; `told` is called before each run, with its number."""
     rows: list[DetectionRow] = []
     for consume in scenario.consume:
         for policy in scenario.policies:
-            if told is not None:
-                told(len(rows) + 1)
+            if starting is not None:
+                starting(len(rows) + 1)
             rows.append(_row(scenario, policy, consume))
     return DetectionResults(scenario, tuple(rows))
 
@@ -188,7 +188,7 @@ def _row(scenario: DetectionScenario, policy: str, consume: str) -> DetectionRow
         delay_us_median=delays[len(delays) // 2],
         delay_us_p99=delays[len(delays) * 99 // 100],
         expected=len(expected),
-        found=len(got),
+        detected=len(got),
         missing=len(missing),
         wrong=len(wrong),
         repeated=network.repeated,

@@ -18,7 +18,11 @@ Nothing is measured but the model: the time that processes take for messages, an
 It says who becomes the bottleneck, and when. What a library does besides, it does not say.
 
 A scenario with `crashes` lets as many replicas of the first subscriber's role stop while the load is greatest, in
-systems that can do without them.
+systems that can do without them. With `joins`, as many of the subscribers join while latency is measured.
+
+Subscriptions are drawn for each subscriber, so that few of them are identical, and hardly any contains another:
+covering agreement says nothing about few subscribers. With `variants` they choose among few subscriptions, of
+which those of a level extend those of the level below.
 """
 
 from __future__ import annotations
@@ -59,6 +63,8 @@ EVENTS: Final = (80, 400)
 PART: Final = 0.9
 """The last tenth of the deliveries does not count: by then there is not enough to do."""
 LONG_US: Final = 10**12
+SETTLED_US: Final = 10_000
+"""How long after the last message all subscribers are certainly established."""
 CRASH_US: Final = 1_000
 """How long after the load has begun, or after the crash before, a replica stops."""
 
@@ -173,7 +179,7 @@ class _Run:
         self._scenario = scenario
         self._cell = cell
         random = Random(f"subscriptions {scenario.seed} {cell.setup} {cell.types} {cell.subscribers}")
-        asked = list(_subscriptions(cell, random))
+        asked = list(_subscriptions(cell, random, scenario.variants))
         self._first = asked[0][1].conjunctions[0]
         self._levels = {f"subscriber {number}": level for number, (level, _) in enumerate(asked)}
         self._random = Random(f"events {scenario.seed} {cell.setup} {cell.types} {cell.subscribers}")
@@ -188,9 +194,15 @@ class _Run:
             interval_us=scenario.interval_us,
             matching=Sharing(),
         )
-        for client, (_, subscription) in zip(self._levels, asked, strict=True):
-            self._simulation.at(0, client, Subscribe(subscription))
+        calls = [(client, Subscribe(each)) for client, (_, each) in zip(self._levels, asked, strict=True)]
+        first = max(1, len(calls) - scenario.joins)
+        self._joining = calls[first:]
+        for client, call in calls[:first]:
+            self._simulation.at(0, client, call)
         self._finish()
+        if scenario.joins or scenario.variants is not None:
+            # Of events that come while some are busy with their last answer, not all have to agree.
+            self._simulation.advance(self._simulation.now + SETTLED_US)
         self._numbered = 0
 
     def rows(self) -> tuple[FairRow, ...]:
@@ -204,7 +216,10 @@ class _Run:
         _, duration = self._pace([each for found in burst.values() for each in found])
         pause = max(1, round(duration / (PART * count) * 100 / scenario.load_percent))
         throughputs = {level: self._throughput(found, level) for level, found in burst.items()}
+        self._join(count // 2 * pause)
         latencies = {level: self._latency(found) for level, found in self._load(count // 2, pause).items()}
+        if self._joining:  # so that there is something on which those who have joined agree with the others
+            self._load(count // 2, pause)
         return tuple(
             FairRow(
                 cell.setup,
@@ -254,6 +269,12 @@ class _Run:
         for number, process in enumerate(members[: min(count, (directory.replicas - 1) // 2)], start=1):
             self._simulation.crash(now + number * CRASH_US, process)
 
+    def _join(self, load_us: int) -> None:
+        """Let the subscribers that are not there yet subscribe, one by one, in the first half of a load."""
+        pause = load_us // (2 * len(self._joining) + 2)
+        for number, (client, call) in enumerate(self._joining, start=1):
+            self._simulation.at(self._simulation.now + number * pause, client, call)
+
     def record(self) -> FairRun:
         """What has happened, from the beginning."""
         return self._simulation.record().run
@@ -263,7 +284,8 @@ class _Run:
             raise SimulationFailed(f"{self._cell} does not come to rest")
 
     def _throughput(self, deliveries: Sequence[Delivered], level: int) -> float:
-        members = sum(each == level for each in self._levels.values())
+        joining = {client for client, _ in self._joining}
+        members = sum(each == level for client, each in self._levels.items() if client not in joining)
         events, duration_us = self._pace(deliveries)
         return events / members / duration_us * 1e6
 
@@ -289,23 +311,38 @@ def _time(delivery: Delivered) -> float:
 # -- subscriptions -----------------------------------------------------------------------------------------
 
 
-def _subscriptions(cell: FairCell, random: Random) -> Iterator[tuple[int, Subscription]]:
+def _subscriptions(
+    cell: FairCell, random: Random, variants: int | None = None
+) -> Iterator[tuple[int, Subscription]]:
     """The level of each subscriber, and what it asks for."""
-    levels = range(2, cell.types + 1)
+    levels = [2] if cell.setup == "C" else list(range(2, cell.types + 1))
     pairs = list(combinations(range(1, cell.types + 1), 2))
+    words = " or " if cell.setup == "D" else " and "
+    known: dict[int, list[str]] = {}
     for number in range(cell.subscribers):
-        level = 2 if cell.setup == "C" else levels[number % len(levels)]
-        neighbours = [(one, one + 1) for one in range(1, level)]
-        match cell.setup:
-            case "A":
-                asked = " and ".join(_compared(*each, random) for each in neighbours)
-            case "B":
-                asked = " and ".join(f"T{one}.a < {random.choice(BOUNDS)}" for one in range(1, level + 1))
-            case "C":
-                asked = _compared(*pairs[number % len(pairs)], random)
-            case _:
-                asked = " or ".join(_compared(*each, random) for each in neighbours)
-        yield level, parse(asked)
+        level = levels[number % len(levels)]
+        if variants is None:
+            terms = _terms(cell.setup, level, pairs[number % len(pairs)], random)
+        else:
+            chosen = number // len(levels) % variants
+            if chosen not in known:
+                known[chosen] = _terms(cell.setup, cell.types, pairs[chosen % len(pairs)], random)
+            terms = known[chosen][: _length(cell.setup, level)]
+        yield level, parse(words.join(terms))
+
+
+def _terms(setup: str, level: int, pair: tuple[int, int], random: Random) -> list[str]:
+    """The conditions of a subscription, those of the first types first."""
+    if setup == "B":
+        return [f"T{one}.a < {random.choice(BOUNDS)}" for one in range(1, level + 1)]
+    if setup == "C":
+        return [_compared(*pair, random)]
+    return [_compared(one, one + 1, random) for one in range(1, level)]
+
+
+def _length(setup: str, level: int) -> int:
+    """How many conditions a subscription of a level has."""
+    return {"B": level, "C": 1}.get(setup, level - 1)
 
 
 def _compared(one: int, other: int, random: Random) -> str:

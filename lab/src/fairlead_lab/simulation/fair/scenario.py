@@ -105,6 +105,24 @@ class FairScenario:
             at="fair.",
         ),
     ] = 0
+    joins: Annotated[
+        int,
+        Key(
+            "how many of the subscribers, at most all but one, join while events come, when latency is measured",
+            count(0, 100_000),
+            at="fair.",
+        ),
+    ] = 0
+    variants: Annotated[
+        int | None,
+        Key(
+            "of how many different subscriptions the subscribers of a level choose; a level's begins with that of "
+            "the level below",
+            count(1, 1_000),
+            at="fair.",
+            shown="each has its own",
+        ),
+    ] = None
     costs: Costs = Costs(10, 2)  # noqa: RUF009 (frozen)
     delay: Delay = Delay(50, 50)  # noqa: RUF009 (frozen)
     source: str = field(default="scenario.toml", compare=False)

@@ -38,8 +38,8 @@ from fairlead.matching.columnar.kernels.scores import score_slots
 from fairlead.matching.columnar.kernels.symbols import (
     find_strings,
     find_symbols,
+    locate_strings,
     make_symbol_table,
-    place_strings,
     rank_bounds,
 )
 from fairlead.matching.columnar.kernels.texts import copy_texts, list_grams, make_gram_table
@@ -56,6 +56,7 @@ __all__ = [
     "find_symbols",
     "first_seen",
     "list_grams",
+    "locate_strings",
     "make_child_table",
     "make_gram_table",
     "make_symbol_table",
@@ -63,7 +64,6 @@ __all__ = [
     "number_predicates",
     "options",
     "pick",
-    "place_strings",
     "post",
     "rank_bounds",
     "score_slots",

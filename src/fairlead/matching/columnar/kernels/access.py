@@ -56,7 +56,7 @@ def push_values(access, rows, row, stack, top):
         plain = NUMBER if rank == INEXACT else rank
         for shape in range(access.column_shapes[column], access.column_shapes[column + 1]):
             if access.shape_rank[shape] == plain:
-                top = push_cell(access, shape, rows.places[row, column], rank, stack, top)
+                top = push_cell(access, shape, rows.coordinates[row, column], rank, stack, top)
     return top
 
 
@@ -93,13 +93,13 @@ def push_children(access, node, rows, row, stack, top):
             if symbol >= 0:
                 top = push(find_child(shape, symbol, access.children), stack, top)
         elif rank == access.shape_rank[shape] or (rank == INEXACT and access.shape_rank[shape] == NUMBER):
-            top = push_cell(access, shape, rows.places[row, column], rank, stack, top)
+            top = push_cell(access, shape, rows.coordinates[row, column], rank, stack, top)
     return top
 
 
 @kernel(inline=True)
-def place_of(bounds, first, last, value):
-    """Where, in a part of a sorted list, the bounds begin that are not below a value."""
+def bound_index(bounds, first, last, value):
+    """The index of the first bound, in a part of a sorted list, that is not below a value."""
     while first < last:
         middle = (first + last) >> 1
         if bounds[middle] < value:
@@ -118,20 +118,20 @@ def half_run(access, half, rows, row):
     """
     column, partner = access.half_column[half], access.half_partner[half]
     rank, slack = access.half_rank[half] & 31, access.half_slack[half]
-    value = rows.places[row, column]
+    value = rows.coordinates[row, column]
     inexact = rows.states[row, column] == INEXACT
     base = access.half_start[0]
     first, last = access.half_start[half] - base, access.half_start[half + 1] - base
     is_cut = partner >= 0 and rows.states[row, partner] == rank
     if access.half_rank[half] & 32 == 0:  # at least: all bounds up to the value
         above = np.nextafter(np.nextafter(value, np.inf) if inexact else value, np.inf)
-        last = place_of(access.half_bound, first, last, above)
+        last = bound_index(access.half_bound, first, last, above)
         if is_cut:
-            first = place_of(access.half_bound, first, last, rows.places[row, partner] - slack)
+            first = bound_index(access.half_bound, first, last, rows.coordinates[row, partner] - slack)
     else:
         below = np.nextafter(value, -np.inf) if inexact else value
-        first = place_of(access.half_bound, first, last, below)
+        first = bound_index(access.half_bound, first, last, below)
         if is_cut:
-            above = np.nextafter(rows.places[row, partner] + slack, np.inf)
-            last = place_of(access.half_bound, first, last, above)
+            above = np.nextafter(rows.coordinates[row, partner] + slack, np.inf)
+            last = bound_index(access.half_bound, first, last, above)
     return base + first, base + last

@@ -91,8 +91,8 @@ def post(
         if program[each] >= 0:
             begin, end = clause_start[chosen[each]], clause_start[chosen[each] + 1]
         for at in range(begin, end):
-            place = clause_literal[at] if program[each] >= 0 else 0
-            predicate = literal[start[each] + place] >> 1
+            nth = clause_literal[at] if program[each] >= 0 else 0
+            predicate = literal[start[each] + nth] >> 1
             head, argument = heads[predicate], arguments[predicate]
             sort = head & 7
             if sort == EQ or sort == SYMBOL:
@@ -127,7 +127,9 @@ def post(
 
 
 @kernel()
-def number_predicates(literals, prints, heads, arguments, low, high, table, number, kept, renumbered):
+def number_predicates(
+    literals, prints, heads, arguments, low, high, table, number, representatives, renumbered
+):
     """Number the predicates as literals first refer to them, equal ones alike; how many there are.
 
     `kept` gets the predicate of each number, `renumbered` the literals with the new numbers.
@@ -137,13 +139,13 @@ def number_predicates(literals, prints, heads, arguments, low, high, table, numb
     for at in range(len(literals)):
         predicate = literals[at] >> 1
         if number[predicate] < 0:
-            place = np.int64(prints[predicate] & np.uint64(mask))
+            slot = np.int64(prints[predicate] & np.uint64(mask))
             while number[predicate] < 0:
-                other = table[place]
+                other = table[slot]
                 if other < 0:
-                    table[place] = predicate
+                    table[slot] = predicate
                     number[predicate] = count
-                    kept[count] = predicate
+                    representatives[count] = predicate
                     count += 1
                 elif (
                     heads[other] == heads[predicate]
@@ -152,7 +154,7 @@ def number_predicates(literals, prints, heads, arguments, low, high, table, numb
                     and high[other] == high[predicate]
                 ):
                     number[predicate] = number[other]
-                place = (place + 1) & mask
+                slot = (slot + 1) & mask
         renumbered[at] = number[predicate] << 1 | literals[at] & 1
     return count
 
@@ -180,16 +182,16 @@ def options(node, slot, used, start, literal, program, sort, bounded, code, chan
         owner = slot[each]
         if program[owner] >= 0:
             continue
-        for place in range(min(64, start[owner + 1] - start[owner])):
-            if used[each] >> np.uint64(place) & np.uint64(1) != 0:
+        for nth in range(min(64, start[owner + 1] - start[owner])):
+            if used[each] >> np.uint64(nth) & np.uint64(1) != 0:
                 continue
-            found = literal[start[owner] + place]
-            predicate = found >> 1
-            if found & 1 == 1 or chance[predicate] > 0.5:
+            signed = literal[start[owner] + nth]
+            predicate = signed >> 1
+            if signed & 1 == 1 or chance[predicate] > 0.5:
                 continue
             if sort[predicate] == EQ or (sort[predicate] == RANGE and bounded[predicate]):
                 if writing:
-                    entry[count], position[count] = each, place
+                    entry[count], position[count] = each, nth
                     key[count] = node[each] << 32 | code[predicate]
                 count += 1
     return count
@@ -213,22 +215,22 @@ def pick(entry, position, popularity, slot, start, literal, sort, chance, best, 
 
 @kernel()
 def sketch(slot, used, start, literal, program, heads, low, high, rank, least, scale, entries):
-    """Sketch two intervals of each entry: the likeliest to fail, those not on the way to it first."""
+    """Sketch two intervals of each entry: the likeliest to fail, those not on its access path first."""
     for each in range(len(slot)):
         owner = slot[each]
         if program[owner] >= 0:
             continue
         count = 1
         for turn in range(2):
-            for place in range(start[owner + 1] - start[owner]):
+            for nth in range(start[owner + 1] - start[owner]):
                 if count == 3:
                     break
-                on_the_way = place < 64 and used[each] >> np.uint64(place) & np.uint64(1) != 0
-                found = literal[start[owner] + place]
-                predicate = found >> 1
+                on_the_way = nth < 64 and used[each] >> np.uint64(nth) & np.uint64(1) != 0
+                signed = literal[start[owner] + nth]
+                predicate = signed >> 1
                 head = heads[predicate]
                 column = head >> 10
-                if found & 1 == 1 or head & 7 != RANGE or on_the_way != (turn == 1):
+                if signed & 1 == 1 or head & 7 != RANGE or on_the_way != (turn == 1):
                     continue
                 if rank[column] != head >> 3 & 31:
                     continue
@@ -252,7 +254,7 @@ def encode(
     low,
     high,
     code_start,
-    places,
+    positions,
     code,
 ):
     """Write the code of every slot: what a kernel reads about a filter lies in one piece.
@@ -269,12 +271,12 @@ def encode(
         words[begin] = np.int64(ordinals[slot]) | np.int64(flag) << 32 | np.int64(end - start) << 40
         at = begin + 1
         for each in range(start, end):
-            places[each - start] = at - begin
+            positions[each - start] = at - begin
             at += 2 if branching else 1
             if heads[literals[each] >> 1] & 7 == RANGE:
                 at += 2
         for each in range(start, end):
-            at = begin + places[each - start]
+            at = begin + positions[each - start]
             predicate = literals[each] >> 1
             head = np.int64(heads[predicate])
             head = (
@@ -291,6 +293,6 @@ def encode(
                     jump_true[programs[slot] + each - start],
                     jump_false[programs[slot] + each - start],
                 )
-                true_at = places[true] if true >= 0 else np.int64(true)
-                false_at = places[false] if false >= 0 else np.int64(false)
+                true_at = positions[true] if true >= 0 else np.int64(true)
+                false_at = positions[false] if false >= 0 else np.int64(false)
                 words[at] = true_at << 32 | (false_at & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""Matching: for each row, every way into the index, every candidate there, every one verified."""
+"""Matching: for each row, every access path into the index, every candidate there, every one verified."""
 # Kernels have no annotations: numba infers their types, and takes no other hints.
 # ruff: noqa: PLR0917  (what compiles to good code is flat, and has arrays for arguments)
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, disable-error-code="no-untyped-def"
@@ -18,7 +18,7 @@ from fairlead.matching.columnar.kernels.access import (
     push_values,
 )
 from fairlead.matching.columnar.kernels.sections import (
-    Found,
+    Collector,
     Rows,
     access_of,
     entries_of,
@@ -69,57 +69,57 @@ def sorted_distinct(out, begin, end):
                 other -= gap
             out[other + gap] = value
         gap //= 3
-    kept = begin
+    distinct = begin
     for at in range(begin + 1, end):
-        if out[at] != out[kept]:
-            kept += 1
-            out[kept] = out[at]
-    return kept + 1 - begin
+        if out[at] != out[distinct]:
+            distinct += 1
+            out[distinct] = out[at]
+    return distinct + 1 - begin
 
 
 @kernel(inline=True)
-def verify(first, last, entries, patterns, rows, row, marks, exact, now, found, count):
+def verify(first, last, entries, patterns, rows, row, marks, exact, now, collector, count):
     """Append the ordinals of the matching filters among a run of entries; FULL where they do not fit."""
-    by_destination = len(found.destinations) > 0
-    for place in range(first, last):
+    by_destination = len(collector.destinations) > 0
+    for entry in range(first, last):
         # Two sketches of intervals beside each entry save most walks to the code.
         if exact and not (
-            fits(entries.entries[3 * place + 1], marks) and fits(entries.entries[3 * place + 2], marks)
+            fits(entries.entries[3 * entry + 1], marks) and fits(entries.entries[3 * entry + 2], marks)
         ):
             continue
-        begin = entries.entries[3 * place]
+        begin = entries.entries[3 * entry]
         head = entries.words[begin]
         ordinal = head & 0xFFFFFFFF
-        if len(found.tally) > 0:
-            found.tally[ordinal] += 1
+        if len(collector.tally) > 0:
+            collector.tally[ordinal] += 1
         if by_destination:
-            destination = found.destinations[ordinal]
-            if destination >= 0 and found.stamps[found.symbols + destination] == now:
+            destination = collector.destinations[ordinal]
+            if destination >= 0 and collector.stamps[collector.symbols + destination] == now:
                 continue
-        if not accepts(begin, entries, patterns, rows, row, found.stamps, now):
+        if not accepts(begin, entries, patterns, rows, row, collector.stamps, now):
             continue
-        if len(found.died) > 0 and found.died[ordinal] <= found.version:
+        if len(collector.died) > 0 and collector.died[ordinal] <= collector.version:
             continue
         if (head >> 32) & OPAQUE_FILTER != 0:
-            found.counters[1] += 1
-        elif by_destination and found.destinations[ordinal] >= 0:
-            found.stamps[found.symbols + found.destinations[ordinal]] = now
-        if count == len(found.out):
+            collector.counters[1] += 1
+        elif by_destination and collector.destinations[ordinal] >= 0:
+            collector.stamps[collector.symbols + collector.destinations[ordinal]] = now
+        if count == len(collector.out):
             return np.int64(FULL)
-        found.out[count] = ordinal
+        collector.out[count] = ordinal
         count += 1
     return count
 
 
 @kernel(inline=True)
-def match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, begin):
+def match_row(row, rows, symbols, texts, access, entries, patterns, collector, marks, stack, begin):
     """Match one row; where its matches end that begin at `begin`, or FULL."""
-    now = next_stamp(found.stamps)
+    now = next_stamp(collector.stamps)
     # A plain 0 is a type of its own for numba: whoever gets it would be compiled twice.
     hits = top = np.int64(0)
     for each in range(rows.extra_start[row], rows.extra_start[row + 1]):
-        hits = stamp(rows.extras[each, 1], now, found.stamps, stack, hits)
-    hits = text_hits(rows, row, texts, symbols, now, found.stamps, stack, hits)
+        hits = stamp(rows.extras[each, 1], now, collector.stamps, stack, hits)
+    hits = text_hits(rows, row, texts, symbols, now, collector.stamps, stack, hits)
     for each in range(hits):  # a symbol makes room for its node
         top = push(access.symbol_node[stack[each]], stack, top)
     top = push_values(access, rows, row, stack, top)
@@ -137,17 +137,19 @@ def match_row(row, rows, symbols, texts, access, entries, patterns, found, marks
         else:
             first, last = half_run(access, -1 - item, rows, row)
         tested += last - first
-        count = verify(first, last, entries, patterns, rows, row, marks, exact, now, found, count)
+        count = verify(first, last, entries, patterns, rows, row, marks, exact, now, collector, count)
         if count == FULL:
             return count
-    found.counters[0] += tested
+    collector.counters[0] += tested
     if count - begin > 1:
-        count = begin + sorted_distinct(found.out, begin, count)
+        count = begin + sorted_distinct(collector.out, begin, count)
     return count
 
 
 @kernel()
-def match_each(first_row, rows, symbols, texts, access, entries, patterns, found, marks, stack, out_start):
+def match_each(
+    first_row, rows, symbols, texts, access, entries, patterns, collector, marks, stack, out_start
+):
     """Match the rows from one on; the row at which `out` was full, or the number of rows.
 
     A kernel of its own that loops over the rows: to hand the sections over for each row takes longer than many a
@@ -155,7 +157,7 @@ def match_each(first_row, rows, symbols, texts, access, entries, patterns, found
     """
     count = np.int64(out_start[first_row])
     for row in range(first_row, rows.states.shape[0]):
-        end = match_row(row, rows, symbols, texts, access, entries, patterns, found, marks, stack, count)
+        end = match_row(row, rows, symbols, texts, access, entries, patterns, collector, marks, stack, count)
         if end == FULL:
             return row
         out_start[row + 1] = count = end
@@ -193,7 +195,7 @@ def match_rows(
     reals,
     pool,
     states,
-    places,
+    coordinates,
     extra_start,
     extras,
     text_start,
@@ -216,10 +218,10 @@ def match_rows(
     symbols, texts = symbols_of(directory, ints, pool), texts_of(directory, ints)
     access, entries = access_of(directory, ints, reals), entries_of(directory, ints, reals)
     patterns = patterns_of(directory, ints, pool)
-    rows = Rows(states, places, extra_start, extras, text_start, text)
-    found = Found(died, version, destinations, stamps, len(symbols.columns), out, counters, tally)
+    rows = Rows(states, coordinates, extra_start, extras, text_start, text)
+    collector = Collector(died, version, destinations, stamps, len(symbols.columns), out, counters, tally)
     width = states.shape[1] // 2
     marks, stack = scratch[:width], scratch[width:]
     return match_each(
-        first_row, rows, symbols, texts, access, entries, patterns, found, marks, stack, out_start
+        first_row, rows, symbols, texts, access, entries, patterns, collector, marks, stack, out_start
     )

@@ -79,7 +79,7 @@ def is_accepted(text, start, end, automata, begin):
 
 @kernel(inline=True)
 def level_end(data, at, end, separator, pool, width):
-    """Where the level that begins at a position ends."""
+    """The end of the level that begins at a position."""
     while at + width <= end and not same(data, at, pool, separator, width):
         at += 1
     return at if at + width <= end else end
@@ -93,32 +93,32 @@ def is_subject(text, start, end, pool, separator, pattern_end):
     """
     first = np.int32(pool[separator])
     width = 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    place = np.int64(separator + width)
+    level = np.int64(separator + width)
     at = np.int64(start)
-    retry_at, retry_place = np.int64(-1), np.int64(-1)
+    retry_at, retry_level = np.int64(-1), np.int64(-1)
     while at <= end:
-        if place <= pattern_end:
-            place_end = level_end(pool, place, pattern_end, separator, pool, width)
-            after = place_end + width if place_end < pattern_end else pattern_end + 1
-            size = place_end - place
-            if size == 2 and pool[place] == _STAR and pool[place + 1] == _STAR:
-                retry_at, retry_place = at, after
-                place = after
+        if level <= pattern_end:
+            level_stop = level_end(pool, level, pattern_end, separator, pool, width)
+            after = level_stop + width if level_stop < pattern_end else pattern_end + 1
+            size = level_stop - level
+            if size == 2 and pool[level] == _STAR and pool[level + 1] == _STAR:
+                retry_at, retry_level = at, after
+                level = after
                 continue
             at_end = level_end(text, at, end, separator, pool, width)
-            any_level = size == 1 and pool[place] == _STAR
-            if any_level or (at_end - at == size and same(text, at, pool, place, size)):
+            any_level = size == 1 and pool[level] == _STAR
+            if any_level or (at_end - at == size and same(text, at, pool, level, size)):
                 at = at_end + width if at_end < end else np.int64(end + 1)
-                place = after
+                level = after
                 continue
-        if retry_place < 0:
+        if retry_level < 0:
             return False
         at_end = level_end(text, retry_at, end, separator, pool, width)
         retry_at = at_end + width if at_end < end else np.int64(end + 1)
-        at, place = retry_at, retry_place
-    while place <= pattern_end:
-        place_end = level_end(pool, place, pattern_end, separator, pool, width)
-        if place_end - place != 2 or pool[place] != _STAR or pool[place + 1] != _STAR:
+        at, level = retry_at, retry_level
+    while level <= pattern_end:
+        level_stop = level_end(pool, level, pattern_end, separator, pool, width)
+        if level_stop - level != 2 or pool[level] != _STAR or pool[level + 1] != _STAR:
             return False
-        place = place_end + width if place_end < pattern_end else pattern_end + 1
+        level = level_stop + width if level_stop < pattern_end else pattern_end + 1
     return True

@@ -46,7 +46,7 @@ def decimals_of(number):
 
 
 @kernel(inline=True)
-def exact_value(row, places, first, last, starts, operands, coefficients):
+def exact_value(row, coordinates, first, last, starts, operands, coefficients):
     """The value of a polynomial as a whole number and a power of ten; the power is -1 where it is too long."""
     total, power = np.int64(0), 0
     for monomial in range(first, last):
@@ -54,7 +54,7 @@ def exact_value(row, places, first, last, starts, operands, coefficients):
             return total, -1
         product, scale = np.int64(coefficients[monomial]), 0
         for at in range(starts[monomial], starts[monomial + 1]):
-            number = places[row, operands[at]]
+            number = coordinates[row, operands[at]]
             places_of = decimals_of(number)
             if places_of < 0:
                 return total, -1
@@ -87,14 +87,14 @@ def exact_value(row, places, first, last, starts, operands, coefficients):
 
 
 @kernel(inline=True)
-def near_value(row, places, first, last, starts, operands, coefficients):
-    """The value of a polynomial in floats and how far off it may be; infinitely, where that cannot be said."""
+def near_value(row, coordinates, first, last, starts, operands, coefficients):
+    """The value of a polynomial in floats and its error; infinite, if it is not known."""
     total, error = 0.0, 0.0
     for monomial in range(first, last):
         product = coefficients[monomial]
         degree = starts[monomial + 1] - starts[monomial]
         for at in range(starts[monomial], starts[monomial + 1]):
-            number = places[row, operands[at]]
+            number = coordinates[row, operands[at]]
             if number != 0.0 and not _LEAST < abs(number) < _MOST:
                 return total, np.inf
             product *= number
@@ -121,21 +121,21 @@ def is_between(low, high, bounds, first, last):
 
 
 @kernel(inline=True)
-def rank_of(row, states, places, first, last, operands):
+def rank_of(row, states, coordinates, first, last, operands):
     """The rank of a polynomial by its operands: absent if one is no finite number, unsure if one is no float."""
     rank = NUMBER
     for at in range(first, last):
         given = states[row, operands[at]]
         if given == INEXACT:
             rank = UNSURE
-        elif given != NUMBER or not np.isfinite(places[row, operands[at]]):
+        elif given != NUMBER or not np.isfinite(coordinates[row, operands[at]]):
             return 0
     return rank
 
 
 @kernel()
 def compute(
-    states, places, column, monomial_start, operand_start, operands, coefficients, bound_start, bounds
+    states, coordinates, column, monomial_start, operand_start, operands, coefficients, bound_start, bounds
 ):
     """Write the values of all polynomials into their columns; how many are left to Python, ranked UNSURE."""
     unsure = 0
@@ -143,18 +143,22 @@ def compute(
         for number in range(len(column)):
             first, last = monomial_start[number], monomial_start[number + 1]
             to = column[number]
-            rank = rank_of(row, states, places, operand_start[first], operand_start[last], operands)
+            rank = rank_of(row, states, coordinates, operand_start[first], operand_start[last], operands)
             if rank == NUMBER:
-                total, power = exact_value(row, places, first, last, operand_start, operands, coefficients)
+                total, power = exact_value(
+                    row, coordinates, first, last, operand_start, operands, coefficients
+                )
                 if power >= 0:
-                    places[row, to] = total / _TENS[power]
+                    coordinates[row, to] = total / _TENS[power]
                 else:
-                    near, error = near_value(row, places, first, last, operand_start, operands, coefficients)
+                    near, error = near_value(
+                        row, coordinates, first, last, operand_start, operands, coefficients
+                    )
                     low, high = bound_start[number], bound_start[number + 1]
                     if not np.isfinite(error) or is_between(near - error, near + error, bounds, low, high):
                         rank = UNSURE
                     else:
-                        places[row, to] = near
+                        coordinates[row, to] = near
             if rank == UNSURE:
                 unsure += 1
             states[row, to] = rank

@@ -18,7 +18,7 @@ from fairlead.matching.columnar.compile import NUMBER, STRING
 from fairlead.matching.columnar.kernels.hashing import rolled
 from fairlead.matching.columnar.kernels.matching import match_row
 from fairlead.matching.columnar.kernels.sections import (
-    Found,
+    Collector,
     Rows,
     access_of,
     entries_of,
@@ -28,7 +28,7 @@ from fairlead.matching.columnar.kernels.sections import (
 )
 from fairlead.matching.columnar.kernels.symbols import find_symbol
 from fairlead.model import json_kernels as scanned
-from fairlead.model.json_kernels import scan_row
+from fairlead.model.json_kernels import is_utf8, scan_row
 from fairlead.model.values import RANK, Kind
 
 __all__ = ["ARRAYS", "CHECKS", "match_text"]
@@ -52,7 +52,7 @@ ARRAYS = (
     "pool",
     "died",
     "states",
-    "places",
+    "coordinates",
     "text_start",
     "text",
     "stamps",
@@ -134,7 +134,7 @@ def is_time(letters, begin, end):
 
 @kernel(inline=True)
 def has_plain_envelope(letters, kinds, begins, ends):
-    """Whether a reader of notifications takes the envelope as it stands."""
+    """Whether a reader of notifications takes the envelope as it is."""
     if kinds[_SPECVERSION] != ABSENT or kinds[_TUPLE] != ABSENT:
         return False
     if not (kinds[_ID] == ABSENT or kinds[_ID] == TEXT or kinds[_ID] == WHOLE):
@@ -150,16 +150,28 @@ def has_plain_envelope(letters, kinds, begins, ends):
 
 @kernel(inline=True)
 def number_symbol(symbols, column, sort, value, number, number_bytes):
-    """The symbol of a value that stands in the pool as a float."""
+    """The symbol of a value that is in the pool as a float."""
     number[0] = value + 0.0
     return find_symbol(symbols, rolled(number_bytes, 0, 8), column, sort, number_bytes, 0, 8)
 
 
 @kernel(inline=True)
 def put_row(
-    letters, targets, kinds, begins, ends, numbers, symbols, states, places, text_start, text, number, bits
+    letters,
+    targets,
+    kinds,
+    begins,
+    ends,
+    numbers,
+    symbols,
+    states,
+    coordinates,
+    text_start,
+    text,
+    number,
+    bits,
 ):
-    """Write what was found under the names into the row; whether that could be done."""
+    """Write the values under the names into the row. False if that is impossible."""
     width = states.shape[1] // 2
     used = np.int64(0)
     for name in range(len(kinds)):
@@ -185,7 +197,7 @@ def put_row(
             if kind == WHOLE and not -_EXACT <= begins[name] <= _EXACT:
                 return False
             states[0, column] = NUMBER
-            places[0, column] = value
+            coordinates[0, column] = value
             states[0, width + column] = number_symbol(symbols, column, NUMBER, value, number, bits)
         elif kind in (TRUE, FALSE):
             states[0, column] = _BOOLEAN
@@ -205,28 +217,52 @@ def put_row(
 @kernel(types.int64(types.CPointer(types.int64), types.CPointer(types.uint8), types.int64), by_address=True)
 def match_text(context, text_of, length):
     """Match a JSON text: how many ordinals of filters are in `out`, FULL, or UNSURE."""
-    told = carray(context, (_TOLD,))
+    arguments = carray(context, (_TOLD,))
     letters = carray(text_of, (length,))
-    directory, ints = carray(_longs(told[2]), (told[3],)), carray(_ints(told[4]), (told[5],))
-    reals, pool = carray(_reals(told[6]), (told[7],)), carray(_bytes(told[8]), (told[9],))
-    died = carray(_longs(told[10]), (told[11],))
-    states = carray(_ints(told[12]), (1, told[13]))
-    places = carray(_reals(told[14]), (1, told[15]))
-    text_start, text = carray(_ints(told[16]), (told[17],)), carray(_bytes(told[18]), (told[19],))
-    stamps, scratch = carray(_ints(told[20]), (told[21],)), carray(_ints(told[22]), (told[23],))
-    out, counters = carray(_ints(told[24]), (told[25],)), carray(_longs(told[26]), (told[27],))
-    names, name_starts = carray(_bytes(told[28]), (told[29],)), carray(_ints(told[30]), (told[31],))
-    parents, targets = carray(_ints(told[32]), (told[33],)), carray(_ints(told[34]), (told[35],))
-    kinds, begins = carray(_bytes(told[36]), (told[37],)), carray(_longs(told[38]), (told[39],))
-    ends, numbers = carray(_longs(told[40]), (told[41],)), carray(_reals(told[42]), (told[43],))
-    open_hashes = carray(_hashes(told[44]), (told[45],))
-    open_at = carray(_longs(told[46]), (told[47] // 4, 4))
-    number, bits = carray(_reals(told[48]), (told[49],)), carray(_bytes(told[50]), (told[51],))
-    for at in range(length):
-        if letters[at] > 127:
-            return UNSURE
+    directory, ints = (
+        carray(_longs(arguments[2]), (arguments[3],)),
+        carray(_ints(arguments[4]), (arguments[5],)),
+    )
+    reals, pool = carray(_reals(arguments[6]), (arguments[7],)), carray(_bytes(arguments[8]), (arguments[9],))
+    died = carray(_longs(arguments[10]), (arguments[11],))
+    states = carray(_ints(arguments[12]), (1, arguments[13]))
+    coordinates = carray(_reals(arguments[14]), (1, arguments[15]))
+    text_start, text = (
+        carray(_ints(arguments[16]), (arguments[17],)),
+        carray(_bytes(arguments[18]), (arguments[19],)),
+    )
+    stamps, scratch = (
+        carray(_ints(arguments[20]), (arguments[21],)),
+        carray(_ints(arguments[22]), (arguments[23],)),
+    )
+    out, counters = (
+        carray(_ints(arguments[24]), (arguments[25],)),
+        carray(_longs(arguments[26]), (arguments[27],)),
+    )
+    names, name_starts = (
+        carray(_bytes(arguments[28]), (arguments[29],)),
+        carray(_ints(arguments[30]), (arguments[31],)),
+    )
+    parents, targets = (
+        carray(_ints(arguments[32]), (arguments[33],)),
+        carray(_ints(arguments[34]), (arguments[35],)),
+    )
+    kinds, begins = (
+        carray(_bytes(arguments[36]), (arguments[37],)),
+        carray(_longs(arguments[38]), (arguments[39],)),
+    )
+    ends, numbers = (
+        carray(_longs(arguments[40]), (arguments[41],)),
+        carray(_reals(arguments[42]), (arguments[43],)),
+    )
+    open_hashes = carray(_hashes(arguments[44]), (arguments[45],))
+    open_at = carray(_longs(arguments[46]), (arguments[47] // 4, 4))
+    number, bits = (
+        carray(_reals(arguments[48]), (arguments[49],)),
+        carray(_bytes(arguments[50]), (arguments[51],)),
+    )
     kinds[:] = ABSENT
-    if not scan_row(
+    if not is_utf8(letters, 0, length) or not scan_row(
         letters, 0, length, names, name_starts, parents, kinds, begins, ends, numbers, open_hashes, open_at
     ):
         return UNSURE
@@ -245,7 +281,7 @@ def match_text(context, text_of, length):
         numbers,
         symbols,
         states,
-        places,
+        coordinates,
         text_start,
         text,
         number,
@@ -253,13 +289,15 @@ def match_text(context, text_of, length):
     ):
         return UNSURE
     access, entries = access_of(directory, ints, reals), entries_of(directory, ints, reals)
-    no_extras = carray(_ints(told[22]), (0, 2))
-    rows = Rows(states, places, scratch[:2], no_extras, text_start, text)
+    no_extras = carray(_ints(arguments[22]), (0, 2))
+    rows = Rows(states, coordinates, scratch[:2], no_extras, text_start, text)
     marks, stack = scratch[2 : 2 + width], scratch[2 + width :]
     scratch[0] = scratch[1] = 0
-    found = Found(died, told[0], scratch[:0], stamps, len(symbols.columns), out, counters, counters[:0])
+    collector = Collector(
+        died, arguments[0], scratch[:0], stamps, len(symbols.columns), out, counters, counters[:0]
+    )
     texts, patterns = texts_of(directory, ints), patterns_of(directory, ints, pool)
     counters[1] = 0
     none = np.int64(0)
-    count = match_row(none, rows, symbols, texts, access, entries, patterns, found, marks, stack, none)
+    count = match_row(none, rows, symbols, texts, access, entries, patterns, collector, marks, stack, none)
     return UNSURE if counters[1] > 0 else count

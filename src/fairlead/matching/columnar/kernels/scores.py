@@ -20,8 +20,8 @@ _PROGRAM, _FLAGS = AT["filter_program"], AT["filter_flags"]
 
 
 @kernel(counted=True)
-def put_truths(directory, ints, low, high, states, places, extras, elements, stamps, truths):
-    """Whether each predicate holds of a row; `low` and `high` are the ranges, as places on the line."""
+def put_truths(directory, ints, low, high, states, coordinates, extras, elements, stamps, truths):
+    """Whether each predicate holds for a row; `low` and `high` are the ranges, as coordinates."""
     heads = section(ints, directory, _HEAD)
     arguments = section(ints, directory, _ARGUMENT)
     set_start = section(ints, directory, _SET_START)
@@ -34,7 +34,7 @@ def put_truths(directory, ints, low, high, states, places, extras, elements, sta
         rank, symbol = states[0, column], states[0, width + column]
         truth = False
         if sort == RANGE:
-            truth = rank == (head >> 3) & 31 and low[argument] <= places[0, column] <= high[argument]
+            truth = rank == (head >> 3) & 31 and low[argument] <= coordinates[0, column] <= high[argument]
         elif sort == EQ:
             truth = symbol == argument
         elif sort == KIND:
@@ -52,7 +52,7 @@ def put_truths(directory, ints, low, high, states, places, extras, elements, sta
 
 
 @kernel(counted=True)
-def score_slots(directory, ints, low, high, states, places, extras, elements, stamps, truths, scores):
+def score_slots(directory, ints, low, high, states, coordinates, extras, elements, stamps, truths, scores):
     """The share of literals that are true, for each slot; of a branching program, -1.
 
     `truths` has room for a truth of each predicate.
@@ -61,7 +61,7 @@ def score_slots(directory, ints, low, high, states, places, extras, elements, st
     literals = section(ints, directory, _LITERAL)
     programs = section(ints, directory, _PROGRAM)
     flags = section(ints, directory, _FLAGS)
-    put_truths(directory, ints, low, high, states, places, extras, elements, stamps, truths)
+    put_truths(directory, ints, low, high, states, coordinates, extras, elements, stamps, truths)
     for slot in range(len(scores)):
         start, end = starts[slot], starts[slot + 1]
         if programs[slot] >= 0:

@@ -64,7 +64,7 @@ def symbols_of(directory, ints, pool):
 
 
 class Texts(NamedTuple):
-    """Which columns have texts to search, the lengths of prefixes and suffixes, the grams of substrings."""
+    """The columns with texts to search, the lengths of prefixes and suffixes, the grams of substrings."""
 
     column: Any
     slot: Any
@@ -95,7 +95,7 @@ def texts_of(directory, ints):
 
 
 class Patterns(NamedTuple):
-    """Which symbols are patterns, the slots of the texts they are about, and what they are."""
+    """The symbols that are patterns, the slots of their texts, and the patterns themselves."""
 
     symbol: Any
     slot: Any
@@ -195,18 +195,18 @@ def entries_of(directory, ints, reals):
 
 
 class Rows(NamedTuple):
-    """What rows have to say about the columns: ranks and symbols, places, elements, texts."""
+    """The values of rows in the columns: ranks and symbols, coordinates, elements, texts."""
 
     states: Any
-    places: Any
+    coordinates: Any
     extra_start: Any
     extras: Any
     text_start: Any
     text: Any
 
 
-class Found(NamedTuple):
-    """Whose filters count, and where the matches go."""
+class Collector(NamedTuple):
+    """The filters that count, and the output of matches."""
 
     died: Any
     version: Any

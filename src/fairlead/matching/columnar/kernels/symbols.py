@@ -1,4 +1,4 @@
-"""Symbols: the values, elements, texts and bounds that filters mention, found by their bytes."""
+"""Symbols: the values, elements, texts and bounds that filters mention, looked up by their bytes."""
 # Kernels have no annotations: numba infers their types, and takes no other hints.
 # ruff: noqa: PLR0917, SIM110  (what compiles to good code is flat, and has arrays for arguments)
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, disable-error-code="no-untyped-def"
@@ -74,26 +74,26 @@ def make_symbol_table(columns, sorts, starts, pool, table, prints):
 
 
 @kernel(counted=True)
-def find_symbols(directory, ints, pool, columns, sorts, starts, data, found):
+def find_symbols(directory, ints, pool, columns, sorts, starts, data, numbers):
     """The numbers of many symbols, given as an index gives its own; -1 for unknown ones."""
     symbols = symbols_of(directory, ints, pool)
     for each in range(len(columns)):
         start, end = starts[each], starts[each + 1]
         h = hash_of(sorts[each], data, start, end)
-        found[each] = find_symbol(symbols, h, columns[each], sorts[each], data, start, end - start)
+        numbers[each] = find_symbol(symbols, h, columns[each], sorts[each], data, start, end - start)
 
 
 @kernel(counted=True)
-def find_strings(directory, ints, pool, column, sort, starts, data, valid, found):
+def find_strings(directory, ints, pool, column, sort, starts, data, valid, numbers):
     """The symbols of a column of strings, as Arrow holds them."""
     symbols = symbols_of(directory, ints, pool)
     for row in range(len(starts) - 1):
         if valid[row]:
             start, end = starts[row], starts[row + 1]
             h = rolled(data, start, end)
-            found[row] = find_symbol(symbols, h, column, sort, data, start, end - start)
+            numbers[row] = find_symbol(symbols, h, column, sort, data, start, end - start)
         else:
-            found[row] = -1
+            numbers[row] = -1
 
 
 @kernel(inline=True)
@@ -107,8 +107,9 @@ def order_of(data, start, end, pool, pool_start, pool_end):
 
 
 @kernel(counted=True)
-def place_strings(directory, ints, pool, line, starts, data, valid, places):
-    """Where strings lie among the bounds of a line (see `table.placed`); the strings as Arrow holds them."""
+def locate_strings(directory, ints, pool, line, starts, data, valid, coordinates):
+    """The coordinates of strings among the bounds of a line (see `table.closed_ranges`); the strings as Arrow
+    holds them."""
     bounds = section(ints, directory, _BOUND_SYMBOL)
     lines = section(ints, directory, _BOUND_START)
     known_starts = section(ints, directory, _SYMBOL_START)
@@ -128,7 +129,7 @@ def place_strings(directory, ints, pool, line, starts, data, valid, places):
                 last = middle
             else:
                 first = middle + 1
-        places[row] = 2 * (first - lines[line]) + on_bound
+        coordinates[row] = 2 * (first - lines[line]) + on_bound
 
 
 @kernel()

@@ -105,7 +105,7 @@ def substrings(text, start, end, entry, texts, symbols, now, stamps, hits, count
 
 @kernel(inline=True)
 def around(text, start, end, at, group, column, sort, texts, symbols, now, stamps, hits, count):
-    """Those of a group of substrings with one gram that are there in full around it."""
+    """The substrings of a group with one gram that occur in full around it."""
     for each in range(texts.gram_start[group], texts.gram_start[group + 1]):
         symbol = texts.gram_symbol[each]
         first = at - texts.gram_offset[each]

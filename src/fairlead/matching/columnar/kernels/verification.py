@@ -31,7 +31,7 @@ def put_marks(entries, rows, row, marks):
         rank = rows.states[row, column]
         mark = np.int32(-1)
         if rank == entries.sketch_rank[column]:
-            value = rows.places[row, column]
+            value = rows.coordinates[row, column]
             mark = mark_of(value, entries.sketch_least[column], entries.sketch_scale[column])
         elif rank == INEXACT:
             exact = False
@@ -89,7 +89,7 @@ def is_within(extras, first, last, column, group, set_start, set_symbol):
 
 @kernel(inline=True)
 def truth_of(at, entries, patterns, rows, row, stamps, now):
-    """Whether the literal of a word holds, its negation apart; doubtful where only Python can say."""
+    """Whether the literal of a word holds, its negation apart; doubtful if only Python can decide."""
     word = entries.words[at]
     head = word >> 32
     argument = word & 0xFFFFFFFF
@@ -99,7 +99,11 @@ def truth_of(at, entries, patterns, rows, row, stamps, now):
     if sort == RANGE:
         rank = rows.states[row, column]
         if rank == (head >> 3) & 31:
-            return TRUE if entries.code[at + 1] <= rows.places[row, column] <= entries.code[at + 2] else FALSE
+            return (
+                TRUE
+                if entries.code[at + 1] <= rows.coordinates[row, column] <= entries.code[at + 2]
+                else FALSE
+            )
         return DOUBTFUL if rank == INEXACT else FALSE
     if sort == EQ:
         return TRUE if rows.states[row, width + column] == argument else FALSE

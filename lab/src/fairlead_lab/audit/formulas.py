@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import reduce
 from typing import Any, Final, TypeAlias
+
+from fairlead.audit import Verdict
 
 __all__ = [
     "FALSE",
@@ -39,7 +40,6 @@ __all__ = [
     "Or",
     "Prefix",
     "Until",
-    "Verdict",
     "always",
     "counterexample",
     "eventually",
@@ -49,16 +49,6 @@ __all__ = [
     "judge",
     "until",
 ]
-
-
-class Verdict(Enum):
-    """What is known about a formula: it is violated, it is open, it holds."""
-
-    VIOLATED = "violated"
-    OPEN = "open"
-    HOLDS = "holds"
-
-    __hash__ = object.__hash__
 
 
 _RANK: Final = {Verdict.VIOLATED: 0, Verdict.OPEN: 1, Verdict.HOLDS: 2}
@@ -223,7 +213,7 @@ class _Binary(Formula):
 
 
 class Implies(_Binary):
-    """Where the left side holds, so does the right one."""
+    """If the left side holds, so does the right one."""
 
     __slots__ = ()
 
@@ -375,7 +365,7 @@ def _until(columns: list[tuple[Verdict, Verdict]], again: int) -> Values:
 
 
 def counterexample(formula: Formula, trace: Trace) -> tuple[str, ...]:
-    """Where and why a formula is violated, from the whole down to the state; nothing where it is not."""
+    """The reason why a formula is violated, from the whole down to the state; empty if it is not."""
     known: dict[Formula, Values] = {}
     if _values(formula, trace, known)[0] is not Verdict.VIOLATED:
         return ()

@@ -41,7 +41,7 @@ class ProducerQueues(Generic[Item]):
 
     @property
     def overtaken(self) -> int:
-        """How many arrived too late for their producer's order."""
+        """The number of notifications that arrived too late for their producer's order."""
         return self._overtaken
 
     def put(self, item: Item, producer: str, sequence: int | None = None) -> bool:

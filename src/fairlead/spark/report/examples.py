@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fairlead.model import Array, Instant, Notification, Record
 
-__all__ = ["Constituent", "Found"]
+__all__ = ["CompositeExample", "Constituent"]
 
 WORDS_MAX: Final = 4
 """So many attributes tell one constituent from another."""
@@ -18,7 +18,7 @@ UNTOLD: Final = frozenset({"id", "producer", "sequence", "time", "type", "interv
 
 @dataclass(frozen=True, slots=True)
 class Constituent:
-    """What a step took: its name, when it was, in microseconds, its type and some of its attributes."""
+    """A constituent: its step, its time in microseconds, its type and some of its attributes."""
 
     step: str
     name: str
@@ -28,8 +28,8 @@ class Constituent:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A composite event: the id of the pattern that found it, its interval, and its constituents in order."""
+class CompositeExample:
+    """A composite event: the id of its pattern, its interval, and its constituents in order."""
 
     pattern: str
     type: str
@@ -38,8 +38,8 @@ class Found:
     constituents: tuple[Constituent, ...]
 
     @classmethod
-    def of(cls, composite: Notification, pattern: str) -> Found:
-        """What a composite, as `fairlead.correlation.patterns.composites` makes it, tells about itself."""
+    def of(cls, composite: Notification, pattern: str) -> CompositeExample:
+        """The example of a composite, as `fairlead.correlation.patterns.composites` makes it."""
         interval = composite.get("interval")
         start, end = (interval[name].microseconds for name in ("start", "end"))
         seen: Counter[str] = Counter()

@@ -1,0 +1,379 @@
+"""A seeded client that tries everything that the protocol allows, as every principal; with books of the outcome.
+
+The broker is a node with a policy, without sockets. The policy changes while the attacker is at work. What may
+happen is written down once more here, as plain Python, and everything that the node sends, accepts or remembers is
+compared with that. `Books.wrong` has what the policy does not allow: it stays empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from fairlead.broker import Broker, Settings
+from fairlead.errors import FairleadError, NotAuthenticated, ProtocolError
+from fairlead.filters.language import parse
+from fairlead.model import Notification
+from fairlead.model.packed import pack, unpack
+from fairlead.network import wire
+from fairlead.network.client_sessions import ClientSession
+from fairlead.network.ledger import Ledger
+from fairlead.network.node import Node
+from fairlead.routing import STRATEGIES
+from fairlead.rules.access import Access, nobody
+from fairlead.security import AccessPolicy, Principal
+from fairlead.security.principals import NOBODY
+from fairlead_lab.testing.memory import MemoryDisk
+
+__all__ = ["Attack", "Books"]
+
+SYMBOLS: Final = ("IBM", "SAP", "SUN")
+READS: Final = {"ada": {"IBM"}, "bob": {"IBM", "SAP"}, "root": {*SYMBOLS}}
+WRITES: Final = {"nyse": {"IBM", "SAP"}, "xetra": {"SAP"}, "root": {*SYMBOLS}}
+OWNED: Final = {
+    "producers": {"nyse": {"nyse-2"}},
+    "durables": {"ada": {"desk"}, "bob": {"desk"}},
+    "clients": {"root": {"operator"}},
+}
+MEMBERS: Final = ("ada", "bob", "nyse", "xetra", "root", "east", "eve", "anonymous")
+CONNECTED: Final = {"ada", "bob", "nyse", "xetra", "root", "eve"}
+NAMES: Final = (
+    *(
+        "",
+        "ada",
+        "ada~1",
+        "bob",
+        "nyse",
+        "nyse-2",
+        "xetra",
+        "root",
+        "operator",
+        "east",
+        "scopes",
+        "scopes@hub",
+    ),
+    *("c:ada", "d:desk", "hub", "../../etc", "ada\x00", "*", "nyse~", "eve", "anonymous"),
+)
+DURABLES: Final = ("desk", "ada", "ada~inbox", "bob~inbox", "c:ada#s1", "../desk", "free")
+FILTERS: Final = (
+    *("true", 'symbol = "IBM"', 'symbol = "SUN"', 'symbol in {"SAP", "SUN"}', 'not symbol = "IBM"', "n > 3"),
+    *('symbol = "SAP" or n > 3', "exists secret", 'type = "scope change"', "absent symbol"),
+)
+POLICY: Final = {
+    "roles": {
+        "ada": {"members": ["ada"], "subscribe": ['symbol = "IBM"'], "durables": ["desk"]},
+        "bob": {"members": ["bob"], "subscribe": ['symbol in {"IBM", "SAP"}'], "durables": ["desk"]},
+        "nyse": {"members": ["nyse"], "publish": ['symbol in {"IBM", "SAP"}'], "producers": ["nyse-2"]},
+        "xetra": {"members": ["xetra"], "publish": ['symbol = "SAP"']},
+        "root": {
+            "members": ["root"],
+            "subscribe": ['symbol in {"IBM", "SAP", "SUN"}'],
+            "publish": ['symbol in {"IBM", "SAP", "SUN"}'],
+            "allow": ["connect", "inspect", "manage"],
+            "clients": ["operator"],
+        },
+        "east": {"members": ["east"], "allow": ["link"]},
+        "guest": {"members": ["eve"]},
+    }
+}
+
+
+@dataclass
+class Books:
+    """What was tried, and what came of it that the policy does not allow."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    came: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def check(self, what: str, *, allowed: bool, details: object) -> None:
+        """Something has happened."""
+        self.came[what] += 1
+        if not allowed:
+            self.wrong.append(f"{what}: {details}")
+
+
+class _Peer:
+    """The attacker's end of a connection."""
+
+    def __init__(self) -> None:
+        self._frames = wire.Frames()
+        self.got: list[tuple[int, bytes]] = []
+
+    def write(self, data: bytes) -> None:
+        self.got += self._frames.feed(data)
+
+    def buffered(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        """It has ended."""
+
+    pause = resume = close
+
+
+@dataclass
+class _Client:
+    principal: Principal
+    peer: _Peer
+    session: ClientSession
+    requested: list[str] = field(default_factory=list)
+
+
+class Attack:
+    """One attack, which a seed decides about. `make` makes the rule of the policy."""
+
+    def __init__(self, seed: int, make: type[Access] = Access) -> None:
+        self._random = Random(seed)
+        self.books = Books()
+        self._policy = AccessPolicy.of(POLICY)
+        self.node = Node(
+            Broker("hub", Settings(STRATEGIES["covering"](0.1)), rules=[make(self._policy, nobody)]),
+            Ledger("/log", MemoryDisk()),
+            life="1",
+        )
+        self.node.clientele.principal_of = self._principal
+        self._revoked: set[str] = set()
+        self._clients: list[_Client] = []
+        self._number = 0
+        self._now = 1
+
+    # -- what is allowed, once more --------------------------------------------------------------------------
+
+    def _may_connect(self, name: str) -> bool:
+        return name in CONNECTED and name not in self._revoked
+
+    def _may_read(self, name: str, notification: Notification) -> bool:
+        return name not in self._revoked and notification.get("symbol") in READS.get(name, set())
+
+    def _may_write(self, name: str, producer: str, symbol: object) -> bool:
+        return (
+            self._may_connect(name)
+            and symbol in WRITES.get(name, set())
+            and self._owns(name, "producers", producer)
+        )
+
+    @staticmethod
+    def _owns(name: str, kind: str, owned: str) -> bool:
+        if kind != "durables" and (owned == "scopes" or owned.startswith("scopes@")):
+            return False
+        return owned == name or owned.startswith(f"{name}~") or owned in OWNED[kind].get(name, set())
+
+    # -- the attack ------------------------------------------------------------------------------------------
+
+    def run(self, tries: int) -> Books:
+        """Try so many times."""
+        for _ in range(tries):
+            self._now += 1
+            attempt = self._random.choice(self._ATTEMPTS)
+            self.books.tried[attempt.__name__] += 1
+            attempt(self)
+            self._work()
+            self._look()
+        return self.books
+
+    def _connect(self) -> None:
+        name = self._random.choice(MEMBERS)
+        principal = NOBODY if name == "anonymous" else Principal(name)
+        hello = wire.Hello(
+            wire.VERSION,
+            self._random.choice(("client", "client", "client", "broker", "root")),
+            self._random.choice((name, f"{name}~1", *NAMES)) if self._random.random() < 0.5 else name,
+            life="x",
+            log="theirs",
+            routing="filters",
+            is_made_up=self._random.random() < 0.3,
+        )
+        peer = _Peer()
+        try:
+            session = self.node.greet(peer, hello, self._now, principal)
+        except ProtocolError:
+            return
+        if hello.role == "broker":
+            allowed = name == "east" == hello.name and "east" not in self._revoked
+            self.books.check("link", allowed=allowed, details=(name, hello.name))
+            session.end("enough")
+            with contextlib.suppress(FairleadError):
+                self.node.neighbourhood.unlink(hello.name, self._now)
+            return
+        assert isinstance(session, ClientSession)
+        is_chosen = hello.name and not hello.is_made_up
+        owns = self._owns(name, "clients", session.name) if is_chosen else session.name.startswith(f"{name}~")
+        allowed = self._may_connect(name) and owns
+        self.books.check("connection", allowed=allowed, details=(name, session.name))
+        self._clients.append(_Client(principal, peer, session))
+        if len(self._clients) > 12:
+            self._clients.pop(0).session.lost()
+
+    def _client(self) -> _Client | None:
+        self._clients = [each for each in self._clients if not each.session.ended]
+        return self._random.choice(self._clients) if self._clients else None
+
+    def _send(self, client: _Client, *frames: bytes) -> None:
+        received = [*wire.Frames().feed(b"".join(frames))]
+        self.node.receive(client.session, received, self._now)
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _publish(self) -> None:
+        client = self._client()
+        if client is None:
+            return
+        frames = []
+        for _ in range(self._random.randint(1, 4)):
+            producer = self._random.choice(("",) * 8 + (*NAMES, client.session.name))
+            symbol: Any = self._random.choice((*SYMBOLS, *SYMBOLS, {"nested": "IBM"}, ["IBM"], None))
+            given: dict[str, Any] = {"n": self._random.randint(0, 9), "symbol": symbol}
+            with contextlib.suppress(FairleadError):
+                if self._random.random() < 0.2:
+                    given["type"] = "scope change"
+                if self._random.random() < 0.1:
+                    given["n"] = 1 << 80  # JSON text
+                given |= {"id": str(self._next()), "by": client.principal.name, "as": client.session.name}
+                packed = pack(Notification.of({**given, **({"producer": producer} if producer else {})}))
+                frames.append(wire.publish(self._random.choice((0, self._number)), packed))
+        self._send(client, *frames)
+
+    def _subscribe(self) -> None:
+        client = self._client()
+        if client is not None:
+            text, durable = self._random.choice(FILTERS), self._random.choice(("", "", *DURABLES))
+            since = self._random.choice((None, None, 0))
+            number, id = self._next(), self._random.choice(("s1", "s2", f"{durable}:{text}"))
+            client.requested.append(text)
+            self._send(client, wire.control(wire.Subscribe(number, id, text, durable, since)))
+
+    def _ask_for(self) -> None:
+        client = self._client()
+        if client is None:
+            return
+        number, name = self._next(), self._random.choice((*NAMES, *DURABLES))
+        message = self._random.choice(
+            (
+                wire.ReportRequest(number, self._random.choice(("status", "tables", "durables"))),
+                wire.Operate(number, self._random.choice(("end", "drain", "resume", "reload")), name),
+                wire.Link(number, "fairlead://127.0.0.1:1"),
+                wire.Unlink(number, name),
+                wire.Unsubscribe(number, "", name),
+                wire.Listen(number, "l", self._random.choice(FILTERS)),
+                wire.Advertise(number, "a", self._random.choice(FILTERS)),
+            )
+        )
+        is_free = isinstance(message, wire.Listen | wire.Advertise | wire.Unsubscribe)
+        before = {**self.node.durables}
+        self._send(client, wire.control(message))
+        self._work()
+        answers = [wire.parse_control(payload) for kind, payload in client.peer.got if kind == wire.CONTROL]
+        done = any(isinstance(each, wire.Done | wire.Response) and each.number == number for each in answers)
+        who = client.principal.name
+        if done and not is_free:
+            allowed = who == "root" and who not in self._revoked
+            self.books.check("operation", allowed=allowed, details=(who, message))
+        for ended in before.keys() - self.node.durables.keys():
+            allowed = who == "root" or self._owns(who, "durables", ended) or before[ended].ends
+            self.books.check("end of a durable subscriber", allowed=allowed, details=(who, ended))
+        if isinstance(message, wire.Listen) and done:
+            self.books.check("listening", allowed=who in WRITES, details=who)
+
+    def _principal(self, authorization: str, now: int) -> Principal:
+        """Credentials are names here."""
+        if authorization not in MEMBERS[:-1]:
+            raise NotAuthenticated("the credentials are not accepted")
+        return Principal(authorization)
+
+    def _renew(self) -> None:
+        client = self._client()
+        if client is not None:
+            shown = self._random.choice((*MEMBERS, "forged"))
+            before = self.node.guard.principal(client.session.client).name
+            self._send(client, wire.control(wire.Authenticate(self._next(), shown)))
+            if not client.session.ended:
+                after = self.node.guard.principal(client.session.client).name
+                self.books.check("renewal", allowed=after == before, details=(before, after))
+
+    def _forge(self) -> None:
+        """Frames of brokers, and of durable subscribers that are others'."""
+        client = self._client()
+        if client is not None:
+            number = self._next()
+            packed = pack(
+                Notification.of({"symbol": "IBM", "producer": "nyse", "id": f"f{number}", "by": "eve"})
+            )
+            frame = self._random.choice(
+                (
+                    wire.relay(number, packed),
+                    wire.control(wire.Table([("true", "")], [])),
+                    wire.control(wire.InterestsChanged([("true", "")], [])),
+                    wire.control(wire.Accept(self._random.choice(DURABLES), [1, 2, number])),
+                    wire.control(wire.Reject(self._random.choice(DURABLES), number, True)),
+                    wire.control(wire.Release(number, self._random.choice(DURABLES))),
+                )
+            )
+            self._send(client, frame)
+
+    def _change_policy(self) -> None:
+        """Revoke somebody, or nobody. From this moment on it holds."""
+        self._revoked = set(self._random.sample(MEMBERS[:-1], self._random.choice((0, 0, 0, 1))))
+        self.node.guard.decide_by(self._policy.revoking(*self._revoked), self._now)
+
+    def _leave(self) -> None:
+        client = self._client()
+        if client is not None:
+            client.session.lost()
+
+    _ATTEMPTS: Final = (
+        *(_connect,) * 16,
+        *(_publish,) * 40,
+        *(_subscribe,) * 16,
+        *(_ask_for,) * 8,
+        _renew,
+        _forge,
+        _change_policy,
+        _leave,
+    )
+
+    # -- what came of it -------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        assert self.node.ledger is not None
+        self.node.operations.is_draining = False
+        self.node.flush()
+        while self.node.wants_sync or self.node.is_busy:
+            if self.node.wants_sync:
+                self.node.synced(self.node.ledger.log.sync())
+            self.node.flush()
+
+    def _look(self) -> None:
+        for client in self._clients:
+            name = client.principal.name
+            for kind, payload in client.peer.got:
+                if kind == wire.DELIVER:
+                    self._delivered(client, unpack(wire.parse_deliver(payload)[2]))
+            client.peer.got.clear()
+            if not client.session.ended:
+                allowed = self._may_connect(name)
+                self.books.check("stay", allowed=allowed, details=(name, client.session.name))
+        for name, durable in self.node.durables.items():
+            if durable.session is not None and not durable.ends:
+                who = self.node.guard.principal(durable.session.client).name
+                owns = self._owns(who, "durables", name)
+                self.books.check("durable subscriber", allowed=owns, details=(who, name))
+
+    def _delivered(self, client: _Client, notification: Notification) -> None:
+        who, by = client.principal.name, str(notification.get("by"))
+        wanted = any(parse(text).matches(notification) for text in client.requested)
+        allowed = wanted and self._may_read(who, notification)
+        self.books.check("delivery", allowed=allowed, details=(who, notification, self._revoked))
+        own = str(notification.get("as"))
+        known = notification.producer in (own, f"c:{own}") and (
+            own == by or own.startswith((f"{by}~", "operator"))
+        )
+        written = notification.get("symbol") in WRITES.get(by, set()) and (
+            known or self._owns(by, "producers", notification.producer)
+        )
+        self.books.check("publication", allowed=written, details=(by, notification))

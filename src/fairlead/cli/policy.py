@@ -1,0 +1,207 @@
+"""`fairlead policy`: check an access policy, set passwords, show the decisions of brokers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from getpass import getpass
+from typing import TYPE_CHECKING, Any
+
+from fairlead.cli.connecting import now
+from fairlead.cli.terminal import emit_json, note, paint, say
+from fairlead.errors import BadInput
+
+if TYPE_CHECKING:
+    from fairlead.security import AccessPolicy, Decision, Rights
+
+__all__ = ["configure"]
+
+COLOURS = {"granted": "green", "narrowed": "yellow", "refused": "red"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = "Check an access policy: who may publish, subscribe to and advertise what."
+    parser.epilog = "Example: fairlead policy check policy.toml --as ada --subscribe 'price > 100'"
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="check a policy's file, or what it lets a principal do")
+    check.description = (
+        "Check the file of an access policy: all that is wrong with it, and what is hardly meant. With --as, show"
+        " the active roles of a principal; with a request, the decision about it."
+    )
+    check.epilog = (
+        "Example: fairlead policy check policy.toml --as ada --subscribe 'price > 100'. "
+        "Exit code: 0 granted or narrowed, 1 refused, 2 where the file is wrong."
+    )
+    check.add_argument("file", metavar="FILE", help="the policy (TOML)")
+    check.add_argument("--as", dest="principal", metavar="NAME", help="the principal")
+    check.add_argument(
+        "--claim", metavar="NAME=VALUE", action="append", default=[], help="what its token says (repeatable)"
+    )
+    check.add_argument("--via", choices=("certificate", "token", "password"), default="token")
+    request = check.add_mutually_exclusive_group()
+    for action in ("subscribe", "publish", "advertise"):
+        request.add_argument(f"--{action}", metavar="FILTER", help=f"may it {action} this?")
+    check.add_argument("--json", action="store_true", help="answer in JSON")
+    check.set_defaults(run=_check)
+    password = actions.add_parser("password", help="set the password of a principal in a file")
+    password.description = (
+        "Set the password of a principal in the file of [security] passwords, hashed with scrypt. The password is"
+        " read from the terminal, or from the first line of standard input."
+    )
+    password.epilog = "Example: fairlead policy password passwords ada"
+    password.add_argument("file", metavar="FILE", help="the file of passwords; it is made if there is none")
+    password.add_argument("principal", metavar="NAME", help="the principal")
+    password.add_argument("--remove", action="store_true", help="the principal has no password any longer")
+    password.set_defaults(run=_password)
+    log = actions.add_parser("log", help="show the decisions that a broker has recorded")
+    log.description = "Show the file of [security] log: who requested what, what was granted, and why not."
+    log.epilog = "Example: fairlead policy log access.jsonl --outcome refused --follow"
+    log.add_argument("file", metavar="FILE")
+    log.add_argument("--principal", metavar="NAME", help="only those of one principal")
+    log.add_argument("--outcome", choices=tuple(COLOURS), help="only those")
+    log.add_argument("-f", "--follow", action="store_true", help="go on as decisions are recorded")
+    log.add_argument("--json", action="store_true", help="lines of JSON, as they are in the file")
+    log.set_defaults(run=_log)
+
+
+def _password(arguments: argparse.Namespace) -> int:
+    from fairlead.security.passwords import write_entry
+
+    password = None
+    if not arguments.remove:
+        if sys.stdin.isatty():
+            password = getpass(f"password of {arguments.principal}: ")
+            if getpass("once more: ") != password:
+                raise BadInput("these are two passwords")
+        else:
+            password = sys.stdin.readline().rstrip("\n")
+        if not password:
+            raise BadInput("a password is not empty")
+    write_entry(arguments.file, arguments.principal, password)
+    note(f"{arguments.principal} has {'no' if password is None else 'a'} password in {arguments.file}")
+    return 0
+
+
+def _log(arguments: argparse.Namespace) -> int:
+    from fairlead.security.records import decisions
+
+    for each in decisions(arguments.file, follow=arguments.follow):
+        if arguments.principal not in (None, each.get("principal")):
+            continue
+        if arguments.outcome not in (None, each.get("outcome")):
+            continue
+        if arguments.json:
+            emit_json(each)
+        else:
+            say(_line(each))
+        sys.stdout.flush()
+    return 0
+
+
+def _line(each: dict[str, Any]) -> str:
+    """A decision in words."""
+    if "principal" not in each:
+        return f"{each['time']}  {each['action']} of the policy {each['policy']}"
+    outcome, requested, granted = each["outcome"], each["requested"], each["granted"]
+    what = (
+        "" if requested is None else f" to {requested}" if each["action"] == "subscribe" else f" {requested}"
+    )
+    details = {"granted": "", "narrowed": f": {granted}", "refused": f": {each['reason']}"}[outcome]
+    times = f" (and {each['repeated']:,} before)" if each.get("repeated") else ""
+    who, painted = f"{each['time']}  {each['principal']}", paint(outcome, COLOURS[outcome])
+    return f"{who}  {each['action']}{what}  {painted}{details}{times}"
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from fairlead.filters.language import parse
+    from fairlead.security import ACTIONS, AccessPolicy
+
+    policy = AccessPolicy.read(arguments.file)
+    if arguments.principal is None:
+        return _summary(policy, arguments)
+    rights = policy.rights(_principal(arguments), now().microseconds)
+    for action in ACTIONS:
+        if (text := getattr(arguments, action)) is not None:
+            return _show(rights.may(action, parse(text)), arguments)
+    return _show_rights(rights, arguments)
+
+
+def _principal(arguments: argparse.Namespace) -> Any:
+    from fairlead.security import ANONYMOUS, Principal
+
+    claims: dict[str, Any] = {}
+    for each in arguments.claim:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise BadInput(f"--claim {each}: a name and a value were expected", hint="--claim groups=traders")
+        claims.setdefault(name, []).append(value)
+    given = {name: values[0] if len(values) == 1 else values for name, values in claims.items()}
+    via = "none" if arguments.principal == ANONYMOUS else arguments.via
+    return Principal(arguments.principal, given, via)
+
+
+def _summary(policy: AccessPolicy, arguments: argparse.Namespace) -> int:
+    warnings = policy.warnings()
+    if arguments.json:
+        emit_json(
+            {
+                "roles": [role.name for role in policy.roles],
+                "delegations": len(policy.delegations),
+                "revoked": sorted(policy.revoked),
+                "fingerprint": policy.fingerprint,
+                "warnings": warnings,
+            }
+        )
+        return 0
+    for each in warnings:
+        say(paint(f"warning: {each}", "yellow"))
+    counts = {"role": policy.roles, "delegation": policy.delegations, "revocation": policy.revoked}
+    say(", ".join(f"{len(each):,} {noun}{'' if len(each) == 1 else 's'}" for noun, each in counts.items()))
+    return 0
+
+
+def _show(decision: Decision, arguments: argparse.Namespace) -> int:
+    granted = None if decision.granted is None else str(decision.granted)
+    if arguments.json:
+        emit_json(
+            {
+                "action": decision.action,
+                "outcome": decision.outcome,
+                "granted": granted,
+                "roles": list(decision.roles),
+                "reason": decision.reason,
+            }
+        )
+    else:
+        by = f" (by {', '.join(decision.roles)})" if decision.roles else ""
+        details = {"granted": by, "narrowed": f" to {granted}{by}", "refused": f": {decision.reason}"}
+        outcome = decision.outcome
+        say(f"{paint(outcome, COLOURS[outcome])}{details[outcome]}")
+    return 1 if decision.is_refused else 0
+
+
+def _show_rights(rights: Rights, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        emit_json(
+            {
+                "principal": rights.principal.name,
+                "roles": list(rights.roles),
+                "allowed": sorted(rights.allowed),
+                "grants": {
+                    action: [{"role": each.role, "filter": str(each.filter)} for each in grants]
+                    for action, grants in rights.grants.items()
+                },
+                "names": {kind: list(patterns) for kind, patterns in rights.names.items()},
+            }
+        )
+        return 0 if rights.roles else 1
+    say(f"roles: {', '.join(rights.roles) or 'none'}")
+    say(f"allowed: {', '.join(sorted(rights.allowed)) or 'nothing'}")
+    for action, grants in rights.grants.items():
+        for each in grants:
+            say(f"{action}: {each.filter} (by {each.role})")
+    for kind, patterns in rights.names.items():
+        if patterns:
+            say(f"{kind}: {', '.join(patterns)}")
+    return 0 if rights.roles else 1

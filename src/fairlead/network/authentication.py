@@ -1,0 +1,72 @@
+"""Credentials of connections become principals: at once, or for passwords in a thread beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from fairlead.errors import NotAuthenticated
+from fairlead.security import Principal
+from fairlead.security.credentials import Authenticator
+from fairlead.security.settings import Security
+
+__all__ = ["Authentication"]
+
+WAITING_MAX: Final = 64
+"""How many passwords wait to be checked: a flood of wrong ones takes one processor, and no more."""
+
+
+class Authentication:
+    """The credentials of one broker's connections. PolicyError where the files with keys are wrong."""
+
+    def __init__(
+        self, security: Security, broker: str, loop: asyncio.AbstractEventLoop, clock: Callable[[], int]
+    ) -> None:
+        self._authenticator = security.authenticator()
+        self._broker, self._loop, self._clock = broker, loop, clock
+        self._executor: ThreadPoolExecutor | None = None  # not the loop's, where the log is synced
+        self._waiting = 0
+
+    @property
+    def own(self) -> str:
+        """Credentials of the broker with itself."""
+        return self._authenticator.own
+
+    def take_keys_of(self, authenticator: Authenticator) -> None:
+        """Check by these tokens and passwords from now on."""
+        self._authenticator.take_keys_of(authenticator)
+
+    def is_slow(self, authorization: str) -> bool:
+        """Whether it takes long to check these."""
+        return self._authenticator.is_slow(authorization)
+
+    def principal(self, authorization: str, certificate: Mapping[str, Any] | None) -> Principal:
+        """The principal of what a connection shows; NotAuthenticated."""
+        return self._authenticator.principal(authorization, certificate, self._clock(), self._broker)
+
+    def renewed(self, authorization: str, now: int) -> Principal:
+        """The principal of what a client shows later: a token."""
+        if self.is_slow(authorization):
+            raise NotAuthenticated("connect again with another password")
+        return self._authenticator.principal(authorization, None, now)
+
+    def check_beside(self, authorization: str) -> asyncio.Future[Principal]:
+        """Check a password beside the loop."""
+        if self._waiting >= WAITING_MAX:
+            raise NotAuthenticated("too many passwords are being checked: try again")
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "passwords")
+        self._waiting += 1
+        checking = self._loop.run_in_executor(self._executor, self.principal, authorization, None)
+        checking.add_done_callback(self._done)
+        return checking
+
+    def _done(self, checking: asyncio.Future[Principal]) -> None:
+        self._waiting -= 1
+
+    def close(self) -> None:
+        """Check nothing more."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,285 @@
+"""The boundary of a broker: what each connection may do, by the principal that it acts for.
+
+Every request of a client passes here, and every link. A broker without a policy has a guard that lets everything
+pass. A client acts for the principal that its credentials proved when it connected; a durable subscriber, for the
+one that subscribed last, over restarts, too. When the policy changes, or credentials expire, what was granted is
+decided about once more, and clients that may not be connected any longer are disconnected.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from fairlead.broker import Broker
+from fairlead.broker.messages import Grant
+from fairlead.errors import FairleadError, Forbidden
+from fairlead.filters.filter import Filter
+from fairlead.filters.language import render
+from fairlead.network import wire
+from fairlead.network.calling import Clock
+from fairlead.network.client_sessions import ClientSession
+from fairlead.network.link_sessions import LinkSession
+from fairlead.network.reports import SecurityStatus
+from fairlead.rules.access import Access, access_in
+from fairlead.security import AccessPolicy, Decision, Principal, Rights
+from fairlead.security.credentials import INTERNAL
+from fairlead.security.principals import NOBODY, SEPARATOR
+from fairlead.security.records import DecisionLog
+from fairlead.security.rights import all_rights
+
+__all__ = ["Guard"]
+
+MOMENTS: Final = ("exp", "iat", "nbf")
+"""Claims that are about one token: they are not written down."""
+log: Final = logging.getLogger(__name__)
+
+
+class Guard:
+    """Asks the access policy, and records its decisions. `regrant` grants anew what a client has subscribed to."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        clients: Mapping[str, ClientSession],
+        links: Mapping[str, LinkSession],
+        regrant: Callable[[str, int], None],
+        clock: Clock,
+    ) -> None:
+        self._access: Access | None = access_in(broker.seam.rules)
+        self._broker, self._clients, self._links, self._regrant = broker, clients, links, regrant
+        self._clock = clock
+        self._principals: dict[str, Principal] = {}
+        """Those of links, by the neighbour's name."""
+        self._acting: defaultdict[str, set[str]] = defaultdict(set)
+        """By principal, the connected clients that act for it."""
+        self._decided_by = 0 if self._access is None else self._access.decided
+        self.records = DecisionLog()
+        self.is_exposed = False
+        """Whether programs on other machines can do everything here. The driver's to say."""
+
+    def status(self) -> SecurityStatus:
+        """For the status of the broker."""
+        return {
+            "policy": "" if self._access is None else self._access.policy.fingerprint,
+            "exposed": self.is_exposed,
+            "log_failed": self.records.failed,
+        }
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a policy."""
+        return self._access is not None
+
+    @property
+    def policy(self) -> AccessPolicy | None:
+        """The policy in force."""
+        return None if self._access is None else self._access.policy
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def name_for(self, name: str, principal: Principal, now: int, *, is_made_up: bool) -> str:
+        """The name that a client gets; Forbidden where it may not connect, or not under that name."""
+        if self._access is None:
+            return name
+        rights = self._rights(principal, now)
+        allowed = rights.allows("connect")
+        self._check(name, rights, "connect", allowed=allowed, reason="you may not connect", now=now)
+        most, own = rights.limits.get("connections"), self._acting[principal.name]
+        if is_made_up:
+            name = f"{principal.name}{SEPARATOR}{name}"
+        if most is not None and f"c:{name}" not in own and len(own) >= most:
+            raise Forbidden(f"{principal.name} has {most:,} connections already")
+        if is_made_up:
+            return name
+        owned = rights.owns("clients", name)
+        self._check(name, rights, "name", allowed=owned, reason=f"the name {name!r} is not yours", now=now)
+        return name
+
+    def check_link(self, name: str, principal: Principal, now: int) -> None:
+        """Forbidden where a principal may not be a neighbour of this name."""
+        if self._access is not None:
+            rights = self._rights(principal, now)
+            allowed = rights.allows("link") and rights.owns("brokers", name)
+            reason = f"a broker {name!r} is not linked with {principal.name}'s credentials"
+            self._check(name, rights, "link", allowed=allowed, reason=reason, now=now)
+            self._principals[name] = principal
+
+    def bind(self, client: str, principal: Principal, now: int) -> None:
+        """A client, or a durable subscriber, acts for this principal from now on.
+
+        A subscriber that is away outlives the credentials of its client; its rights end with the policy only.
+        """
+        if client.startswith("d:"):
+            principal = replace(principal, until=None)
+        if self._access is not None:
+            self._access.bind(client, principal, now, self._fixed(principal))
+            if client.startswith("c:"):
+                self._acting[principal.name].add(client)
+
+    def unbind(self, client: str) -> None:
+        """It has gone."""
+        if self._access is not None:
+            name = self.principal(client).name
+            self._acting[name].discard(client)
+            if not self._acting[name]:
+                del self._acting[name]
+            self._access.unbind(client)
+
+    def principal(self, client: str) -> Principal:
+        """For whom a client acts."""
+        return NOBODY if self._access is None else self._access.principal(client)
+
+    def renew(self, session: ClientSession, principal: Principal, now: int) -> None:
+        """A client shows new credentials; Forbidden where they are another principal's."""
+        if self._access is None:
+            return
+        if principal.name != self.principal(session.client).name:
+            raise Forbidden("these credentials are another principal's")
+        self.bind(session.client, principal, now)
+        for durable in session.durables.values():
+            self.bind(durable.client, principal, now)
+        self._look_at(session, now)
+
+    def check_principal(self, principal: Principal, right: str, now: int) -> None:
+        """Forbidden, unless a principal has one of the rights: over HTTP, before there is a client."""
+        if self._access is not None:
+            rights = self._rights(principal, now)
+            reason = f"you may not {right}"
+            self._check("http", rights, right, allowed=rights.allows(right), reason=reason, now=now)
+
+    # -- requests ----------------------------------------------------------------------------------------------
+
+    def check(self, session: ClientSession, right: str, now: int) -> None:
+        """Forbidden, unless a client has one of the rights."""
+        if self._access is not None:
+            rights = self._access.rights(session.client, now)
+            allowed, reason = rights.allows(right), f"you may not {right}"
+            self._check(session.client, rights, right, allowed=allowed, reason=reason, now=now)
+
+    def check_subscriptions(self, session: ClientSession, now: int) -> None:
+        """Forbidden, if the clients of a principal have as many subscriptions as it may have."""
+        if self._access is None:
+            return
+        most = self._access.rights(session.client, now).limits.get("subscriptions")
+        name = self.principal(session.client).name
+        if most is not None and sum(map(self._count, self._acting[name])) >= most:
+            raise Forbidden(f"{name} has {most:,} subscriptions already")
+
+    def _count(self, client: str) -> int:
+        """How many subscriptions and advertisements a client has, durable ones included."""
+        session, own = self._clients[client.removeprefix("c:")], self._broker.clients[client]
+        durable = sum(len(each.subscriptions) for each in session.durables.values())
+        return len(own.subscriptions.by_id) + len(own.advertisements.by_id) + durable
+
+    def check_durable(self, session: ClientSession, name: str, now: int, *, manage: bool = False) -> None:
+        """Forbidden, unless a durable name is a client's own; in the same words whether or not it is in use."""
+        if self._access is not None:
+            rights = self._access.rights(session.client, now)
+            owned = rights.owns("durables", name) or (manage and rights.allows("manage"))
+            reason = f"the durable name {name!r} is not yours"
+            self._check(session.client, rights, "durable", allowed=owned, reason=reason, now=now)
+
+    def granted(self, client: str, action: str, requested: Filter, now: int) -> None:
+        """A client has requested this: record the decision."""
+        if self._access is not None and self.records.is_open:
+            rights = self._access.rights(client, now)
+            self.records.add(client, rights, rights.may(action, requested), self._access.policy, now)
+
+    def inform(self, session: ClientSession, grant: Grant) -> None:
+        """Send a client the filter that it got, where the policy lets clients know."""
+        if self._access is not None and self._access.policy.tell:
+            session.tell(wire.Granted(grant.id, render(grant.filter), grant.advertisement))
+
+    def listened(self, session: ClientSession, filter: Filter, now: int) -> Filter:
+        """The filter whose subscribers a client may learn of: only of notifications that it may publish."""
+        if self._access is None:
+            return filter
+        decision = self._access.decide(session.client, "publish", filter, now)
+        if decision.granted is None:
+            raise Forbidden(decision.reason)
+        return decision.granted
+
+    def refused(self, client: str, reason: str) -> None:
+        """A publication of a client was refused: record that."""
+        if self._access is not None and self.records.is_open:
+            decision = Decision("publish", "refused", None, None, (), reason)
+            now = self._clock.now
+            rights = self._access.rights(client, now)
+            self.records.add(client, rights, decision, self._access.policy, now)
+
+    def _check(
+        self, client: str, rights: Rights, action: str, *, allowed: bool, reason: str, now: int
+    ) -> None:
+        if self._access is not None and self.records.is_open:
+            outcome: Any = "granted" if allowed else "refused"
+            decision = Decision(action, outcome, None, None, (), "" if allowed else reason)
+            self.records.add(client, rights, decision, self._access.policy, now)
+        if not allowed:
+            raise Forbidden(reason)
+
+    def _rights(self, principal: Principal, now: int) -> Rights:
+        assert self._access is not None
+        return self._fixed(principal) or self._access.policy.rights(principal, now)
+
+    @staticmethod
+    def _fixed(principal: Principal) -> Rights | None:
+        """The broker's own clients may do everything."""
+        return all_rights(principal) if principal.via == INTERNAL else None
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    def decide_by(self, policy: AccessPolicy, now: int) -> None:
+        """Decide by another policy from now on, about connections and subscriptions that there are, too."""
+        if self._access is not None:
+            self._access.decide_by(policy, now)
+            self.tick(now)
+
+    def tick(self, now: int) -> None:
+        """From time to time: what credentials and hours have ended, ends."""
+        access = self._access
+        if access is None:
+            return
+        self.records.flush()
+        access.expire(now)
+        if access.decided == self._decided_by:
+            return
+        self._decided_by = access.decided
+        for session in list(self._clients.values()):
+            self._look_at(session, now)
+        for client in list(self._broker.clients):
+            self._regrant(client, now)
+        for name, link in list(self._links.items()):
+            principal = self._principals.get(name)
+            if principal is not None and not self._rights(principal, now).allows("link"):
+                link.end(f"the rights of {principal.name} have ended")
+
+    def _look_at(self, session: ClientSession, now: int) -> None:
+        """Disconnect a client that may not be connected; what waits for one whose rights are others is dropped."""
+        assert self._access is not None
+        if not self._access.rights(session.client, now).allows("connect"):
+            session.end("your rights have ended", is_final=True)
+        else:
+            session.drop_backlog()
+
+
+def principal_to_json(principal: Principal) -> str:
+    """A principal as the log of a broker has it: with what conditions may be about, without when it expires."""
+    claims = {name: value for name, value in principal.claims.items() if name not in MOMENTS}
+    return json.dumps(
+        {"name": principal.name, "claims": claims, "via": principal.via, "token": principal.token}
+    )
+
+
+def principal_from_json(text: str) -> Principal:
+    """The principal of such a text; nobody where it is none."""
+    try:
+        given = json.loads(text)
+        return Principal(given["name"], given["claims"], given["via"], None, given["token"])
+    except (ValueError, KeyError, TypeError, FairleadError):
+        return NOBODY

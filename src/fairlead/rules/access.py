@@ -1,0 +1,173 @@
+"""The rule of the access policy (book 8.1.4): what clients publish, subscribe to and advertise is limited.
+
+A publication outside of the limits of its client, or under a producer that is not the client's, is refused. A
+subscription or an advertisement is narrowed to what the client may have. Whose rights a client has is `bind`'s to
+say: on a broker, the principal that its credentials prove; on a bus, a name is a principal unless it is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from fairlead.errors import Forbidden
+from fairlead.filters import NOTHING, Filter
+from fairlead.model import Notification
+from fairlead.rules.rule import Depends, Refusal, Rule
+from fairlead.security import AccessPolicy, Decision, Principal, Rights
+from fairlead.security.principals import NOBODY
+from fairlead.security.rights import is_of_scopes
+
+__all__ = ["Access", "access_in", "by_name", "client_name", "nobody"]
+
+KNOWN_MAX: Final = 10_000
+"""How many rights of names that are not bound are remembered."""
+_DEPENDS: Final = Depends(producer=True, source=True)
+_UNKNOWN: Final = Depends(producer=True, source=True, volatile=True)
+
+
+def by_name(client: str) -> Principal:
+    """On a bus: a component is the principal of its name."""
+    return Principal(client) if client else NOBODY
+
+
+def nobody(client: str) -> Principal:
+    """On a broker: a client whose credentials are not known has none."""
+    return NOBODY
+
+
+class Access(Rule):
+    """An access policy, for the clients of a bus or a broker.
+
+    On a bus `principal_of` is `by_name`. On a broker it is `nobody`: a client is bound when it has connected.
+    """
+
+    def __init__(self, policy: AccessPolicy, principal_of: Callable[[str], Principal] = by_name) -> None:
+        self._policy, self._principal_of = policy, principal_of
+        self._bound: dict[str, Principal] = {}
+        self._fixed: dict[str, Rights] = {}
+        self._rights: dict[str, Rights] = {}
+        self._depends_on: dict[str, tuple[Rights, Depends]] = {}
+        """What answers depend on, by client: it is asked for with every batch of publications."""
+        self.version = 0
+        self.decided = 0
+        """How often rights of clients that there are have changed: by another policy, or by themselves."""
+
+    # -- who ---------------------------------------------------------------------------------------------------
+
+    def bind(self, client: str, principal: Principal, now: int, fixed: Rights | None = None) -> None:
+        """A client acts for this principal from now on; with fixed rights, whatever the policy says."""
+        if self._bound.get(client) == principal:
+            return
+        self._bound[client] = principal
+        self._forget(client)
+        if fixed is not None:
+            self._fixed[client] = fixed
+        self.rights(client, now)
+
+    def principal(self, client: str) -> Principal:
+        """The principal that a client acts for."""
+        return self._bound.get(client) or self._principal_of(client)
+
+    def unbind(self, client: str) -> None:
+        """A client has gone."""
+        if self._bound.pop(client, None) is not None:
+            self._fixed.pop(client, None)
+            self._forget(client)
+
+    def _forget(self, client: str) -> None:
+        self._rights.pop(client, None)
+        self._depends_on.pop(client, None)
+        self.version += 1
+
+    @property
+    def policy(self) -> AccessPolicy:
+        """The policy in force."""
+        return self._policy
+
+    def decide_by(self, policy: AccessPolicy, now: int) -> None:
+        """Decide by another policy from now on."""
+        self._policy = policy
+        self._rights.clear()
+        self.version += 1
+        self.decided += 1
+        for client in self._bound:
+            self.rights(client, now)
+
+    def expire(self, now: int) -> None:
+        """Let rights end whose time has come: credentials expire, delegations and hours end."""
+        for client, rights in list(self._rights.items()):
+            if rights.until is not None and now >= rights.until:
+                self.rights(client, now)
+
+    def rights(self, client: str, now: int) -> Rights:
+        """The rights of a client at a time."""
+        rights = self._rights.get(client)
+        if rights is not None and (rights.until is None or now < rights.until):
+            return rights
+        if rights is not None:
+            self.version += 1  # what is remembered was decided by what has ended
+            self.decided += 1
+        elif len(self._rights) >= KNOWN_MAX + len(self._bound):
+            self._rights.clear()
+            self.version += 1
+        fixed = self._fixed.get(client)
+        rights = self._policy.rights(self.principal(client), now) if fixed is None else fixed
+        self._rights[client] = rights
+        return rights
+
+    def limits(self, client: str) -> Mapping[str, int]:
+        """The rights of a client, as far as they are known."""
+        rights = self._rights.get(client)
+        return {} if rights is None else rights.limits
+
+    # -- what --------------------------------------------------------------------------------------------------
+
+    @property
+    def depends(self) -> Depends:
+        return _DEPENDS
+
+    def depends_for(self, source: str) -> Depends:
+        if not source:
+            return _DEPENDS
+        rights = self._rights.get(source)
+        if rights is None:
+            return _UNKNOWN
+        held = self._depends_on.get(source)
+        if held is None or held[0] is not rights:
+            filters = (each.filter for each in rights.grants["publish"])
+            held = (rights, Depends.on(filters=filters, producer=True, source=True))
+            self._depends_on[source] = held
+        return held[1]
+
+    def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
+        rights, producer = self.rights(who, now), notification.producer
+        # A client publishes under the name that it has connected with, too: the name was checked then.
+        is_own = producer in (who, client_name(who)) and not is_of_scopes(producer)
+        if not is_own and not rights.owns("producers", producer):
+            return Refusal(f"the producer {producer!r} is not yours", error=Forbidden)
+        if is_of_scopes(producer):  # which is a right, and was checked
+            return None
+        if not rights.may_publish(notification):
+            return Refusal(f"{rights.principal.name} may not publish that", error=Forbidden)
+        return None
+
+    def decide(self, who: str, action: str, filter: Filter, now: int) -> Decision:
+        """The decision about a subscription or an advertisement of a client."""
+        return self.rights(who, now).may(action, filter)
+
+    def grant(self, who: str, action: str, filter: Filter, now: int) -> Filter | Refusal:
+        decision = self.decide(who, action, filter, now)
+        if decision.granted is not None:
+            return decision.granted
+        return Refusal(decision.reason, error=Forbidden) if self._policy.tell else NOTHING
+
+
+def client_name(client: str) -> str:
+    """The name of a client of a broker: `c:desk` and `d:desk` are both `desk`."""
+    return client[2:] if client[:2] in ("c:", "d:") else client
+
+
+def access_in(rules: Iterable[Rule]) -> Access | None:
+    """The rule of the access policy, if there is one."""
+    return next((each for each in rules if isinstance(each, Access)), None)

@@ -1,0 +1,517 @@
+"""The access policy: a file with roles, delegations and revocations.
+
+[roles.trader]
+members = ["ada", "spiffe://acme/desk/*"]
+requires = ["employee"]
+when = 'via = "certificate"'
+subscribe = ['type = "Quote" and exchange = "XETRA"']
+producers = ["{name}-algo"]
+
+[[delegations]]
+by = "ada"
+to = "bob"
+subscribe = ['symbol = "IBM"']
+until = "2027-01-01T00:00:00Z"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fairlead.configuration import (
+    Format,
+    Key,
+    Kind,
+    Reading,
+    Table,
+    count,
+    file_of,
+    made,
+    parsed,
+    read_toml,
+    some_of,
+    suggestion,
+)
+from fairlead.errors import FairleadError, PolicyError
+from fairlead.filters import NOTHING, And, Filter, covers, parse, simplify
+from fairlead.filters.filter import leaves
+from fairlead.filters.language import render
+from fairlead.filters.schema import Schema
+from fairlead.filters.terms import Attribute
+from fairlead.model import Instant
+from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
+from fairlead.security.rights import ACTIONS, LIMITS, NAMES, RIGHTS, Grant, Rights
+
+__all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "Role"]
+
+FORMAT: Final = 1
+"""The version of the file's format."""
+TOKEN: Final = "token:"
+"""Before the id of a token that is revoked."""
+OWN_NAME: Final = "{name}"
+_TIMED: Final = frozenset({"hour", "weekday"})
+
+_most: Final = count(1, 1 << 50)
+_INSTANT: Final = Kind(parsed(Instant.parse, "an instant such as 2027-01-01T00:00:00Z"), str)
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """The keys above the first table."""
+
+    version: Annotated[int, Key("the version of the file's format", count(1, FORMAT))] = FORMAT
+    tell: Annotated[
+        bool,
+        Key("clients learn to which filter a request was narrowed, and that one is refused"),
+    ] = True
+    revoked: Annotated[
+        tuple[str, ...],
+        Key("principals, by name, and tokens, as `token:ID`, that have no rights whatever the roles say"),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """The filters that limit actions, as text."""
+
+    subscribe: Annotated[
+        tuple[str, ...], Key("filters: subscriptions are narrowed to what one of them matches")
+    ] = ()
+    publish: Annotated[
+        tuple[str, ...], Key("filters: publications that none of them matches are refused")
+    ] = ()
+    advertise: Annotated[
+        tuple[str, ...], Key("filters that advertisements are narrowed to", shown="those of `publish`")
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _RoleTable(_Limited):
+    """The keys of `[roles.NAME]`."""
+
+    members: Annotated[
+        tuple[str, ...],
+        Key("the principals who have it: names, or patterns with `*`; `anonymous` is named by itself"),
+    ] = ()
+    requires: Annotated[tuple[str, ...], Key("roles that have to be active for it to be active")] = ()
+    when: Annotated[
+        str | None,
+        Key("a filter on the principal: `name`, `via`, `claims.…`, `hour`, `weekday`", shown="always"),
+    ] = None
+    allow: Annotated[
+        tuple[str, ...], Key(f"what it allows besides: {', '.join(RIGHTS)}", some_of(*RIGHTS))
+    ] = ("connect",)
+    producers: Annotated[
+        tuple[str, ...],
+        Key("patterns of producers under which its members publish, besides their own names"),
+    ] = ()
+    clients: Annotated[
+        tuple[str, ...], Key("patterns of names under which they connect, besides their own")
+    ] = ()
+    durables: Annotated[
+        tuple[str, ...], Key("patterns of durable names that are theirs, besides their own")
+    ] = ()
+    delegate: Annotated[bool, Key("its members may delegate what it grants")] = False
+    connections: Annotated[
+        int | None, Key("how many connections each of its members may have", _most, shown="no limit")
+    ] = None
+    subscriptions: Annotated[
+        int | None,
+        Key("how many subscriptions and advertisements each of them may have", _most, shown="no limit"),
+    ] = None
+    publications_per_second: Annotated[
+        int | None,
+        Key("how many notifications each of them may publish in a second", _most, shown="no limit"),
+    ] = None
+    bytes_per_second: Annotated[int | None, Key("and how many bytes of them", _most, shown="no limit")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class _DelegationTable(_Limited):
+    """The keys of `[[delegations]]`."""
+
+    by: Annotated[str, Key("the principal who gives")] = ""
+    to: Annotated[str, Key("the principal who gets")] = ""
+    until: Annotated[Instant | None, Key("when it ends", _INSTANT, shown="never")] = None
+
+
+POLICY_FILE: Final[Format] = {
+    **file_of(_Top),
+    "roles": Table(file_of(_RoleTable)[""].rows),
+    "delegations": Table(file_of(_DelegationTable)[""].rows, several=True),
+}
+"""`policy.toml`. There is a table `[roles.NAME]` for each role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The rights of its members while the role is active."""
+
+    name: str
+    members: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    when: Filter | None = None
+    allow: frozenset[str] = frozenset({"connect"})
+    grants: Mapping[str, tuple[Filter, ...]] = field(default_factory=dict)
+    """By action, the filters that limit it."""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By kind of name, the patterns of those that belong to its members."""
+    delegate: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its condition is about the time."""
+        constraints = () if self.when is None else leaves(self.when)
+        return any(_TIMED & _attributes(each) for each in constraints)
+
+    def has_member(self, principal: Principal) -> bool:
+        """Whether a principal is one of its members."""
+        if principal.name == ANONYMOUS:
+            return ANONYMOUS in self.members
+        return any(fnmatchcase(principal.name, each) for each in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """A principal gives another one a part of what it may do itself. What is delegated cannot be delegated on."""
+
+    by: str
+    to: str
+    grants: Mapping[str, tuple[Filter, ...]]
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class AccessPolicy:
+    """Roles, delegations and revocations. Nothing is granted that no active role grants."""
+
+    roles: tuple[Role, ...] = ()
+    delegations: tuple[Delegation, ...] = ()
+    revoked: frozenset[str] = frozenset()
+    tell: bool = True
+    schema: Schema | None = None
+
+    def __post_init__(self) -> None:
+        if problems := list(_contradictions(self.roles)):
+            raise PolicyError("; ".join(problems))
+
+    # -- the file ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, path: str | Path, schema: Schema | None = None) -> AccessPolicy:
+        """The policy of a file; PolicyError names all that is wrong with it."""
+        given = read_toml(path, PolicyError, "see docs/security.md for the file's form")
+        return cls.of(given, schema, source=str(path))
+
+    @classmethod
+    def of(
+        cls, given: Mapping[str, Any], schema: Schema | None = None, *, source: str = "the policy"
+    ) -> AccessPolicy:
+        """The policy of the tables of such a file."""
+        reading = Reading(POLICY_FILE)
+        top = _Top(**made(_Top, {"": reading.top(given)}))
+        filters = _Filters(reading, schema)
+        roles = tuple(_roles(reading, given.get("roles", {}), filters))
+        delegations = tuple(_delegations(reading, given.get("delegations", []), filters))
+        if not reading.problems:
+            for problem in _contradictions(roles):
+                reading.wrong("roles", "[roles]", problem)
+        reading.check(source, PolicyError)
+        return cls(roles, delegations, frozenset(top.revoked), top.tell, schema)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for policies that decide alike by their text."""
+        text = json.dumps(
+            [
+                self.tell,
+                sorted(self.revoked),
+                [_shown(each) for each in self.roles],
+                [_shown(each) for each in self.delegations],
+            ]
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    def revoking(self, *names: str) -> AccessPolicy:
+        """The policy with these principals, or tokens as `token:ID`, revoked, too."""
+        return replace(self, revoked=self.revoked | {*names})
+
+    def delegating(self, *delegations: Delegation) -> AccessPolicy:
+        """The policy with these delegations, too."""
+        return replace(self, delegations=(*self.delegations, *delegations))
+
+    # -- what principals may do --------------------------------------------------------------------------------
+
+    def rights(self, principal: Principal, now: int = 0) -> Rights:
+        """The rights of a principal at a time, in microseconds."""
+        active = self.active(principal, now)
+        names = {
+            kind: tuple(
+                dict.fromkeys(
+                    each.replace(OWN_NAME, _literal(principal.name))
+                    for role in active
+                    for each in role.names.get(kind, ())
+                )
+            )
+            for kind in NAMES
+        }
+        grants: dict[str, tuple[Grant, ...]] = {
+            action: tuple(Grant(role.name, each) for role in active for each in role.grants.get(action, ()))
+            for action in ACTIONS
+        }
+        if not self.is_revoked(principal):
+            for action in ACTIONS:
+                grants[action] += tuple(self._delegated(principal, action, now))
+        return Rights(
+            principal,
+            tuple(role.name for role in active),
+            frozenset().union(*(role.allow for role in active)),
+            grants,
+            names,
+            _most_generous(active),
+            self._until(principal, now),
+            self.schema,
+        )
+
+    def active(self, principal: Principal, now: int = 0) -> tuple[Role, ...]:
+        """The roles that are active for a principal: it is a member, their condition and all they require hold."""
+        if self.is_revoked(principal) or (principal.until is not None and now >= principal.until):
+            return ()
+        facts = principal.facts(now)
+        active: dict[str, Role] = {}
+        for number in self._candidates(principal):
+            role = self._in_order[number]
+            if (
+                all(each in active for each in role.requires)
+                and role.has_member(principal)
+                and (role.when is None or role.when.matches(facts))
+            ):
+                active[role.name] = role
+        return tuple(active.values())
+
+    def is_revoked(self, principal: Principal) -> bool:
+        """Whether a principal, or its token, is revoked."""
+        return principal.name in self.revoked or (
+            bool(principal.token) and f"{TOKEN}{principal.token}" in self.revoked
+        )
+
+    def _delegated(self, principal: Principal, action: str, now: int) -> Iterator[Grant]:
+        """What others have delegated to a principal, each within what they may do now by roles that let them.
+
+        Of those who give, only the name is known here: what they may do by claims is not delegated.
+        """
+        for each in self._delegations_to.get(principal.name, ()):
+            if each.until is not None and now >= each.until:
+                continue
+            giver = Principal(each.by)
+            own = [
+                filter
+                for role in self.active(giver, now)
+                if role.delegate
+                for filter in role.grants.get(action, ())
+            ]
+            for given in each.grants.get(action, ()):
+                for limit in own:
+                    part = (
+                        given
+                        if covers(limit, given, self.schema)
+                        else simplify(And.of((given, limit)), self.schema)
+                    )
+                    if part != NOTHING:
+                        yield Grant(f"{each.by}'s delegation", part)
+
+    def _until(self, principal: Principal, now: int) -> int | None:
+        """When the rights of a principal may change by themselves."""
+        ends = [principal.until, *(each.until for each in self._delegations_to.get(principal.name, ()))]
+        later = [each for each in ends if each is not None and each > now]
+        if self._is_timed:
+            later.append((now // HOUR_US + 1) * HOUR_US)
+        return min(later, default=None)
+
+    # -- for many roles ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _is_timed(self) -> bool:
+        return any(role.is_timed for role in self.roles)
+
+    @cached_property
+    def _in_order(self) -> tuple[Role, ...]:
+        """Each role behind those that it requires."""
+        by_name = {role.name: role for role in self.roles}
+        order = TopologicalSorter({role.name: role.requires for role in self.roles}).static_order()
+        return tuple(by_name[name] for name in order)
+
+    @cached_property
+    def _by_member(self) -> tuple[dict[str, list[int]], list[int]]:
+        """By the name of a member, the numbers of roles; and of those with patterns."""
+        named: dict[str, list[int]] = {}
+        patterns: list[int] = []
+        for number, role in enumerate(self._in_order):
+            if any(_is_pattern(each) for each in role.members):
+                patterns.append(number)
+            else:
+                for each in role.members:
+                    named.setdefault(each, []).append(number)
+        return named, patterns
+
+    def _candidates(self, principal: Principal) -> list[int]:
+        named, patterns = self._by_member
+        return sorted({*named.get(principal.name, ()), *patterns})
+
+    @cached_property
+    def _delegations_to(self) -> dict[str, list[Delegation]]:
+        by_name: dict[str, list[Delegation]] = {}
+        for each in self.delegations:
+            by_name.setdefault(each.to, []).append(each)
+        return by_name
+
+    # -- what looks wrong --------------------------------------------------------------------------------------
+
+    def warnings(self) -> list[str]:
+        """Entries that are valid but probably mistakes: roles without members, filters that match nothing."""
+        found = [f"[roles.{role.name}]: it has no members" for role in self.roles if not role.members]
+        for role in self.roles:
+            for action, filters in role.grants.items():
+                found += [
+                    f"[roles.{role.name}] {action}: nothing matches {render(each)}"
+                    for each in filters
+                    if simplify(each, self.schema) == NOTHING
+                ]
+        for each in self.delegations:
+            if not any(role.delegate and role.has_member(Principal(each.by)) for role in self.roles):
+                found.append(f"[[delegations]]: {each.by} has no role that may delegate")
+        return found
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+class _Filters:
+    """Reads the filters of a file, and collects what is wrong with them."""
+
+    def __init__(self, reading: Reading, schema: Schema | None) -> None:
+        self._reading, self._schema = reading, schema
+
+    def read(self, table: str, key: str, label: str, text: str, schema: bool = True) -> Filter | None:
+        try:
+            return parse(text, self._schema if schema else None)
+        except FairleadError as error:
+            self._reading.wrong(table, f"{label} {key}", str(error))
+            return None
+
+    def grants(self, table: str, label: str, limited: _Limited) -> dict[str, tuple[Filter, ...]]:
+        read: dict[str, tuple[Filter, ...]] = {
+            action: tuple(
+                each
+                for text in getattr(limited, action)
+                if (each := self.read(table, action, label, text)) is not None
+            )
+            for action in ACTIONS
+        }
+        read["advertise"] = read["advertise"] or read["publish"]
+        return read
+
+
+def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
+    if not isinstance(given, Mapping):
+        reading.wrong("roles", "[roles]", "a table [roles.NAME] for each role was expected")
+        return
+    for name, table in given.items():
+        label = f"[roles.{name}]"
+        role = _RoleTable(**made(_RoleTable, {"": reading.table("roles", table, label)}))
+        when = None if role.when is None else filters.read("roles", "when", label, role.when, schema=False)
+        yield Role(
+            name,
+            role.members,
+            role.requires,
+            when,
+            frozenset(role.allow),
+            filters.grants("roles", label, role),
+            {kind: getattr(role, kind) for kind in NAMES},
+            role.delegate,
+            {each: limit for each in LIMITS if (limit := getattr(role, each)) is not None},
+        )
+
+
+def _delegations(reading: Reading, given: Any, filters: _Filters) -> Iterator[Delegation]:
+    for number, table in enumerate(given if isinstance(given, list) else [given], start=1):
+        label = f"[[delegations]] {number}:"
+        read = _DelegationTable(**made(_DelegationTable, {"": reading.table("delegations", table, label)}))
+        for key in ("by", "to"):
+            if not getattr(read, key):
+                reading.wrong("delegations", f"{label} {key}", "missing: the name of a principal")
+        until = None if read.until is None else read.until.microseconds
+        yield Delegation(read.by, read.to, filters.grants("delegations", label, read), until)
+
+
+def _most_generous(roles: Iterable[Role]) -> dict[str, int]:
+    """Of each limit, the largest that an active role sets; a role that sets none neither limits nor frees."""
+    most: dict[str, int] = {}
+    for role in roles:
+        for name, limit in role.limits.items():
+            most[name] = max(limit, most.get(name, 0))
+    return most
+
+
+def _contradictions(roles: Iterable[Role]) -> Iterator[str]:
+    """Why roles cannot be together: a name twice, an unknown requirement, a cycle."""
+    known = Counter(role.name for role in roles)
+    yield from (f"two roles are named {name}" for name, times in known.items() if times > 1)
+    unknown = False
+    for role in roles:
+        for each in role.requires:
+            if each not in known:
+                unknown = True
+                yield f"{role.name} requires {each}, which is no role{suggestion(each, known)}"
+    if not unknown:
+        try:
+            TopologicalSorter({role.name: role.requires for role in roles}).prepare()
+        except CycleError as error:
+            yield f"roles require one another in a cycle: {' - '.join(error.args[1])}"
+
+
+def _attributes(constraint: Filter) -> frozenset[str]:
+    term = getattr(constraint, "term", None)
+    return frozenset({term.name}) if isinstance(term, Attribute) else frozenset()
+
+
+def _is_pattern(member: str) -> bool:
+    return any(each in member for each in "*?[")
+
+
+def _literal(name: str) -> str:
+    """A name as a pattern that nothing else matches."""
+    return "".join(f"[{each}]" if each in "*?[" else each for each in name)
+
+
+def _shown(value: Role | Delegation) -> list[Any]:
+    """What decides, as JSON."""
+    grants = {action: [render(each) for each in filters] for action, filters in value.grants.items()}
+    match value:
+        case Role():
+            when = None if value.when is None else render(value.when)
+            return [
+                value.name,
+                value.members,
+                value.requires,
+                when,
+                sorted(value.allow),
+                grants,
+                dict(value.names),
+                value.delegate,
+                dict(value.limits),
+            ]
+        case Delegation():
+            return [value.by, value.to, grants, value.until]

@@ -1,0 +1,129 @@
+"""The log of decisions: who requested what, what was granted and why not. Neither content nor secrets are in it.
+
+A line of JSON for each decision. A decision that repeats the latest one of the same client within a second is
+counted, and the count is in the next line of that client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from fairlead.filters.language import render
+from fairlead.model import Instant
+from fairlead.security.policy import AccessPolicy
+from fairlead.security.rights import Decision, Rights
+
+__all__ = ["DecisionLog", "decisions"]
+
+BYTES_MAX: Final = 64 << 20
+"""A larger file is renamed, and another one begun; one earlier file stays."""
+REPEATS_US: Final = 1_000_000
+REPEATING_MAX: Final = 1_000
+FOLLOW_S: Final = 0.2
+
+
+class DecisionLog:
+    """The decisions of one broker. Until it is opened, they are not recorded."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self._file: TextIO | None = None
+        self._path = ""
+        self._repeating: dict[str, tuple[tuple[Any, ...], int, int]] = {}
+        """By client: its latest decision, when it was written, and how often it came since."""
+        self.failed = False
+        if path is not None:
+            self.open(path)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether decisions are recorded."""
+        return self._file is not None
+
+    def open(self, path: str) -> None:
+        """Append to this file, which only its owner can read."""
+        self._path = path
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = os.fdopen(descriptor, "a", 1 << 16, encoding="utf-8")
+
+    def add(self, client: str, rights: Rights, decision: Decision, policy: AccessPolicy, now: int) -> None:
+        """Record a decision about a request of a client."""
+        if self._file is None:
+            return
+        key = (decision.action, decision.outcome, decision.requested, decision.reason, policy.fingerprint)
+        latest = self._repeating.get(client)
+        if latest is not None and latest[0] == key and now - latest[1] < REPEATS_US:
+            self._repeating[client] = (key, latest[1], latest[2] + 1)
+            return
+        if len(self._repeating) >= REPEATING_MAX:
+            self._repeating.clear()
+        self._repeating[client] = (key, now, 0)
+        line: dict[str, Any] = {
+            "time": str(Instant(now)),
+            "principal": rights.principal.name,
+            "via": rights.principal.via,
+            "client": client,
+            "action": decision.action,
+            "outcome": decision.outcome,
+            "requested": None if decision.requested is None else render(decision.requested),
+            "granted": None if decision.granted is None else render(decision.granted),
+            "roles": list(decision.roles) or list(rights.roles),
+            "reason": decision.reason,
+            "policy": policy.fingerprint,
+        }
+        if latest is not None and latest[2]:
+            line["repeated"] = latest[2]
+        self._write(json.dumps(line, ensure_ascii=False))
+
+    def note(self, event: str, policy: AccessPolicy, now: int) -> None:
+        """Record that something happened to the policy."""
+        line = {"time": str(Instant(now)), "action": event, "policy": policy.fingerprint}
+        self._write(json.dumps(line))
+
+    def _write(self, line: str) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(f"{line}\n")
+            if self._file.tell() > BYTES_MAX:
+                self.close()
+                os.replace(self._path, f"{self._path}.1")
+                self.open(self._path)
+        except OSError:
+            self.failed = True  # a full disk must not stop a broker; it says so in its status
+
+    def flush(self) -> None:
+        """Hand what was recorded to the system."""
+        if self._file is not None:
+            try:
+                self._file.flush()
+            except OSError:
+                self.failed = True
+
+    def close(self) -> None:
+        """Record nothing more."""
+        self.flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def decisions(path: str | Path, *, follow: bool = False) -> Iterator[dict[str, Any]]:
+    """The decisions of a file, in their order; a line that is torn is left out. With `follow`, it never ends."""
+    with open(path, encoding="utf-8") as file:
+        begun = ""
+        while True:
+            begun += file.readline()
+            if begun.endswith("\n"):
+                with contextlib.suppress(ValueError):
+                    yield json.loads(begun)
+                begun = ""
+            elif not follow:
+                return
+            else:
+                time.sleep(FOLLOW_S)

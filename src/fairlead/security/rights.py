@@ -1,0 +1,151 @@
+"""The rights of a principal at a time, and the decision about each of its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final, Literal, TypeAlias
+
+from fairlead.errors import FilterError
+from fairlead.filters import EVERYTHING, NOTHING, And, Filter, Or, covers, overlaps, simplify
+from fairlead.filters.schema import Schema
+from fairlead.model import Notification
+from fairlead.security.principals import SEPARATOR, Principal
+
+__all__ = ["ACTIONS", "LIMITS", "NAMES", "RIGHTS", "Action", "Decision", "Grant", "Rights", "all_rights"]
+
+Action: TypeAlias = Literal["subscribe", "publish", "advertise"]
+ACTIONS: Final[tuple[Action, ...]] = ("subscribe", "publish", "advertise")
+"""What a filter limits."""
+RIGHTS: Final = {
+    "connect": "connect as a client",
+    "link": "connect as a broker, under one's own name",
+    "inspect": "read the status, the routing tables and the durable subscribers of a broker",
+    "manage": "end connections, drain a broker, make and end its links, end any durable subscriber",
+    "scopes": "change the scope graph",
+}
+"""What is allowed or not."""
+SCOPES: Final = "scopes"
+"""The producer of changes of the scope graph (`rules.scoping.CHANGES`)."""
+
+
+def is_of_scopes(name: str) -> bool:
+    """Whether clients of this name change the scope graph: administrators, and the followers of brokers."""
+    return name == SCOPES or name.startswith(f"{SCOPES}@")
+
+
+LIMITS: Final = ("connections", "subscriptions", "publications_per_second", "bytes_per_second")
+NAMES: Final = ("producers", "clients", "durables")
+"""The kinds of names that belong to principals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The grant of one role for one action: all notifications that a filter matches."""
+
+    role: str
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision about a request, and the roles that it is based on."""
+
+    action: str
+    outcome: Literal["granted", "narrowed", "refused"]
+    requested: Filter | None
+    granted: Filter | None
+    roles: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing of the request is granted."""
+        return self.outcome == "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The rights of a principal. They hold `until` a time, or as long as the policy does."""
+
+    principal: Principal
+    roles: tuple[str, ...]
+    allowed: frozenset[str]
+    grants: Mapping[str, tuple[Grant, ...]]
+    """By action."""
+    names: Mapping[str, tuple[str, ...]]
+    """By kind of name, the patterns of those that belong to the principal, besides its own."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """How much the principal may do at once, by the names of `LIMITS`."""
+    until: int | None = None
+    """When they may change though the policy does not, in microseconds."""
+    schema: Schema | None = None
+
+    def may(self, action: str, requested: Filter) -> Decision:
+        """The decision about a subscription, an advertisement or a kind of publications.
+
+        A request is met with the limit, never replaced by it. Where it is not known whether the limit covers the
+        request, the decision is `narrowed`, and what is granted is the same.
+        """
+        grants, schema = self.grants.get(action, ()), self.schema
+        covering = next((each for each in grants if covers(each.filter, requested, schema)), None)
+        if covering is not None:
+            return Decision(action, "granted", requested, requested, (covering.role,))
+        partial = [each for each in grants if overlaps(each.filter, requested, schema)]
+        if not partial:
+            return self._refused(action, requested)
+        limit = Or.of(dict.fromkeys(each.filter for each in partial))
+        if covers(limit, requested, schema):
+            return Decision(action, "granted", requested, requested, _roles(partial))
+        try:
+            granted = simplify(And.of((requested, limit)), schema)
+        except FilterError as error:
+            return Decision(action, "refused", requested, None, (), f"it cannot be narrowed: {error}")
+        if granted == NOTHING:
+            return self._refused(action, requested)
+        return Decision(action, "narrowed", requested, granted, _roles(partial))
+
+    def _refused(self, action: str, requested: Filter) -> Decision:
+        acting = f"as {', '.join(self.roles)}" if self.roles else "without a role"
+        reason = f"{self.principal.name} may not {action} to that {acting}"
+        return Decision(action, "refused", requested, None, (), reason.replace("publish to", "publish"))
+
+    def may_publish(self, notification: Notification) -> bool:
+        """Whether a notification lies within the limit of publications."""
+        return any(each.filter.matches(notification) for each in self.grants.get("publish", ()))
+
+    def allows(self, right: str) -> bool:
+        """Whether some active role has one of the `RIGHTS`."""
+        return right in self.allowed
+
+    def owns(self, kind: str, name: str) -> bool:
+        """Whether a producer, the name of a client or a durable name belongs to the principal.
+
+        Its own name does, all that begin with its name and a tilde do, and those of its roles.
+        """
+        own = self.principal.name
+        if kind in ("producers", "clients") and is_of_scopes(name):
+            return self.allows("scopes")
+        return (
+            name == own
+            or name.startswith(f"{own}{SEPARATOR}")
+            or any(fnmatchcase(name, each) for each in self.names.get(kind, ()))
+        )
+
+
+def all_rights(principal: Principal) -> Rights:
+    """The rights of a broker's own clients: everything."""
+    everything = (Grant("the broker itself", EVERYTHING),)
+    return Rights(
+        principal,
+        ("the broker itself",),
+        frozenset(RIGHTS),
+        dict.fromkeys(ACTIONS, everything),
+        dict.fromkeys(NAMES, ("*",)),
+        {},
+    )
+
+
+def _roles(grants: Iterable[Grant]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.role for each in grants))

@@ -1,0 +1,384 @@
+"""Scopes with mappings and policies on Spark: which components see which version of a notification, and
+when.
+
+    released ─┬─▶ filters alone decide ─▶ match, narrow (columns) ──────────────────┐
+              └─▶ a mapping or a policy is in reach ─▶ decide ─┬─▶ now ─────────────┼─▶ received
+                                                  ▲            ├─▶ later ─▶ due ────┘
+                                       states of policies ◀────┘      └─▶ the next batch
+
+Law: a pipeline delivers what the ordered bus with the same graph, subscriptions and notifications does, however
+the order was cut into batches.
+
+Only rows of producers that can reach a mapping or a policy become notifications in Python, a record batch at a
+time; `fairlead.scopes.running` decides about them, as it does on the bus. Without states of policies each task
+decides about its own rows. With them one task takes these rows in the total order, and the states are a part of
+what the batch leaves to the next one. A version that a policy moves to a later order time waits for the watermark;
+then the subscriptions that are valid there get it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from fairlead.errors import ScopeError
+from fairlead.model import Notification, Record
+from fairlead.model.order import BEGINNING, END, OrderKey
+from fairlead.scopes.running import Notice, Running, Seen
+from fairlead.scopes.states import states_to_text
+from fairlead.spark.frames import (
+    KEY,
+    MOVED,
+    PUBLISHED,
+    RECORD,
+    VERSION,
+    encode,
+    notifications_in,
+    to_records,
+)
+from fairlead.spark.matcher import RECEIVERS, subscribers_of
+from fairlead.spark.matching import matched, targets_of
+from fairlead.spark.scoping import OpenedScopes, ScopeText, narrowed
+from fairlead.spark.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["LATER", "Decided", "Deciding", "Due", "decided", "plain", "received"]
+
+log: Final = logging.getLogger(__name__)
+
+ONLY: Final = "only"
+STATES: Final = "states"
+_RECEIVERS: Final = pa.list_(
+    pa.struct([("subscriber", pa.string()), ("subscriptions", pa.list_(pa.string()))])
+)
+_CONTENT: Final = (
+    ("time", pa.int64()),
+    ("producer", pa.string()),
+    ("sequence", pa.int64()),
+    ("id", pa.string()),
+    ("event_time", pa.int64()),
+    (RECORD, pa.string()),
+    (PUBLISHED, pa.string()),
+    (VERSION, pa.string()),
+)
+RECEIVED: Final = pa.schema([*_CONTENT, (MOVED, pa.bool_()), (RECEIVERS, _RECEIVERS)])
+"""Versions of notifications with those who get them."""
+LATER: Final = pa.schema([*_CONTENT, (ONLY, pa.list_(pa.string()))])
+"""Versions at the order times that policies have moved them to, with the components that are to see them."""
+DECIDED: Final = pa.schema([*RECEIVED, LATER.field(ONLY), (STATES, pa.string())])
+"""Both together, and the states of policies in a row of their own."""
+
+
+def received(
+    released: DataFrame,
+    subscriptions: Subscriptions,
+    scopes: ScopeText,
+    made: Decided | None,
+    *,
+    content: bool,
+) -> DataFrame:
+    """All notifications of a batch with those of their receivers that may see them; with `content`, as records
+    where the graph has more than filters.
+    """
+    if made is None:
+        return narrowed(matched(released, subscriptions, payload=True), scopes)
+    rows = plain(to_records(released) if content else released, scopes)
+    seen = narrowed(matched(rows, subscriptions, payload=True), scopes)
+    columns = [
+        *KEY,
+        *(name for name in ("event_time", RECORD, PUBLISHED) if content),
+        VERSION,
+        MOVED,
+        RECEIVERS,
+    ]
+    seen = seen.withColumn(VERSION, F.lit("")).withColumn(MOVED, F.lit(False))
+    if content and PUBLISHED not in seen.columns:
+        seen = seen.withColumn(PUBLISHED, F.lit(None).cast("string"))
+    return seen.select(*columns).unionByName(made.received.select(*columns))
+
+
+def plain(released: DataFrame, scopes: ScopeText) -> DataFrame:
+    """The rows that filters alone decide about."""
+    return released.mapInArrow(_Divided(scopes, special=False), released.schema)
+
+
+def decided(
+    released: DataFrame,
+    subscriptions: Subscriptions,
+    scopes: ScopeText,
+    *,
+    states: str = "",
+    moved: DataFrame | None = None,
+    since: int = BEGINNING,
+    bound: int = END,
+) -> Decided:
+    """The outcome of released notifications that can reach a mapping or a policy.
+
+    `states` and `moved` are what the batch before has left; `since` is its watermark, `bound` that of this one.
+    """
+    opened = scopes.opened
+    spark = released.sparkSession
+    targets = targets_of(spark, subscriptions)
+    special = to_records(released).mapInArrow(_Divided(scopes, special=True), to_records(released).schema)
+    in_order = opened.has_states or any(since <= each.key.time < bound for each in opened.notices)
+    if in_order:
+        special = special.repartition(1).sortWithinPartitions(*KEY)
+    deciding = Deciding(scopes, targets, states, since, bound, in_order)
+    rows = special.mapInArrow(deciding, from_arrow_schema(DECIDED))
+    return Decided(rows, targets, states, moved, bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The decisions of a batch. `persist` it: several frames are made of it."""
+
+    rows: DataFrame
+    targets: tuple[Subscriptions, ...]
+    before: str
+    moved: DataFrame | None
+    bound: int
+
+    def persist(self) -> Decided:
+        """The same, computed once."""
+        return replace(self, rows=self.rows.persist())
+
+    def unpersist(self) -> None:
+        """Give back what `persist` took."""
+        self.rows.unpersist()
+
+    @property
+    def _later(self) -> DataFrame:
+        later = self.rows.where(F.col(ONLY).isNotNull()).select(*LATER.names)
+        return later if self.moved is None else later.unionByName(self.moved.select(*LATER.names))
+
+    @property
+    def received(self) -> DataFrame:
+        """Versions with their receivers in this batch, at once or because their time has come."""
+        now = self.rows.where(F.col(ONLY).isNull() & F.col(STATES).isNull()).select(*RECEIVED.names)
+        due = self._later.where(F.col("time") < F.lit(self.bound))
+        return now.unionByName(due.mapInArrow(Due(self.targets), from_arrow_schema(RECEIVED)))
+
+    @property
+    def waiting(self) -> DataFrame:
+        """The deliveries that were moved to order times above the watermark."""
+        return self._later.where(F.col("time") >= F.lit(self.bound))
+
+    @property
+    def states(self) -> str:
+        """The states of policies behind this batch."""
+        found = self.rows.where(F.col(STATES).isNotNull()).select(STATES).collect()
+        return found[0][0] if found else self.before
+
+
+@dataclass(frozen=True, slots=True)
+class _Divided:
+    """The rows that may come to a mapping or a policy, or the others."""
+
+    scopes: ScopeText
+    special: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            special = self.scopes.opened.is_special(batch)
+            those = special if self.special else ~special
+            yield batch if those.all() else batch.filter(pa.array(those))
+
+
+class _Given(NamedTuple):
+    """A notification at its place in the order, with its texts."""
+
+    notification: Notification
+    key: OrderKey
+    record: str
+    published: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """Record batches of notifications in; versions with the components that see them out, now and later.
+
+    With `in_order` the rows are all that there are, in the total order; notices about scopes that are dropped are
+    taken between them, and the states of policies come last.
+    """
+
+    scopes: ScopeText
+    targets: tuple[Subscriptions, ...]
+    states: str = ""
+    since: int = BEGINNING
+    bound: int = END
+    in_order: bool = False
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        opened = self.scopes.opened
+        running = opened.running(self.states)
+        notices = deque(self._notices(opened))
+        for batch in batches:
+            if batch.num_rows:
+                yield self._made(running, _given(batch), notices)
+        if self.in_order:
+            rows = [row for each in notices for row in self._taken_notice(running, each)]
+            if opened.has_states:
+                rows.append({STATES: states_to_text(running)})
+            yield _batch_of(rows, DECIDED)
+
+    def _notices(self, opened: OpenedScopes) -> list[Notice]:
+        if not self.in_order:
+            return []
+        return [each for each in opened.notices if self.since <= each.key.time < self.bound]
+
+    def _made(self, running: Running, given: Sequence[_Given], notices: deque[Notice]) -> pa.RecordBatch:
+        known = self._matched_before(running, given)
+        rows: list[dict[str, Any]] = []
+        for each, answers in zip(given, known, strict=True):
+            while notices and notices[0].key < each.key:
+                rows += self._taken_notice(running, notices.popleft())
+            rows += self._taken(running, each, answers)
+        return _batch_of(rows, DECIDED)
+
+    def _matched_before(
+        self, running: Running, given: Sequence[_Given]
+    ) -> list[dict[Record, dict[str, list[str]]]]:
+        """The subscribers of the versions that notifications probably have, of all of them at once."""
+        versions: list[Notification] = []
+        rows: list[int] = []
+        for row, each in enumerate(given):
+            asked: dict[Record, Notification] = {each.notification.attributes: each.notification}
+
+            def nobody(version: Notification, asked: dict[Record, Notification] = asked) -> Collection[str]:
+                asked[version.attributes] = version
+                return ()
+
+            plan = running.plan_at(each.key)
+            with suppress(ScopeError):  # `_taken` logs it
+                plan.reach(each.notification, nobody, key=each.key, state=running.state)
+            versions += asked.values()
+            rows += [row] * len(asked)
+        found = subscribers_of(self.targets, versions, [given[row].key.time for row in rows])
+        known: list[dict[Record, dict[str, list[str]]]] = [{} for _ in given]
+        for row, version, names in zip(rows, versions, found, strict=True):
+            known[row][version.attributes] = names
+        return known
+
+    def _taken(
+        self,
+        running: Running,
+        given: _Given,
+        answers: dict[Record, dict[str, list[str]]],
+        notice: Notice | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of one notification."""
+        notification, key = given.notification, given.key
+
+        def names(version: Notification) -> Collection[str]:
+            if version.attributes not in answers:
+                [answers[version.attributes]] = subscribers_of(self.targets, [version], [key.time])
+            return answers[version.attributes].keys()
+
+        try:
+            if notice is None:
+                outcome = running.take(notification, key, names)
+            else:
+                outcome = running.take(notification, key, names, origins=[notice.scope], plan=notice.plan)
+        except ScopeError as error:  # too many paths
+            log.error("nobody sees %s of %s: %s", notification.id, notification.producer, error)
+            yield _row(given.record, given.published, notification, key, receivers=[])
+            return
+        for failure in outcome.failures:
+            log.error("the %s failed, and let nothing pass: %s", failure.where, failure.reason)
+        seen: dict[str, list[Seen]] = {"": []}
+        for each in outcome.seen:
+            seen.setdefault(each.tag, []).append(each)
+        for tag, those in sorted(seen.items()):
+            version = those[0].notification if tag else notification
+            ids = answers.get(version.attributes, {})
+            receivers = [
+                {"subscriber": each.component, "subscriptions": ids[each.component]}
+                for each in those
+                if ids.get(each.component)
+            ]
+            if not tag:
+                yield _row(given.record, given.published, notification, key, receivers=receivers)
+            elif receivers:
+                yield _row(encode(version), None, notification, key, version=tag, receivers=receivers)
+        for later in running.due(END):
+            row = _row(encode(later.notification), None, later.notification, later.key, version=later.tag)
+            yield {**row, ONLY: [later.component]}
+
+    def _taken_notice(self, running: Running, notice: Notice) -> list[dict[str, Any]]:
+        given = _Given(notice.notification, notice.key, encode(notice.notification), None)
+        return list(self._taken(running, given, {}, notice))
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Record batches of moved versions whose time has come in; the same with their receivers out."""
+
+    targets: tuple[Subscriptions, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            times = batch.column("time").to_pylist()
+            found = subscribers_of(self.targets, notifications_in(batch), times)
+            receivers = [
+                [{"subscriber": name, "subscriptions": names[name]} for name in sorted(only) if name in names]
+                for names, only in zip(found, batch.column(ONLY).to_pylist(), strict=True)
+            ]
+            rest = batch.drop_columns([ONLY]).append_column(
+                MOVED, pa.array(np.ones(batch.num_rows, np.bool_))
+            )
+            yield rest.append_column(RECEIVERS, pa.array(receivers, _RECEIVERS)).select(RECEIVED.names)
+
+
+def _given(batch: pa.RecordBatch) -> list[_Given]:
+    keys = zip(*(batch.column(name).to_pylist() for name in KEY), strict=True)
+    records = batch.column(RECORD).to_pylist()
+    published = [None] * batch.num_rows
+    if PUBLISHED in batch.schema.names:
+        published = batch.column(PUBLISHED).to_pylist()
+    return [
+        _Given(notification, OrderKey(*key), record, text)
+        for notification, key, record, text in zip(
+            notifications_in(batch), keys, records, published, strict=True
+        )
+    ]
+
+
+def _row(  # the columns of a version
+    record: str,
+    published: str | None,
+    notification: Notification,
+    key: OrderKey,
+    *,
+    version: str = "",
+    receivers: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    time = notification.time
+    return {
+        "time": key.time,
+        "producer": key.producer,
+        "sequence": key.sequence,
+        "id": key.id,
+        "event_time": None if time is None else time.microseconds,
+        RECORD: record,
+        PUBLISHED: published,
+        VERSION: version,
+        MOVED: False,
+        RECEIVERS: receivers,
+    }
+
+
+def _batch_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=schema)

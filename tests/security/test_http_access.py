@@ -1,0 +1,215 @@
+"""HTTP, server-sent events and WebSockets act for the principal of a request; other sites' pages do nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from fairlead.console import serve
+from fairlead.network.addresses import Address, Tls
+from fairlead.network.server import Server
+from fairlead.network.settings import BrokerSettings
+from fairlead.security.credentials import basic, bearer
+from fairlead.security.passwords import write_entry
+from fairlead.security.settings import Security
+from fairlead_lab.testing.guarded import POLICY, jwks, token
+
+PATIENCE_S = 20.0
+IBM = {"symbol": "IBM", "id": "1"}
+
+
+class Web:
+    """A broker with a policy and HTTP, on a loop in a thread."""
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        (path / "policy.toml").write_text(POLICY)
+        (path / "keys.json").write_text(jwks())
+        write_entry(path / "passwords", "ada", "correct horse")
+        security = Security(
+            policy=str(path / "policy.toml"),
+            tokens=str(path / "keys.json"),
+            passwords=str(path / "passwords"),
+            log=str(path / "access.jsonl"),
+        )
+        self._settings = BrokerSettings(
+            "b", Address("127.0.0.1", 0), str(path / "b"), security=security, **settings
+        )
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(PATIENCE_S)
+
+    async def _main(self) -> None:
+        self.loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self.server = Server(self._settings)
+        await self.server.start()
+        try:
+            address = Address("127.0.0.1", 0, self._settings.tls is not None)
+            async with serve(self.server, address) as serving:
+                self.port = serving.port
+                self._ready.set()
+                await self._over.wait()
+        finally:
+            await self.server.stop()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(PATIENCE_S)
+
+    @contextlib.contextmanager
+    def asked(
+        self,
+        method: str,
+        path: str,
+        principal: str | None = None,
+        *,
+        body: Any = None,
+        context: ssl.SSLContext | None = None,
+        **headers: str,
+    ) -> Iterator[http.client.HTTPResponse]:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if principal is not None:
+            given["Authorization"] = str(bearer(token(principal)))
+        if body is not None:
+            given["Content-Type"] = "application/json"
+        connection = (
+            http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+            if context is None
+            else http.client.HTTPSConnection("localhost", self.port, timeout=PATIENCE_S, context=context)
+        )
+        with contextlib.closing(connection):
+            connection.request(method, path, None if body is None else json.dumps(body), given)
+            yield connection.getresponse()
+
+    def status(self, *given: Any, **named: Any) -> int:
+        with self.asked(*given, **named) as answer:
+            return answer.status
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    made = Web(tmp_path, origins=("https://app.example.org",))
+    yield made
+    made.close()
+
+
+def stream(filter: str, **query: str) -> str:
+    return f"/events?{urlencode({'filter': filter, **query})}"
+
+
+def test_a_request_acts_for_the_principal_of_its_credentials(web: Web) -> None:
+    assert web.status("POST", "/events", "nyse", body=IBM) == 202
+    assert web.status("POST", "/events", body=IBM) == 401
+    assert web.status("POST", "/events", "ada", body={**IBM, "id": "2"}) == 403
+    assert web.status("POST", "/events", "nyse", body={"symbol": "SUN"}) == 403
+    assert web.status("POST", "/events", "nyse", body={**IBM, "id": "3", "producer": "xetra"}) == 403
+    assert web.server.node.counters.published == 1
+
+
+def test_the_producer_over_http_is_the_principal(web: Web) -> None:
+    with web.asked("POST", "/events", "nyse", body=IBM) as answer:
+        assert json.load(answer)["events"][0]["source"] == "nyse"
+
+
+def test_a_stream_is_narrowed(web: Web) -> None:
+    with web.asked("GET", stream("true"), "ada") as events:
+        assert events.status == 200
+        web.status("POST", "/events", "nyse", body={"symbol": "SAP", "id": "1"})
+        web.status("POST", "/events", "nyse", body={"symbol": "IBM", "id": "2"})
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("data:"):
+            lines.append(events.readline().decode())
+        assert json.loads(lines[-1].removeprefix("data: "))["id"] == "2"
+    assert web.status("GET", stream('symbol = "SAP"'), "ada") == 403
+    assert web.status("GET", stream("true", durable="other"), "ada") == 403
+    assert web.status("DELETE", "/subscriptions/other", "ada") == 403
+
+
+def test_passwords_are_accepted_over_http_too(web: Web) -> None:
+    for _ in range(3):
+        assert web.status("HEAD", stream("true"), Authorization=str(basic("ada", "correct horse"))) == 200
+    with web.asked("GET", stream("true"), Authorization=str(basic("ada", "wrong"))) as answer:
+        assert answer.status == 401
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer ")
+
+
+def test_two_authorizations_are_none(web: Web) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=PATIENCE_S)
+    with contextlib.closing(connection):
+        connection.putrequest("GET", "/status")
+        for principal in ("root", "ada"):
+            connection.putheader("Authorization", str(bearer(token(principal))))
+        connection.endheaders()
+        assert connection.getresponse().status == 400
+
+
+def test_what_inspects_takes_the_right_and_health_does_not(web: Web) -> None:
+    for path in ("/status", "/tables", "/metrics"):
+        assert [web.status("GET", path, each) for each in (None, "ada", "root")] == [401, 403, 200]
+    for path in ("/healthz", "/readyz", "/openapi.json"):
+        assert web.status("GET", path) == 200
+
+
+def test_pages_of_other_sites_neither_post_nor_delete(web: Web) -> None:
+    for origin, status in (
+        ("https://evil.example.org", 403),
+        ("null", 403),
+        ("https://app.example.org", 202),
+        (f"http://127.0.0.1:{web.port}", 202),
+    ):
+        body = {"symbol": "IBM", "id": origin}
+        assert web.status("POST", "/events", "nyse", body=body, Origin=origin) == status
+    assert web.status("DELETE", "/subscriptions/desk-1", "ada", Origin="https://evil.example.org") == 403
+
+
+def test_a_site_that_may_is_answered_so_that_browsers_show_it(web: Web) -> None:
+    ours = "https://app.example.org"
+    for origin, allowed in ((ours, ours), ("https://evil.example.org", None)):
+        with web.asked("GET", "/healthz", Origin=origin) as answer:
+            assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+    with web.asked(
+        "OPTIONS",
+        "/events",
+        Origin="https://app.example.org",
+        Access_Control_Request_Method="POST",
+        Access_Control_Request_Headers="authorization",
+    ) as answer:
+        assert answer.status == 200
+
+
+def test_a_stream_ends_when_its_principal_is_revoked(web: Web, tmp_path: Path) -> None:
+    with web.asked("GET", stream("true"), "ada") as events:
+        assert events.status == 200
+        (tmp_path / "policy.toml").write_text('revoked = ["ada"]\n' + POLICY)
+        asyncio.run_coroutine_threadsafe(_call(web.server.reload), web.loop).result(PATIENCE_S)
+        assert b"your rights have ended" in events.read()
+    assert web.status("GET", stream("true"), "ada") == 403
+
+
+async def _call(function: Any) -> None:
+    function()
+
+
+def test_a_certificate_is_a_principal_over_https(tmp_path: Path, certificate: Tls) -> None:
+    web = Web(tmp_path, tls=certificate)
+    try:
+        context = ssl.create_default_context(cafile=certificate.authority)
+        with web.asked("GET", "/status", context=context) as answer:
+            assert answer.status == 401
+        assert certificate.certificate is not None
+        context = ssl.create_default_context(cafile=certificate.authority)
+        context.load_cert_chain(certificate.certificate, certificate.key)
+        with web.asked("GET", "/status", context=context) as answer:
+            assert answer.status == 200
+    finally:
+        web.close()
