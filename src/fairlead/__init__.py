@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from fairlead import dialects
     from fairlead.bus import (
         Advertisement,
         Bus,
@@ -93,6 +94,7 @@ __all__ = [
     "__version__",
     "connect",
     "covers",
+    "dialects",
     "event",
     "explain",
     "identical",
@@ -141,6 +143,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value: Any = version("fairlead")
+    elif name == "dialects":
+        value = import_module("fairlead.dialects")
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:

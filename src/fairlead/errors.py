@@ -2,7 +2,8 @@
 
     FairleadError
     ├── FilterSyntaxError (ValueError)   a filter's text cannot be read: line, column, what was expected
-    │   └── ScopeSyntaxError             a scope graph's text cannot be read
+    │   ├── ScopeSyntaxError             a scope graph's text cannot be read
+    │   └── TranslationRefused           a text of a dialect that cannot be read, or says what no filter can
     ├── FilterError (ValueError)         a readable filter that means nothing: an unknown type, NaN
     ├── ScopeError (ValueError)          a scope graph that cannot be: a cycle, an unknown name
     │   └── NotAdmitted                  a scope does not admit a component
@@ -86,6 +87,7 @@ __all__ = [
     "SubscriptionRefused",
     "TopologyRefused",
     "TraceRefused",
+    "TranslationRefused",
     "Undecided",
     "ValueRefused",
 ]
@@ -148,6 +150,18 @@ class ScopeError(FairleadError, ValueError):
 
 class ScopeSyntaxError(FilterSyntaxError):
     """The text of a scope graph cannot be read."""
+
+
+class TranslationRefused(FilterSyntaxError):
+    """A text of another language of filters cannot be read, or says something that no filter of ours says.
+
+    The message names the construct and its location: line and column, or, in a document, the path to it.
+    """
+
+    @classmethod
+    def within(cls, path: str, problem: str, *, hint: str | None = None) -> TranslationRefused:
+        """The error for a part of a document, by the path to it."""
+        return cls(f"at {path}: {problem}", hint=hint)
 
 
 class NotAdmitted(ScopeError):

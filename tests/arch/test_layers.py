@@ -20,7 +20,9 @@ SOURCES = {"fairlead": ROOT / "src" / "fairlead", "fairlead_lab": ROOT / "lab" /
 BASE = frozenset({"errors", "filters", "kernels", "model"})
 # The stages are siblings: they meet through the protocols in model/ and never import one another.
 STAGES = frozenset({"correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"})
-KERNEL = BASE | STAGES | {"audit", "broker", "configuration", "drawing", "log", "rules", "security"}
+KERNEL = (
+    BASE | STAGES | {*("audit", "broker", "configuration", "dialects", "drawing", "log", "rules", "security")}
+)
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
 # "fairlead" is the package's own `__init__`, the face that users import; the code below it does not.
@@ -33,6 +35,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "filters": frozenset({"errors", "model"}),
     **dict.fromkeys(STAGES, BASE),
     "correlation": BASE | {"drawing"},
+    "dialects": BASE,
     "log": BASE,
     "security": BASE | {"configuration"},
     "rules": BASE | {"scopes", "security"},

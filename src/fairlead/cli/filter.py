@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cli.inputs import (
     add_language_options,
@@ -16,7 +16,7 @@ from fairlead.cli.inputs import (
     read_filter,
 )
 from fairlead.cli.terminal import complain, emit_json, note, paint, say, speaks_unicode
-from fairlead.errors import BadInput, FilterSyntaxError
+from fairlead.errors import BadInput, FairleadError, FilterSyntaxError
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
@@ -43,8 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "fairlead filter relate 'price > 10' 'price in [20, 30]'",
         run_relate,
     )
-    relate.add_argument("filter", metavar="F")
-    relate.add_argument("other", metavar="G")
+    relate.add_argument("--from", **_FROM)
+    relate.add_argument("filter", metavar="F", action=_Worded)
+    relate.add_argument("other", metavar="G", action=_Worded)
 
     merge = _verb(
         verbs,
@@ -83,6 +84,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
         run_simplify,
     )
     simplify.add_argument("filter", metavar="F")
+
+    translate = _verb(
+        verbs,
+        "translate",
+        "a filter of another language in ours, or in a third one; exit code 2 where it cannot be said",
+        "fairlead filter translate --from mqtt 'sport/+/player1'",
+        run_translate,
+    )
+    translate.add_argument("--from", **_FROM)
+    translate.add_argument(
+        "--to", metavar="NAME", default="fairlead", help="the dialect that it is written in"
+    )
+    translate.add_argument(
+        "filter", metavar="TEXT", action=_Worded, help="the filter; - reads standard input"
+    )
+
+
+_FROM: Final[dict[str, Any]] = {
+    "metavar": "NAME",
+    "dest": "dialect",
+    "default": "",
+    "help": "the dialect of the filters that follow, such as cesql (default: fairlead)",
+}
+
+
+class _Worded(argparse.Action):
+    """A filter with the dialect that was named last before it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, (values, namespace.dialect))
 
 
 def _verb(
@@ -163,9 +200,10 @@ def run_relate(arguments: argparse.Namespace) -> int:
     from fairlead.filters import relate
 
     schema = language(arguments)
+    (filter, dialect), (other, another) = arguments.filter, arguments.other
     relation = relate(
-        read_filter(arguments.filter, schema, "the first filter"),
-        read_filter(arguments.other, schema, "the second filter"),
+        read_filter(filter, schema, "the first filter", dialect),
+        read_filter(other, schema, "the second filter", another),
         schema,
     )
     if arguments.json:
@@ -212,6 +250,26 @@ def run_simplify(arguments: argparse.Namespace) -> int:
         emit_json({"filter": simple})
     else:
         say(simple)
+    return 0
+
+
+def run_translate(arguments: argparse.Namespace) -> int:
+    from fairlead import dialects
+
+    schema = language(arguments)
+    text, dialect = arguments.filter
+    if text == "-":
+        with opened(text) as stream:
+            text = stream.read().decode("utf-8")
+    filter = read_filter(text, schema, "", dialect or dialects.OWN)
+    try:
+        written = dialects.write(arguments.to, filter)
+    except FairleadError as error:
+        raise BadInput(str(error)) from error
+    if arguments.json:
+        emit_json({"filter": str(filter), "text": written})
+    else:
+        say(written)
     return 0
 
 

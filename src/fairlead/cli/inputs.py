@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from fairlead.errors import BadInput, ExtensionError, FairleadError, FilterSyntaxError
+from fairlead.errors import BadInput, ExtensionError, FairleadError, FilterSyntaxError, TranslationRefused
 
 if TYPE_CHECKING:
     from fairlead.filters import Filter, Schema
@@ -56,8 +56,17 @@ def language(arguments: argparse.Namespace) -> Schema | None:
     return Schema.read(arguments.schema)
 
 
-def read_filter(text: str, schema: Schema | None, where: str = "") -> Filter:
-    """The filter of a text; an error has its location."""
+def read_filter(
+    text: str | Mapping[str, Any], schema: Schema | None, where: str = "", dialect: str = ""
+) -> Filter:
+    """The filter of a text, in our own language or in a dialect; an error has its location."""
+    if dialect:
+        from fairlead import dialects
+
+        def translated(given: Any, schema: Schema | None) -> Filter:
+            return dialects.read(dialect, given, schema)
+
+        return read_text(translated, text, schema, where)
     from fairlead.filters.language import parse
 
     return read_text(parse, text, schema, where)
@@ -76,7 +85,10 @@ def never_matches(filter: Filter, schema: Schema | None) -> str | None:
 
 
 def read_text(
-    parse: Callable[[str, Schema | None], T], text: str, schema: Schema | None, where: str = ""
+    parse: Callable[[Any, Schema | None], T],
+    text: str | Mapping[str, Any],
+    schema: Schema | None,
+    where: str = "",
 ) -> T:
     """Parse a text with filters in it; an error has its location."""
     try:
@@ -86,6 +98,8 @@ def read_text(
             if not _installed_extensions():
                 raise
             return parse(text, schema)
+    except TranslationRefused as error:
+        raise BadInput(f"{where}: {error}" if where else str(error)) from error
     except FilterSyntaxError as error:
         raise BadInput(f"{where or 'not a filter'}: {error}") from error
     except FairleadError as error:

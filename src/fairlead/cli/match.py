@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
@@ -55,6 +55,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="JSON lines, each a flat record or a CloudEvents 1.0 event; - is standard input",
     )
     parser.add_argument(
+        "--dialect",
+        metavar="NAME",
+        default="",
+        help="the language of subscriptions that name none, such as cesql (default: fairlead)",
+    )
+    parser.add_argument(
         "--engine", metavar="NAME", default="columnar", help="the matching engine (default: columnar)"
     )
     parser.add_argument(
@@ -96,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_rejected(arguments)
     engine = engine_named(arguments.engine)
     schema, fields = language(arguments), _fields(arguments)
-    count = _subscribe(engine, arguments.subscriptions, schema)
+    count = _subscribe(engine, arguments.subscriptions, schema, arguments.dialect)
     identities, tally = LatestIdentities(REMEMBERED), _Tally()
     standing = _standing(arguments, schema, fields) if os.path.isfile(arguments.events) else {}
     write_utf8()
@@ -292,7 +298,7 @@ def _rejections(path: str | None) -> Iterator[TextIO | None]:
 # -- subscriptions -----------------------------------------------------------------------------------------
 
 
-def _subscribe(engine: Engine[Any], path: str, schema: Schema | None) -> int:
+def _subscribe(engine: Engine[Any], path: str, schema: Schema | None, dialect: str = "") -> int:
     """Add all subscriptions of a file to the engine; how many there are."""
     from fairlead.model import key_of
 
@@ -301,17 +307,31 @@ def _subscribe(engine: Engine[Any], path: str, schema: Schema | None) -> int:
     as_json: bool | None = None
     for number, line in lines:
         if as_json is None:
-            as_json = line.startswith("{")  # no filter does
+            as_json = _is_subscription(line)
         where = f"{path}:{number}"
-        id, text = _subscription(line, where, number) if as_json else (number, line)
+        id, text, named = _subscription(line, where, number) if as_json else (number, line, "")
         if (first := seen.setdefault(key_of(id), number)) != number:
             raise BadInput(f"{where}: the id {id!r} is taken by line {first}", hint="ids are distinct")
-        engine.add(id, read_filter(text, schema, where))
+        engine.add(id, read_filter(text, schema, where, named or dialect))
     return len(seen)
 
 
-def _subscription(line: str, where: str, number: int) -> tuple[Any, str]:
-    """The id and the filter's text of a subscription in JSON."""
+def _is_subscription(line: str) -> bool:
+    """Whether a line is an object with a filter in it. No filter of ours begins with a brace, but patterns do."""
+    from fairlead.errors import ValueRefused
+    from fairlead.model.encoding import parse_json
+
+    if not line.startswith("{"):
+        return False
+    try:
+        given = parse_json(line)
+    except ValueRefused:
+        return True  # which is reported as such
+    return "filter" in given or "id" in given
+
+
+def _subscription(line: str, where: str, number: int) -> tuple[Any, str | Mapping[str, Any], str]:
+    """The id, the filter and the dialect of a subscription in JSON."""
     from fairlead.errors import ValueRefused
     from fairlead.model.encoding import parse_json
 
@@ -320,13 +340,14 @@ def _subscription(line: str, where: str, number: int) -> tuple[Any, str]:
         given = parse_json(line)
     except ValueRefused as error:
         raise BadInput(f"{where}: {error}", hint=shape) from None
-    if not isinstance(given, dict) or not isinstance(given.get("filter"), str):
+    if not isinstance(given, dict) or not isinstance(given.get("filter"), str | dict):
         raise BadInput(f"{where}: a JSON object with a filter in it was expected", hint=shape)
     id = given.get("id")
     if id is None:
         id = number
     if isinstance(id, bool) or not isinstance(id, str | int):
         raise BadInput(f"{where}: an id is a string or a whole number, not {id!r}")
-    if not isinstance(given.get("subscriber"), str | None):
-        raise BadInput(f"{where}: a subscriber is a string, not {given['subscriber']!r}")
-    return id, given["filter"]
+    for name in ("subscriber", "dialect"):
+        if not isinstance(given.get(name), str | None):
+            raise BadInput(f"{where}: a {name} is a string, not {given[name]!r}")
+    return id, given["filter"], given.get("dialect") or ""
