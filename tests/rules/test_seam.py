@@ -206,6 +206,21 @@ def test_what_is_refused_may_be_published_again_and_a_duplicate_is_one_whatever_
     assert seam.take("c:p1", notification, identities, 0) is None
 
 
+def test_who_may_not_publish_under_a_producer_gets_the_same_answer_for_known_and_unknown_identities() -> None:
+    class Owned(Rule):
+        def disown(self, who: str, producer: str, now: int) -> Refusal | None:
+            return None if who == f"c:{producer}" else Refusal("not yours")
+
+    seam, identities = seam_of(NoEvil(), OnlyOf("c:p0"), Owned()), LatestIdentities(10)
+    notification = Notification.of({"x": 1, "producer": "p0", "id": "1"})
+    assert seam.take("c:p0", notification, identities, 0) == notification
+    assert seam.take("c:p0", notification, identities, 0) is None
+    for id in "12":
+        assert seam.take("c:p1", replace(notification, id=id), identities, 0) == Refusal("not yours")
+    assert seam.objection("c:p1", notification, 0) == Refusal("not yours")
+    assert not seam_of(Owned()).admits_all
+
+
 def test_every_admitted_notification_has_a_producer_and_an_id() -> None:
     taken = seam_of().take("c:p0", Notification.of({"x": 1}), LatestIdentities(10), 0)
     assert isinstance(taken, Notification)

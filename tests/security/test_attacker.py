@@ -18,7 +18,17 @@ from fairlead_lab.testing.attacker import Attack
 
 TRIES = 20 * settings.default.max_examples  # 2,000; in a soak 100,000
 HAPPENS = {
-    *("connection", "link", "delivery", "publication", "operation", "listening", "renewal", "stay"),
+    *(
+        "connection",
+        "link",
+        "delivery",
+        "publication",
+        "duplicate",
+        "operation",
+        "listening",
+        "renewal",
+        "stay",
+    ),
     *("durable subscriber", "end of a durable subscriber"),
 }
 
@@ -41,17 +51,25 @@ def test_the_attack_reaches_everything_that_is_allowed() -> None:
 class BelievesProducers(Access):
     """Does not look at the producer."""
 
+    def disown(self, who: str, producer: str, now: int) -> Refusal | None:
+        return None
+
+
+class LetsIdsBeGuessed(Access):
+    """Looks at the producer after duplicates."""
+
+    def disown(self, who: str, producer: str, now: int) -> Refusal | None:
+        return None
+
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
-        may = self.rights(who, now).may_publish(notification)
-        return None if may else Refusal("no")
+        return super().disown(who, notification.producer, now) or super().admit(who, notification, now)
 
 
 class BelievesContent(Access):
     """Looks at the producer only."""
 
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
-        owns = self.rights(who, now).owns("producers", notification.producer)
-        return None if owns else Refusal("no")
+        return None
 
 
 class GrantsAll(Access):
@@ -69,7 +87,9 @@ class ForgetsChanges(Access):
         self._policy = policy
 
 
-@pytest.mark.parametrize("make", [BelievesProducers, BelievesContent, GrantsAll, ForgetsChanges])
+@pytest.mark.parametrize(
+    "make", [BelievesProducers, LetsIdsBeGuessed, BelievesContent, GrantsAll, ForgetsChanges]
+)
 def test_a_rule_with_a_hole_is_caught(make: type[Access]) -> None:
     assert any(Attack(seed, make).run(2_000).wrong for seed in range(3))
 

@@ -167,6 +167,23 @@ def test_publications_outside_of_the_limits_have_no_effect(
         until(lambda: server.node.counters.refused == len(forged))
 
 
+@pytest.mark.parametrize("plain", [True, False])
+def test_an_id_of_another_producer_cannot_be_guessed(guarded: Guarded, plain: bool) -> None:
+    server = guarded.start()
+    event = IBM if plain else {**IBM, "nested": {"deep": 1}}
+    with guarded.client(server, "nyse") as nyse, guarded.client(server, "ada") as ada:
+        nyse.publish({**event, "id": "7", "producer": "nyse"})
+        reasons = []
+        for id in ("7", "8"):
+            with pytest.raises(AccessRefused) as refused:
+                ada.publish({**event, "id": id, "producer": "nyse"})
+            reasons.append(str(refused.value))
+        assert reasons == ["the producer 'nyse' is not yours"] * 2
+        # A publisher that asks again, because it missed the answer, learns that it was published: without limits.
+        nyse.publish({**event, "symbol": "SUN", "id": "7", "producer": "nyse"})
+        assert server.node.counters.duplicates == 1
+
+
 def test_a_durable_name_is_taken_over_by_nobody_else_in_the_same_words_as_one_that_is_free(
     guarded: Guarded,
 ) -> None:

@@ -144,7 +144,7 @@ class Admission:
                 self._go_on(
                     session, verdict if memory.take_identity(each[:2]) else None, packed, number, taken
                 )
-            elif each[:2] in memory:
+            elif each[:2] in memory and self._broker.seam.disown(session.client, each[0], now) is None:
                 self._go_on(session, None, packed, number, taken)
             else:
                 self._refuse(session, number, verdict)

@@ -140,14 +140,17 @@ class Access(Rule):
             self._depends_on[source] = held
         return held[1]
 
-    def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
-        rights, producer = self.rights(who, now), notification.producer
+    def disown(self, who: str, producer: str, now: int) -> Refusal | None:
         # A client publishes under the name that it has connected with, too: the name was checked then.
         is_own = producer in (who, client_name(who)) and not is_of_scopes(producer)
-        if not is_own and not rights.owns("producers", producer):
-            return Refusal(f"the producer {producer!r} is not yours", error=Forbidden)
-        if is_of_scopes(producer):  # which is a right, and was checked
+        if is_own or self.rights(who, now).owns("producers", producer):
             return None
+        return Refusal(f"the producer {producer!r} is not yours", error=Forbidden)
+
+    def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
+        if is_of_scopes(notification.producer):  # which is a right, and was checked
+            return None
+        rights = self.rights(who, now)
         if not rights.may_publish(notification):
             return Refusal(f"{rights.principal.name} may not publish that", error=Forbidden)
         return None

@@ -75,7 +75,7 @@ _NOTHING: Final = Depends()
 class Rule:
     """A rule of the seam. This base class admits everything and leaves every route as it is.
 
-    A rule overrides `admit`, `narrow` or both, and declares in `depends` what they look at. One that narrows
+    A rule overrides `admit`, `disown`, `narrow` or several, and declares in `depends` what they look at. One that narrows
     subscriptions and advertisements when they are made overrides `grant`.
     """
 
@@ -89,6 +89,13 @@ class Rule:
 
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         """Why this client may not publish this at this time, in microseconds; None where it may. Pure."""
+        return None
+
+    def disown(self, who: str, producer: str, now: int) -> Refusal | None:
+        """Why this client may not publish under this producer, whatever it publishes; None where it may. Pure.
+
+        The answer is the same whether or not the producer has published: it comes before duplicates are looked for.
+        """
         return None
 
     def narrow(self, route: Route, notification: Notification, source: str) -> Route:

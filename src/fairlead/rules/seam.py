@@ -2,14 +2,17 @@
 
 The steps at which a publication enters, the same on the live bus, the ordered bus and at brokers:
 
-    offered ─▶ its identity is known ────────▶ duplicate
+    offered ─▶ the producer is another's ────▶ refused
+       │
+       ├─▶ its identity is known ────────────▶ duplicate
        │
        ├─▶ a rule refuses it ────────────────▶ refused
        │
        └─▶ its identity is remembered ───────▶ admitted, with a producer and an id
 
 A duplicate is a duplicate whatever the rules say now: the first one was admitted, and its publisher asks again
-because it missed the answer. What is refused is not remembered: it may be published again.
+because it missed the answer. What is refused is not remembered: it may be published again. A client that may not
+publish under a producer gets one answer, so that it cannot find out which ids there are.
 """
 
 from __future__ import annotations
@@ -45,7 +48,16 @@ class IdentityMemory(Protocol):
 class Seam:
     """The questions, over a routing function and rules."""
 
-    __slots__ = ("_admitting", "_cells", "_counting", "_granting", "_narrowing", "_route", "rules")
+    __slots__ = (
+        "_admitting",
+        "_cells",
+        "_counting",
+        "_disowning",
+        "_granting",
+        "_narrowing",
+        "_route",
+        "rules",
+    )
 
     def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
         self._route = route
@@ -53,6 +65,7 @@ class Seam:
         """What the filters of the routing function tell apart."""
         self.rules = tuple(rules)
         self._admitting = [each for each in self.rules if type(each).admit is not Rule.admit]
+        self._disowning = [each for each in self.rules if type(each).disown is not Rule.disown]
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
         self._granting = [each for each in self.rules if type(each).grant is not Rule.grant]
@@ -66,11 +79,21 @@ class Seam:
         """A client's publication as it is admitted, with a producer; or why it is not."""
         if not notification.producer:
             notification = replace(notification, producer=who)
+        if self._disowning and (disowned := self.disown(who, notification.producer, now)) is not None:
+            return disowned
         for rule in self._admitting:
             refusal = rule.admit(who, notification, now)
             if refusal is not None:
                 return refusal
         return notification
+
+    def disown(self, who: str, producer: str, now: int) -> Refusal | None:
+        """Why a client may not publish under a producer, whatever it publishes; None where it may."""
+        for rule in self._disowning:
+            refusal = rule.disown(who, producer, now)
+            if refusal is not None:
+                return refusal
+        return None
 
     def route(self, notification: Notification, source: str) -> Route:
         """The destinations of a notification from a neighbour, or from a client if the source is empty."""
@@ -131,7 +154,7 @@ class Seam:
         id = notification.id
         identity: Any = (notification.producer or who, id)
         if id is not None and identity in identities:
-            return None
+            return self.disown(who, identity[0], now)
         admitted = self.admit(who, notification, now)
         if isinstance(admitted, Refusal):
             return admitted
@@ -153,7 +176,7 @@ class Seam:
         refusals = (
             rule.admit(who, notification, now) for rule in self._admitting if not rule.depends.volatile
         )
-        return next((each for each in refusals if each is not None), None)
+        return self.disown(who, notification.producer, now) or next(filter(None, refusals), None)
 
     # -- what may be remembered --------------------------------------------------------------------------------
 
@@ -164,7 +187,7 @@ class Seam:
     @property
     def admits_all(self) -> bool:
         """Whether no rule ever refuses a publication."""
-        return not self._admitting
+        return not self._admitting and not self._disowning
 
     @property
     def version(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ compared with that. `Books.wrong` has what the policy does not allow: it stays e
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -122,6 +122,10 @@ class _Client:
     session: ClientSession
     requested: list[str] = field(default_factory=list)
 
+    def answers(self) -> list[wire.Control]:
+        """What the broker has said since it was looked at."""
+        return [wire.parse_control(payload) for kind, payload in self.peer.got if kind == wire.CONTROL]
+
 
 class Attack:
     """One attack, which a seed decides about. `make` makes the rule of the policy."""
@@ -138,6 +142,8 @@ class Attack:
         self.node.clientele.principal_of = self._principal
         self._revoked: set[str] = set()
         self._clients: list[_Client] = []
+        self._published: deque[tuple[str, str]] = deque(maxlen=100)
+        """Identities that are published."""
         self._number = 0
         self._now = 1
 
@@ -239,6 +245,35 @@ class Attack:
                 frames.append(wire.publish(self._random.choice((0, self._number)), packed))
         self._send(client, *frames)
 
+    def _guess(self) -> None:
+        """Try an identity that may have been published, to learn whether it was."""
+        client = self._client()
+        if client is not None and self._published:
+            producer, id = self._random.choice(self._published)
+            number = self._next()
+            given: dict[str, Any] = {
+                "n": 1,
+                "symbol": self._random.choice(SYMBOLS),
+                "by": client.principal.name,
+            }
+            if self._random.random() < 0.3:
+                given["n"] = 1 << 80
+            packed = pack(
+                Notification.of({**given, "as": client.session.name, "producer": producer, "id": id})
+            )
+            self._send(client, wire.publish(number, packed))
+            self._work()
+            if wire.Repeated(number) in client.answers():
+                allowed = self._is_own_producer(client, producer)
+                self.books.check("duplicate", allowed=allowed, details=(client.principal.name, producer, id))
+
+    def _is_own_producer(self, client: _Client, producer: str) -> bool:
+        own = client.session.name
+        is_of_scopes = own == "scopes" or own.startswith("scopes@")
+        return (producer in (own, f"c:{own}") and not is_of_scopes) or self._owns(
+            client.principal.name, "producers", producer
+        )
+
     def _subscribe(self) -> None:
         client = self._client()
         if client is not None:
@@ -268,8 +303,9 @@ class Attack:
         before = {**self.node.durables}
         self._send(client, wire.control(message))
         self._work()
-        answers = [wire.parse_control(payload) for kind, payload in client.peer.got if kind == wire.CONTROL]
-        done = any(isinstance(each, wire.Done | wire.Response) and each.number == number for each in answers)
+        done = any(
+            isinstance(each, wire.Done | wire.Response) and each.number == number for each in client.answers()
+        )
         who = client.principal.name
         if done and not is_free:
             allowed = who == "root" and who not in self._revoked
@@ -329,6 +365,7 @@ class Attack:
     _ATTEMPTS: Final = (
         *(_connect,) * 16,
         *(_publish,) * 40,
+        *(_guess,) * 4,
         *(_subscribe,) * 16,
         *(_ask_for,) * 8,
         _renew,
@@ -373,6 +410,7 @@ class Attack:
         known = notification.producer in (own, f"c:{own}") and (
             own == by or own.startswith((f"{by}~", "operator"))
         )
+        self._published.append((notification.producer, str(notification.id)))
         written = notification.get("symbol") in WRITES.get(by, set()) and (
             known or self._owns(by, "producers", notification.producer)
         )
