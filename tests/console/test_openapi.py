@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,6 +105,24 @@ def _get(path: str) -> Callable[[Any], Any]:
     return lambda broker: broker.ask("GET", path)
 
 
+def _twice(method: str, path: str) -> Callable[[Any], Any]:
+    """A request with two credentials."""
+
+    def asked(broker: Any) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=20)
+        with contextlib.closing(connection):
+            connection.putrequest(method, path)
+            for _ in range(2):
+                connection.putheader("Authorization", EVE["Authorization"])
+            connection.endheaders()
+            answer = connection.getresponse()
+            body, headers = answer.read(), {"content-type": answer.headers["Content-Type"]}
+            return SimpleNamespace(status=answer.status, headers=headers, body=body)
+
+    return asked
+
+
+ELSEWHERE = {"Host": "rebound.example"}
 EVE = {"Authorization": str(bearer(token("eve")))}
 """Of a principal that may connect, and nothing else."""
 
@@ -155,8 +175,20 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
             ),
             **{("get", path): _as(_asking(path)) for path in ("/status", "/tables", "/metrics")},
         }.items()
-        for status, fixture, call in (("401", "guarded", call({})), ("403", "guarded", call(EVE)))
+        for status, fixture, call in (
+            ("401", "guarded", call({})),
+            ("403", "guarded", call(EVE)),
+            ("421", "broker", call(ELSEWHERE)),
+        )
     },
+    **{
+        (method, path, "400"): ("guarded", _twice(method.upper(), path.format(name="nobody")))
+        for method, path in (
+            ("delete", "/subscriptions/{name}"),
+            *(("get", path) for path in ("/status", "/tables", "/metrics")),
+        )
+    },
+    ("get", "/events/ws", "421"): ("broker", _socket(headers=ELSEWHERE)),
     ("get", "/events/ws", "401"): ("guarded", _socket()),
     ("get", "/status", "200"): ("broker", _get("/status")),
     ("get", "/tables", "200"): ("broker", _get("/tables")),

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,6 +26,7 @@ from fairlead.console.feeds import Feed, Wanted
 from fairlead.console.metrics import TEXT_FORMAT, Requests, exposition
 from fairlead.console.openapi import DOCUMENT, OPERATIONS
 from fairlead.console.problems import Problem
+from fairlead.console.sites import Sites
 from fairlead.console.streams import EVENT_STREAM, EventStream, converse
 from fairlead.errors import (
     AccessRefused,
@@ -88,6 +88,7 @@ class Gateway:
     def __init__(self, server: Server, limits: HttpLimits | None = None) -> None:
         self.server, self.limits = server, limits or HttpLimits()
         self.requests = Requests()
+        self._sites = Sites(server.settings)
         self._desks: set[Desk] = set()
         self._agents: dict[tuple[Any, ...], Desk] = {}
         """The client session of each principal, for requests that are no streams; the latest last."""
@@ -155,20 +156,14 @@ class Gateway:
             raise Problem.of(403, error) from None
         return principal
 
-    def _check_origin(self, request: HTTPConnection) -> None:
-        """Browsers let pages of any site post, and open WebSockets: here, those of this host or of `origins`."""
-        origin = request.headers.get("origin")
-        is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
-        if not is_own and origin not in self.server.settings.origins:
-            raise Problem(403, f"a page of {origin} may not do this here")
-
     # -- events ------------------------------------------------------------------------------------------------
 
     async def _events(self, request: Request) -> Response:
-        if request.method == "POST":
-            self._check_origin(request)
-            return await self._publish(request, await self._principal(request))
+        is_durable = "durable" in request.query_params
+        self._sites.check_page(request, is_durable=is_durable)
         principal = await self._principal(request)
+        if request.method == "POST":
+            return await self._publish(request, principal)
         wanted = Wanted.of(request.query_params.multi_items(), request.headers.get("last-event-id", ""))
         if request.method == "HEAD":
             return Response(headers={"Content-Type": EVENT_STREAM})
@@ -301,7 +296,7 @@ class Gateway:
 
     async def _socket(self, socket: WebSocket) -> None:
         try:
-            self._check_origin(socket)
+            self._sites.check_page(socket)
             principal = await self._principal(socket)
             wanted = Wanted.of(socket.query_params.multi_items())
             if wanted.durable and wanted.after:
@@ -323,7 +318,7 @@ class Gateway:
 
     async def _forget(self, request: Request) -> Response:
         name = request.path_params["name"]
-        self._check_origin(request)
+        self._sites.check_page(request)
         principal = await self._principal(request)
         try:
             async with self._acting(principal) as agent:
@@ -337,10 +332,12 @@ class Gateway:
         return Response(status_code=204)
 
     async def _status(self, request: Request) -> Response:
+        self._sites.check_host(request)
         await self._principal(request, "inspect")
         return _json(self.server.node.status())
 
     async def _tables(self, request: Request) -> Response:
+        self._sites.check_host(request)
         await self._principal(request, "inspect")
         return _json(self.server.node.tables())
 
@@ -353,6 +350,7 @@ class Gateway:
         return _json(results, 200 if results["ready"] else 503)
 
     async def _guarded_metrics(self, request: Request) -> Response:
+        self._sites.check_host(request)
         await self._principal(request, "inspect")
         return await self._metrics(request)
 

@@ -57,7 +57,11 @@ def _problems(**statuses: str) -> dict[int, Answer]:
 
 
 _UNKNOWN: Final = _problems(_401="there is an access policy, and no credentials that it accepts")
-_DENIED: Final = _UNKNOWN | _problems(_403="the access policy, or the site of the page, does not allow it")
+_DENIED: Final = _UNKNOWN | _problems(
+    _400="a header that decides, such as Authorization or Host, is there twice",
+    _403="the access policy, or the site of the page, does not allow it",
+    _421="the request is for another host: `[http] hosts` does not list it",
+)
 _STREAM_PROBLEMS: Final = _DENIED | _problems(
     _400="the filter, or another parameter, means nothing",
     _409="the broker refuses this subscription: it has no log, for instance",

@@ -238,6 +238,7 @@ class Clientele:
 
     def _link(self, session: ClientSession, message: wire.Link, now: int) -> None:
         self._guard.check(session, "manage", now)
+        self._guard.check_address(message.url)
         self._neighbourhood.calling.ask(session, message.number, message.url, now)
 
     def _unlink(self, session: ClientSession, message: wire.Unlink, now: int) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from fairlead.broker import Broker
@@ -21,6 +22,7 @@ from fairlead.errors import FairleadError, Forbidden
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.network import wire
+from fairlead.network.addresses import Address
 from fairlead.network.calling import Clock
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.link_sessions import LinkSession
@@ -62,6 +64,10 @@ class Guard:
         self.records = DecisionLog()
         self.is_exposed = False
         """Whether programs on other machines can do everything here. The driver's to say."""
+        self.brokers: Sequence[str] | None = None
+        """Patterns of the names of brokers that may be neighbours; None: any."""
+        self.addresses: Sequence[str] | None = None
+        """Patterns of the addresses that clients may have this broker call; None: any."""
 
     def status(self) -> SecurityStatus:
         """For the status of the broker."""
@@ -101,8 +107,20 @@ class Guard:
         self._check(name, rights, "name", allowed=owned, reason=f"the name {name!r} is not yours", now=now)
         return name
 
+    def check_neighbour(self, name: str) -> None:
+        """Forbidden where no broker of this name may be a neighbour, whoever it is."""
+        if self.brokers is not None and not any(fnmatchcase(name, each) for each in self.brokers):
+            raise Forbidden(f"a broker {name!r} is not linked here: [security] brokers does not list it")
+
+    def check_address(self, url: str) -> None:
+        """Forbidden where clients may not have this broker call an address; NetworkError: it is none."""
+        address = str(Address.parse(url))
+        if self.addresses is not None and not any(fnmatchcase(address, each) for each in self.addresses):
+            raise Forbidden(f"{address} is not called from here: [security] links does not list it")
+
     def check_link(self, name: str, principal: Principal, now: int) -> None:
         """Forbidden where a principal may not be a neighbour of this name."""
+        self.check_neighbour(name)
         if self._access is not None:
             rights = self._rights(principal, now)
             allowed = rights.allows("link") and rights.owns("brokers", name)

@@ -6,6 +6,7 @@ that is a copy: one which another one has taken the place of, or of a neighbour 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from typing import Final
 
@@ -87,14 +88,18 @@ class Handshakes:
         )
 
     def welcome_client(self, name: str, hello: wire.Hello) -> wire.Welcome:
-        """The response to a client that has called, with the client's name."""
+        """The response to a client that has called, with the client's name.
+
+        Clients only compare logs and incarnations, and get digests of their names: whoever knows the names could
+        pass for this broker while it is away.
+        """
         return wire.Welcome(
             wire.agreed_version(hello.version, hello.oldest),
             self._name,
             name,
-            log=self._persistence.log_name,
+            log=_digest(self._persistence.log_name),
             frame_max=self._frame_bytes,
-            lineage=self._persistence.lineage,
+            lineage=[(_digest(id), first) for id, first in self._persistence.lineage],
             end=self._dispatch.reached,
         )
 
@@ -174,3 +179,7 @@ class Handshakes:
             self._refused.add((name, wrong))
             log.warning("%s refuses %s: %s", self._name, name, reason)
         return ProtocolError(reason)
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32] if name else ""

@@ -270,6 +270,10 @@ class Node:
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int = 0) -> LinkSession:
         """A broker that was called has answered."""
         wire.agreed_version(welcome.version, 0)
+        try:
+            self.guard.check_neighbour(welcome.broker)
+        except Forbidden as error:
+            raise ProtocolError(str(error)) from None
         session = self.neighbourhood.welcomed(peer, url, welcome, now)
         session.follow_inflow()
         return session

@@ -146,8 +146,12 @@ class Overlay:
                 f"where {called!r} listens is not known: its port is chosen when the network starts",
                 hint="give it a port in the file",
             )
+        security = settings.security
+        if security.brokers is None:
+            security = replace(security, brokers=tuple(sorted(chosen)))
         return replace(
             settings,
+            security=security,
             listen=chosen[name],
             links=() if called is None else (str(chosen[called]),),
             expects=called or "",

@@ -406,6 +406,7 @@ class Server:
         if security.log is not None:
             node.guard.records.open(security.log)
         addresses = [each for each in (self.settings.listen, self.settings.http) if each is not None]
+        node.guard.brokers, node.guard.addresses = security.brokers, security.links
         node.guard.is_exposed = not node.guard.is_on and not all(each.is_loopback for each in addresses)
         if node.guard.is_exposed and not security.insecure:
             log.warning("%s", EXPOSED)

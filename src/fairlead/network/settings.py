@@ -269,6 +269,14 @@ class BrokerSettings:
             at="http.",
         ),
     ] = ()
+    hosts: Annotated[
+        tuple[str, ...],
+        Key(
+            "names, or patterns with `*`, under which HTTP without TLS is reached, besides addresses, `localhost`,"
+            " the machine's name and the hosts of `origins`",
+            at="http.",
+        ),
+    ] = ()
 
     @property
     def routing(self) -> Settings:

@@ -75,8 +75,8 @@ _NOTHING: Final = Depends()
 class Rule:
     """A rule of the seam. This base class admits everything and leaves every route as it is.
 
-    A rule overrides `admit`, `disown`, `narrow` or several, and declares in `depends` what they look at. One that narrows
-    subscriptions and advertisements when they are made overrides `grant`.
+    A rule overrides some of `admit`, `disown` and `narrow`, and declares in `depends` what they look at. One that
+    narrows subscriptions and advertisements when they are made overrides `grant`.
     """
 
     version: int = 0
@@ -94,7 +94,7 @@ class Rule:
     def disown(self, who: str, producer: str, now: int) -> Refusal | None:
         """Why this client may not publish under this producer, whatever it publishes; None where it may. Pure.
 
-        The answer is the same whether or not the producer has published: it comes before duplicates are looked for.
+        It is asked before duplicates are searched for: the answer does not depend on what has been published.
         """
         return None
 

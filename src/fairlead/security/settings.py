@@ -41,6 +41,21 @@ class Security:
             shown="its certificate",
         ),
     ] = None
+    brokers: Annotated[
+        tuple[str, ...] | None,
+        Key(
+            "names, or patterns with `*`, of the brokers that may be neighbours",
+            shown="any; in the file of a network, those in it",
+        ),
+    ] = None
+    links: Annotated[
+        tuple[str, ...] | None,
+        Key(
+            "addresses, or patterns with `*` such as `fairlead://10.0.7.*:7400`, that clients may have this broker"
+            " call (`fairlead broker link`)",
+            shown="any",
+        ),
+    ] = None
     log: Annotated[
         str | None, Key("the file that decisions are appended to", PATH, shown="none: they are not recorded")
     ] = None
