@@ -31,6 +31,8 @@ ASK_TICKS, DEAD_TICKS = 2, 4
 
 Ticks and not seconds: a process that was itself stopped, or busy, for a while has had only one of them."""
 PROBE_S: Final = 2.0
+CLOSE_S: Final = 2.0
+"""How long the last frames may take to leave, and TLS to say goodbye, when a connection is closed."""
 WORDLESS: Final = "it ends connections without a word"
 
 Received: TypeAlias = Callable[["Channel", int, bytes], None]
@@ -134,6 +136,16 @@ class Channel(asyncio.Protocol):
         """End it when what was written has been sent."""
         if self.transport is not None:
             self.transport.close()
+
+    async def ended(self, limit_s: float = CLOSE_S) -> None:
+        """Wait until a connection that is closed has ended; after the limit it is aborted.
+
+        The socket is closed only then: an event loop that stops before would leave it open.
+        """
+        if self.transport is not None:
+            await asyncio.wait([self.closed], timeout=limit_s)
+            self.abort()
+            await asyncio.wait([self.closed])
 
     def abort(self) -> None:
         """End it at once."""

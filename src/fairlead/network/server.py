@@ -56,6 +56,8 @@ HOUSEKEEPING_S: Final = 0.25
 """How often a node is looked after (`sessions.STUCK_TICKS` counts on that)."""
 LINGER_S: Final = 5.0
 """How long a connection that has ended may take to send what was written."""
+CLOSE_S: Final = 1.0
+"""How long a broker that stops waits for the last frames of its connections to leave."""
 ROOM_S: Final = 0.1
 """How long after the disk was full it is tried again."""
 SAVE_S: Final = 1.0
@@ -488,9 +490,11 @@ class Server:
         for connection in connections:
             connection.close()
         if connections:
-            await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
-        for connection in list(self.connections):
-            connection.abort()
+            await asyncio.wait([connection.closed for connection in connections], timeout=CLOSE_S)
+        while self.connections:  # those that were accepted meanwhile, too: no socket is left open
+            for connection in list(self.connections):
+                connection.abort()
+            await asyncio.sleep(0)
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=1.0)  # they were cancelled above
 
@@ -696,7 +700,7 @@ class Server:
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else self.settings.limits.handshake_seconds,
             )
-            await connection.closed
+            await asyncio.wait([connection.closed])  # a cancelled call leaves the future to `stop`
         except (OSError, FairleadError) as error:
             return _unreached(error), isinstance(error, ssl.SSLError | FairleadError)
         if connection.is_welcome:

@@ -112,7 +112,9 @@ class Client:
             return
         self._loop = asyncio.new_event_loop()
         # A daemon: a program that ends without closing it is not held up.
-        self._thread = threading.Thread(target=_run, args=(self._loop,), name="fairlead-client", daemon=True)
+        self._thread = threading.Thread(
+            target=run_until_stopped, args=(self._loop,), name="fairlead-client", daemon=True
+        )
         self._thread.start()
         try:
             self._wait(self._client.open())
@@ -294,7 +296,8 @@ class Client:
             raise
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; then end what is under way on it, and close it."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

@@ -97,13 +97,16 @@ class Uplink:
 
     async def close(self) -> None:
         """End the connection, after what was sent, and dial no more."""
-        if self.channel is not None:
+        channel = self.channel
+        if channel is not None:
             self.flush()
-            self.channel.close()
+            channel.close()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if channel is not None:
+            await channel.ended()
 
     def kill(self) -> None:
         """End the connection as a killed process does: nothing more is sent."""
@@ -161,7 +164,7 @@ class Uplink:
             try:
                 left = None if patience is None else alone_since + patience - loop.time()
                 channel = await call(self.address, context, self._hello(), self._make_channel, left)
-                await channel.closed
+                await asyncio.wait([channel.closed])  # cancelling this task leaves the future alone
                 if channel.is_silent:
                     log.warning("%s sends nothing any more: reconnecting", self.address)
             except NoChannel as none:

@@ -15,10 +15,14 @@ from typing import Any, Final, Self
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.server import Server
 from fairlead.network.settings import BrokerSettings
+from fairlead.network.sync import run_until_stopped
 
 __all__ = ["PATIENCE_S", "Brokers", "on_a_loop", "self_signed", "wait_until"]
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 40.0
+"""How long a test waits before it fails; a loaded machine takes its time."""
+LOOK_S: Final = 0.002
+"""How often a condition is looked at: a thread that asks all the time would hold up those it waits for."""
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -26,6 +30,7 @@ def wait_until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(LOOK_S)
 
 
 def self_signed(directory: Path, name: str = "hub") -> Tls:
@@ -60,7 +65,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=run_until_stopped, args=(self._loop,), daemon=True)
         self._thread.start()
         self._running: list[Server] = []
 
@@ -91,7 +96,6 @@ class Brokers:
             self.stop(server)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
