@@ -131,7 +131,7 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Where a node is drawn: its middle, its size and its column."""
+    """The box of a node in a picture: its middle, its size and its column."""
 
     x: float
     y: float
@@ -177,7 +177,7 @@ def svg(graph: Graph) -> str:
 
 
 def _boxes(graph: Graph) -> tuple[dict[str, _Box], float, float]:
-    """Where the nodes are drawn, and how large the picture is."""
+    """The boxes of the nodes, and the size of the picture."""
     tallest = max((len(edge.lines) for edge in graph.edges), default=0)
     room = (tallest + 3) * _LINE
     boxes: dict[str, _Box] = {}
@@ -233,7 +233,7 @@ def _columns(graph: Graph) -> list[list[Node]]:
 
 
 def _neighbours(graph: Graph, *, backwards: bool = False) -> Mapping[str, list[str]]:
-    """Where the edges of each node lead, or come from; in a graph without directions both."""
+    """The nodes that the edges of each node lead to, or come from; in a graph without directions both."""
     found: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
     for edge in graph.edges:
         if not (graph.is_directed and backwards):

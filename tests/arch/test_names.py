@@ -5,8 +5,8 @@
 They are refused in public identifiers: modules, classes, functions, methods, their parameters, fields, constants;
 and in all names of functions, classes and attributes, private ones too.
 
-A public docstring opens with a noun or a verb, not with What, Who, Which, Where or How. `NOT_YET` lists the
-packages that still have others; it only ever gets shorter.
+A docstring opens with a noun or a verb, not with What, Who, Which, Where or How. `NOT_YET` lists the packages that
+still have others; it only ever gets shorter.
 """
 
 from __future__ import annotations
@@ -89,17 +89,11 @@ def defined_names(tree: ast.AST) -> Iterator[str]:
 
 
 def docstrings(tree: ast.AST) -> Iterator[str]:
-    """The docstrings of a module, and of its public classes, functions and methods."""
-    match tree:
-        case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-            yield ast.get_docstring(tree) or ""
-    for node in ast.iter_child_nodes(tree):
+    """The docstrings of a module, and of all its classes, functions and methods."""
+    for node in ast.walk(tree):
         match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if is_public(name):
-                    yield from docstrings(node)
-            case ast.If() | ast.Try():
-                yield from docstrings(node)
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield ast.get_docstring(node) or ""
 
 
 def refused_names(source: str) -> set[str]:
@@ -125,7 +119,7 @@ def test_public_names_are_of_the_glossary(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", [path for path in modules() if not path.startswith(NOT_YET)])
-def test_public_docstrings_open_with_a_noun_or_a_verb(module: str) -> None:
+def test_docstrings_open_with_a_noun_or_a_verb(module: str) -> None:
     assert vague_docstrings((ROOT / module).read_text(encoding="utf-8")) == []
 
 
@@ -159,10 +153,10 @@ def test_a_refused_name_is_seen_wherever_it_is_public(source: str, names: set[st
         ('"""What is sent."""', ["What is sent."]),
         ('"""Whether it is sent: where, and how."""', []),
         ('class A:\n    """A."""\n    def b(self):\n        """How b is.\n\n        More."""', ["How b is."]),
-        ('def _private():\n    """Who knows."""', []),
-        ('class _A:\n    def b(self):\n        """Which one."""', []),
+        ('def _private():\n    """Who knows."""', ["Who knows."]),
+        ('class _A:\n    def b(self):\n        """Which one."""', ["Which one."]),
         ('if True:\n    def f():\n        """Where f is."""', ["Where f is."]),
     ],
 )
-def test_a_vague_docstring_is_seen_wherever_it_is_public(source: str, texts: list[str]) -> None:
+def test_a_vague_docstring_is_seen_wherever_it_is(source: str, texts: list[str]) -> None:
     assert vague_docstrings(source) == texts

@@ -42,7 +42,7 @@ class _Notified(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """Where a component's notifications turn back."""
+    """The place where a component's notifications turn back."""
 
     ahead: _Notified
     behind: _Notified
@@ -144,7 +144,7 @@ def causal(history: History) -> Iterator[Violation]:
 
 
 def _pasts(history: History) -> dict[Identity, Clock]:
-    """What had happened before each publication: its own producer's earlier ones included, itself not."""
+    """The past of each publication: its own producer's earlier ones included, itself not."""
     pasts: dict[Identity, Clock] = {}
     known: dict[str, Clock] = {}
     for each in history.order:

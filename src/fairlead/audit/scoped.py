@@ -45,7 +45,7 @@ _PATHS_MAX: Final = 100_000
 
 
 class _Step(NamedTuple):
-    """How a version came to a component: what it has left upwards, and whether no policy had a choice."""
+    """The way of a version to a component: what it has left upwards, and whether no policy had a choice."""
 
     trail: frozenset[str]
     is_owed: bool
@@ -111,7 +111,7 @@ class Paths:
                     self._add(self._up, edge.scope, crossed, passed)
 
     def _below(self, name: str) -> set[tuple[Record, _Step]]:
-        """What comes down to a component or scope."""
+        """The versions that come down to a component or scope."""
         if name not in self._down:
             for scope in reversed(self._graph.above(name)):  # superscopes first: calls do not nest deeply
                 if scope != name:

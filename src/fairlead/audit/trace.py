@@ -103,7 +103,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What a component has declared, under an id, and for which order keys it holds."""
+    """A declaration of a component, under an id, and the order keys that it holds for."""
 
     component: str
     id: str

@@ -289,7 +289,7 @@ class Broker:
         self._tell_done()
 
     def _go_on(self, history: History, now: int) -> None:
-        """Whose publication is over is next, as long as there is one waiting."""
+        """Let the next publication of a client begin when one is over, as long as one waits."""
         while over := history.over():
             for identity in over:
                 queue = self._queues.get(identity.producer)
@@ -399,7 +399,7 @@ class Broker:
     def _granted(
         self, call: Subscribe | Advertise, action: str, declared: Declared, now: int
     ) -> Filter | None:
-        """What the rules leave of a request; None where they refuse it."""
+        """The rest of a request that the rules grant; None where they refuse it."""
         granted = self.seam.grant(call.source, action, call.filter, now)
         if isinstance(granted, Refusal) and isinstance(call, Subscribe) and call.lasting:
             granted = NOTHING

@@ -41,7 +41,7 @@ class Advertised:
         return active.pop(advertisement.filter, None) is not None
 
     def _filters(self, producer: str) -> Collection[Filter] | None:
-        """What a producer advertises; None where it never has."""
+        """The filters that a producer advertises; None where it never has."""
         return self._active.get(producer)
 
     def _refusal(self, producer: str, notification: Notification) -> Refusal:

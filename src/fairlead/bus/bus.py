@@ -246,7 +246,7 @@ class Bus:
         return True
 
     def _release(self) -> list[Failed]:
-        """What the watermark has passed enters now, in the total order, and with it what patterns find there."""
+        """Let enter what the watermark has passed, in the total order, and with it what patterns find there."""
         released = self._queue.release()
         if self._is_ordered:
             released = [each for each in released if self._is_still_admitted(each[1])]
@@ -499,7 +499,9 @@ class Bus:
                 self._queue = self._new_queue()
 
     def _new_queue(self) -> OrderedQueue:
-        """What puts notifications in order; on a live bus for patterns only, and copies do not get there."""
+        """The queue that puts notifications in order; on a live bus for patterns only, and copies do not get
+        there.
+        """
         if self._is_ordered:
             return OrderedQueue(self._lateness_us, remember_us=self._remember_us, remembered=self._remembered)
         return OrderedQueue(self._lateness_us, remember_us=0)
@@ -513,7 +515,7 @@ class Bus:
     # -- what the rules grant ------------------------------------------------------------------------------
 
     def _granted(self, who: str, action: str, filter: Filter) -> Filter:
-        """What the rules leave of a subscription or an advertisement; the refusal is raised."""
+        """The rest of a subscription or an advertisement that the rules grant; the refusal is raised."""
         granted = self._seam.grant(who, action, filter, self._now())
         if isinstance(granted, Refusal):
             raise self._refused(granted)

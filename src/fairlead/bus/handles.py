@@ -70,7 +70,7 @@ class Subscription:
 
     @property
     def _definition(self) -> Hashable:
-        """What a subscriber asks for once."""
+        """The definition that a subscriber asks for once."""
         return self.filter
 
     @property

@@ -160,7 +160,9 @@ class Scoped:
         origins: Iterable[str] | None = None,
         plan: ScopePlan | None = None,
     ) -> tuple[list[tuple[Seen, list[str]]], Failures]:
-        """Who sees a notification now, each with the ids of the subscriptions that match its version."""
+        """The components that see a notification now, each with the ids of the subscriptions that match its
+        version.
+        """
         registry, validity = self._registry.by_id, self._validity
         answers: list[tuple[Notification, dict[str, list[str]]]] = []
         failures: Failures = []
@@ -367,7 +369,9 @@ class Scoped:
         return failed
 
     def _answers(self, bound: int) -> list[_Result]:
-        """What patterns find before a bound, in order. Public ones are taken here: other patterns may see them."""
+        """The composites of patterns before a bound, in order. Public ones are taken here: other patterns may
+        see them.
+        """
         from fairlead.correlation.queries import rank_of
 
         found: dict[tuple[Any, ...], _Result] = {}
@@ -415,7 +419,7 @@ class Scoped:
         return []
 
     def _relations(self, seen: list[tuple[Seen, list[str]]]) -> list[Failed]:
-        """What fair subscriptions of those who see a notification find complete with it."""
+        """Deliver the relations that a notification completes for the fair subscriptions of those who see it."""
         found: dict[str, _Result] = {}
         for each, _ in sorted(seen, key=lambda pair: (pair[0].tag, pair[0].component)):
             standing = self._standings.get(each.component)

@@ -229,7 +229,7 @@ class _Judged:
         return [place + 1 if self.lines is None else self.lines[place] for place in places]
 
     def count(self, finding: Finding) -> int:
-        """How many violations there are, shown or not."""
+        """The number of violations, shown or not."""
         return self.counts[finding.specification, finding.rule]
 
     def jsonable(self) -> dict[str, Any]:
@@ -366,7 +366,7 @@ def _tally(finding: Finding, count: int) -> str:
 
 
 def _extent(judged: _Judged, finding: Finding) -> str:
-    """How much of the rest the other format has."""
+    """The share of the rest that the other format has."""
     count = judged.count(finding)
     fits = len(finding.violations) == count or count <= VIOLATIONS_FROM_SPARK
     return "them all" if fits else f"the first {VIOLATIONS_FROM_SPARK:,}"

@@ -100,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_operations(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """What an operator asks of a running broker."""
+    """Add the commands that an operator gives to a running broker."""
     end = actions.add_parser("end", help="end the connection of a client")
     end.description = "End the connection of a client, which does not connect again by itself."
     end.epilog = "Example: fairlead broker end desk-7 -b :7400"

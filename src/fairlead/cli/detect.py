@@ -304,7 +304,7 @@ def _explain(pattern: Pattern, arguments: argparse.Namespace) -> None:
 
 @dataclass(slots=True)
 class _Tally:
-    """What the summary tells."""
+    """The figures of the summary."""
 
     events: int = 0
     composites: int = 0

@@ -80,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class _Tally:
-    """What the summary tells."""
+    """The figures of the summary."""
 
     events: int = 0
     matches: int = 0

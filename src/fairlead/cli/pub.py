@@ -97,7 +97,7 @@ class _Publisher:
 
     @property
     def published(self) -> int:
-        """How many have been published here, and not before."""
+        """The number of notifications that have been published here, and not before."""
         return self._answered - self._client.duplicates
 
     def put(self, where: str, event: Notification) -> None:

@@ -221,7 +221,9 @@ class _Progress:
             sys.stderr.flush()
 
     def line(self, at: str, elapsed_s: float, now_s: float) -> str:
-        """What it is at after so many seconds; `now_s` is the time of day, which watermarks are compared with."""
+        """The line of progress after so many seconds; `now_s` is the time of day, which watermarks are
+        compared with.
+        """
         doing = f"{self._config.name}: {at or 'working'}"
         if self._batch is None:
             return f"{doing} · {elapsed_s:.0f} s"
@@ -329,7 +331,7 @@ def show_summary(summary: Summary, config: Config) -> None:
 
 
 def _late(summary: Summary, config: Config) -> str:
-    """How many rows were late, and what would have waited for them."""
+    """The number of late rows, and the lateness that would have waited for them."""
     from fairlead.spark.config import format_duration
 
     share = f"{summary.late:,} of {_counted(summary.read, 'row', 'rows')}"
@@ -352,7 +354,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def _ago(seconds: float) -> str:
-    """How far behind the time of day a watermark is, roughly."""
+    """The distance of a watermark from the time of day, roughly."""
     if seconds < 0:
         return "ahead"
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):

@@ -100,7 +100,7 @@ def _broker(before: Seen | None, after: Seen, elapsed_s: float) -> Row:
 
 
 def _queues(survey: Survey) -> list[Row]:
-    """What waits for neighbours and for durable subscribers; and the links that are waited for."""
+    """The queues of neighbours and of durable subscribers, and the links that others wait for."""
     queues = [
         (name, f"{kind} {to}", _state(queue), _figure(queue["behind"]), _figure(queue["in_flight"]))
         for name, seen in survey.brokers.items()

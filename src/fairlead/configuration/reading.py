@@ -112,7 +112,7 @@ class Reading:
         return values
 
     def _elsewhere(self, key: str, table: str) -> str:
-        """What a key that its table does not have was meant to be."""
+        """The table that a misplaced key was meant for."""
         rows = self._format[table].rows
         here = rows if table else (*rows, *self._names)
         anywhere = {name for table in self._format.values() for name in table.rows}

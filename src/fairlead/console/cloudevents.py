@@ -83,7 +83,9 @@ def _notification(jsonable: Any) -> Notification:
 
 
 def _cloud_event(given: Any) -> dict[str, Any]:
-    """What is sent as a CloudEvent has to be one; without this it would be taken for a plain record."""
+    """A record that is sent as a CloudEvent, checked to be one; unchecked, it would be taken for a plain
+    record.
+    """
     if not isinstance(given, dict):
         raise ValueRefused("a CloudEvent is a JSON object")
     if given.get("specversion") != "1.0":

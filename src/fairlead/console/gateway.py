@@ -230,7 +230,7 @@ class Gateway:
         return notification if notification.id is not None else replace(notification, id=uuid.uuid4().hex)
 
     def _check_sizes(self, notifications: list[Notification]) -> None:
-        """What is larger than a frame could not be passed on to a neighbour."""
+        """Refuse records larger than a frame: they could not be passed on to a neighbour."""
         most = self.server.node.limits.frame_bytes
         for index, notification in enumerate(notifications):
             if len(wire.publish(0, pack(notification))) > most:
@@ -393,7 +393,7 @@ def readiness(server: Server) -> Readiness:
 
 
 def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
-    """What lets browsers show answers to pages of these sites."""
+    """The middleware that lets browsers show answers to pages of these sites."""
     if not origins:
         return []
     headers = ["Authorization", "Content-Type", "Last-Event-ID"]

@@ -440,7 +440,7 @@ def _notification(values: dict[Term, Value]) -> Notification:
 
 @dataclass(slots=True)
 class _Budget:
-    """How much may still be subtracted for one answer."""
+    """The number of subtractions that one answer may still take."""
 
     left: int = SUBTRACTED_MAX
     pairs: int = COMPARED_MAX
@@ -562,7 +562,7 @@ def _allowed(value: Any, term: Term, conjunction: Conjunction) -> bool:
 
 
 def _covers_by_structure(one: Filter, other: Filter, choices: frozenset[Filter] | None = None) -> bool:
-    """What can be seen without a normal form: for filters too large to be broken up.
+    """Whether the structure shows covering without a normal form: for filters too large to be broken up.
 
     `choices` are the alternatives of the one, which are collected only once.
     """

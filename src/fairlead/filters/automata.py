@@ -166,7 +166,7 @@ class Automaton(Generic[W]):
         return self.alphabet.decode(symbols)
 
     def _distances(self) -> dict[int, int]:
-        """How many letters each state needs at least to accept."""
+        """The number of letters that each state needs at least to accept."""
         sources = _sources(self.rows)
         distance = dict.fromkeys(self.accepting, 0)
         waiting = list(self.accepting)
@@ -643,7 +643,7 @@ class NondeterministicAutomaton(Generic[W]):
         return _canonical(self.alphabet, rows, accepting)
 
     def _closure(self, states: Iterable[int], final: int) -> frozenset[int]:
-        """What silent moves reach; only the states that read a letter or accept tell sets apart."""
+        """The states that silent moves reach; only those that read a letter or accept tell sets apart."""
         seen = set(states)
         waiting = list(seen)
         while waiting:

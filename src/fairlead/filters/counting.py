@@ -180,7 +180,7 @@ class _TermIndex:
         return bool(self._postings)
 
     def posting(self, extent: Extent, new: Callable[[], _Posting]) -> _Posting:
-        """Who asks for the extent; made if nobody did."""
+        """The posting of the extent; made if nobody asked for it before."""
         posting = self._postings.get(extent)
         if posting is None:
             posting = self._postings[extent] = new()
@@ -195,7 +195,7 @@ class _TermIndex:
             self._unfile(extent)
 
     def selectivity(self, extent: Extent) -> float:
-        """How many conjunctions so far, roughly, let a value through that the extent holds; one more now.
+        """The number of conjunctions so far, roughly, that let a value of the extent through; one more now.
 
         All that constrain the term are asked, not only those that are counted by it: what is counted is
         chosen by this number, and would otherwise even out between the terms.
@@ -211,7 +211,7 @@ class _TermIndex:
             del self._alike[likeness]
 
     def holding(self, value: Value) -> Iterator[_Posting]:
-        """Who asks for the extents that hold the value, extent by extent."""
+        """The postings of the extents that hold the value, extent by extent."""
         if by_value := self._by_value.get(key_of(value)):
             yield from by_value.values()
         kind = kind_of(value)
@@ -398,7 +398,7 @@ def _most_selective_first(predicates: list[_Predicate]) -> list[_Predicate]:
 
 
 def _likeness(extent: Extent) -> tuple[Hashable, float]:
-    """What extents that hold the same values have in common, roughly, and the share of those that do.
+    """The likeness of extents that hold the same values, roughly, and the share of those that do.
 
     Of several values the first stands for all: the denser the sets, the more of them begin alike.
     """

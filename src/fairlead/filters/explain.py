@@ -190,7 +190,7 @@ def _named(term: Term) -> str:
 
 
 def _selected(constraint: Constraint, term: Selection, count: int, notification: Notification) -> str:
-    """How many elements a path filter selects; where none is as required, why the first is not."""
+    """The number of elements that a path filter selects; where none is as required, why the first is not."""
     counted = f"{count or 'no'} element{'' if count == 1 else 's'}"
     if constraint.holds(count) or count or term.misses or term.condition == EVERYTHING:
         verdict = (

@@ -54,7 +54,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class _Joined(Filter):
-    """What `and` and `or` have in common: their parts, in the order given."""
+    """The common base of `and` and `or`: their parts, in the order given."""
 
     parts: tuple[Filter, ...]
     depth: int = field(init=False, repr=False, compare=False)

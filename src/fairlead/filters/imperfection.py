@@ -33,7 +33,7 @@ _FAR: Final = 10**100
 
 
 class _Whole:
-    """What a merger asks of one term, measured once for all of its parts."""
+    """The demand of a merger on one term, measured once for all of its parts."""
 
     __slots__ = ("_sizes", "extent")
 

@@ -224,7 +224,7 @@ def _operator_kinds(constraint: Constraint) -> Extent:
 
 
 def _holder(term: Term) -> tuple[Attribute, Extent] | None:
-    """What must be there, and of which kinds, for the term to have a value."""
+    """The attribute that must be there, and of which kinds, for the term to have a value."""
     match term:
         case Attribute(name) if "." in name:
             above, _, step = name.rpartition(".")
@@ -313,7 +313,7 @@ class Closure:
             self._below.setdefault(held[0], []).append(term)
 
     def _consequences(self, term: Term) -> Iterator[tuple[Term, Extent]]:
-        """What the extent of one term says about others."""
+        """The consequences of the extent of one term for others."""
         extent = self.extents[term]
         present = not extent.allows(Kind.ABSENT)
         held = _holder(term)
@@ -341,7 +341,9 @@ class Closure:
                     yield _TUPLE, ~Extent.of_kinds(Kind.TUPLE)
 
     def _of_holder(self, term: Attribute, extent: Extent) -> Iterator[tuple[Term, Extent]]:
-        """What is under a name that cannot hold anything is absent; what is a tuple has a length."""
+        """The consequences for what is under a name: nothing, if it cannot hold anything; a length, if it is
+        a tuple.
+        """
         for other in list(self._below.get(term, ())):
             held = _holder(other)
             if held is not None and (extent & held[1]).is_empty():

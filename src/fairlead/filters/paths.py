@@ -203,7 +203,7 @@ def _bits(states: int) -> Iterator[int]:
 def _joint_moves(
     one: tuple[tuple[bool, str], ...], p: int, other: tuple[tuple[bool, str], ...], q: int
 ) -> Iterator[tuple[int, int]]:
-    """Where two paths can be after one more name, given the next step of each (none at its end)."""
+    """The places of two paths after one more name, given the next step of each (none at its end)."""
     for skips, name in one:
         for other_skips, other_name in other:
             if other_skips:

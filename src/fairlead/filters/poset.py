@@ -378,7 +378,7 @@ class Poset(Generic[Id]):
 
 
 def _last(steps: Generator[None, None, Result]) -> Result:
-    """What a generator returns."""
+    """The result of a generator."""
     while True:
         try:
             next(steps)
@@ -436,7 +436,7 @@ _right_above, _right_below = attrgetter("above"), attrgetter("below")
 def _beyond(
     node: _Node, seen: set[_Node], nearest: Callable[[_Node], set[_Node]] = _right_above
 ) -> Iterator[_Node]:
-    """What is above a node (or below it), nearest first, without what was seen; it is seen from then on."""
+    """The nodes above a node (or below it), nearest first, that were not seen; they are seen from then on."""
     queue = deque([node])
     while queue:
         for each in nearest(queue.popleft()):
@@ -533,7 +533,7 @@ class _TermEnds:
             del line[bisect_left(line, (content, number))]
 
     def count(self, extent: Extent) -> int:
-        """How many nodes have to be looked at to find those whose first end is in the extent."""
+        """The number of nodes to look at to find those whose first end is in the extent."""
         values = _few_values(extent)
         if values is not None:
             return sum(len(self._by_key.get(key_of(value), ())) for value in values)

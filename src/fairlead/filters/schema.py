@@ -408,7 +408,7 @@ _BLANK_LINE: Final = re.compile(_END)
 
 
 def _read_line(line: str) -> tuple[str, str, tuple[str, ...]] | None:
-    """What a line declares (type, abstract type or attribute), its name, and the parents or the kind."""
+    """The declaration on a line (type, abstract type or attribute), its name, and the parents or the kind."""
     if _BLANK_LINE.fullmatch(line):
         return None
     if found := _TYPE_LINE.fullmatch(line):

@@ -50,7 +50,7 @@ def simplify(filter: Filter, schema: Schema | None = None) -> Filter:
 
 
 def _length(filter: Filter) -> tuple[int, int]:
-    """How many constraints a filter has, and how long it is to read."""
+    """The number of constraints of a filter, and its length in characters."""
     return sum(1 for _ in leaves(filter)), len(str(filter))
 
 

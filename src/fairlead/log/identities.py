@@ -79,7 +79,9 @@ class _Run:
         """By the first two bytes of a record, where those begin that begin so."""
 
     def _counts(self) -> Iterator[int]:
-        """How many records begin with each two bytes: counted in the columns of their first and second bytes."""
+        """The number of records that begin with each two bytes: counted in the columns of their first and
+        second bytes.
+        """
         first, second = (self._content[HEAD_BYTES + at :: RECORD_BYTES] for at in range(2))
         start = 0
         for each in range(256):

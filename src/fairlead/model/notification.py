@@ -232,7 +232,7 @@ def _is_written_otherwise(given: Any) -> bool:
 
 
 def _tuple(given: Any) -> Any:
-    """What may stand under `tuple`: whatever lists values lists them by position; other values are as they are."""
+    """The value under `tuple`: whatever lists values lists them by position; other values are as they are."""
     value = given if isinstance(given, list | tuple) else value_of(given)
     if isinstance(value, list | tuple | Multi | Array):
         value = Tuple(tuple(value_of(item) for item in value))
@@ -242,7 +242,7 @@ def _tuple(given: Any) -> Any:
 
 
 def _instant(given: Any) -> Any:
-    """What may stand under `time`: an instant, an RFC 3339 string, or whole microseconds since 1970."""
+    """The value under `time`: an instant, an RFC 3339 string, or whole microseconds since 1970."""
     if isinstance(given, str):
         return Instant.parse(given)
     if isinstance(given, int) and not isinstance(given, bool):

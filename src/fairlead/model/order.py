@@ -191,7 +191,7 @@ def _behind(key: OrderKey, notification: Notification) -> int:
 
 
 def _number(numbered: Notification | OrderKey) -> tuple[int, str]:
-    """Where a notification stands among those of its producer that have sequence numbers."""
+    """The rank of a notification among those of its producer that have sequence numbers."""
     return numbered.sequence or 0, numbered.id or ""
 
 

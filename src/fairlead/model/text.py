@@ -274,7 +274,9 @@ def _not_json(number: float | Decimal) -> ValueRefused:
 
 
 def _writer(*, sort_names: bool) -> Callable[[Any], str]:
-    """What writes JSON; the type of an item finds its row, the first of its classes if it has none."""
+    """The writer of an item's JSON; the type of an item finds its row, the first of its classes if it has
+    none.
+    """
 
     def text_by_class(item: Any) -> str:
         for known, text in text_of.items():

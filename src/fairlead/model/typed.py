@@ -111,7 +111,7 @@ def _encode_record(value: Record, depth: int) -> dict[str, Any]:
 
 
 def _tagged(written: dict[str, Any], read: Record) -> dict[str, Any]:
-    """What at the top of a notification needs no tag, with its tag: the notification stands within another one."""
+    """The fields that need no tag at the top of a notification, tagged: this one stands within another one."""
     tagged: dict[str, Any] = {}
     for name, tag, kind in (("time", "$time", Instant), ("tuple", "$tuple", Tuple)):
         if isinstance(read.lookup(name), kind) and not isinstance(written.get(name, {}), dict):
@@ -226,7 +226,7 @@ def _decode_record(given: dict[str, Any], depth: int) -> Record:
 
 
 def _decode_fields(given: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """What a record is made of; the record itself checks names and scalars."""
+    """The fields of a record; the record itself checks names and scalars."""
     fields: dict[str, Any] = {}
     below = _below(depth)
     for name, item in given.items():
@@ -324,7 +324,7 @@ def fields_to_json(record: Record) -> dict[str, Any]:
 
 
 def _encode_tuple(value: Value) -> Any:
-    """What stands under the attribute `tuple`, where a plain array reads as a tuple."""
+    """The encoding of the attribute `tuple`, where a plain array reads as a tuple."""
     match value:
         case Tuple():
             return _encode_items(value, 1)

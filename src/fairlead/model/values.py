@@ -634,7 +634,7 @@ def _insert(into: dict[str, Any], parents: list[str], last: str, value: Value, n
 
 
 def _sealed(opened: dict[str, Any]) -> dict[str, Value]:
-    """What `_insert` has put together, with records for its dictionaries."""
+    """The fields that `_insert` has put together, with records for its dictionaries."""
     return {
         name: Record._of_opened(value) if isinstance(value, dict) else value for name, value in opened.items()
     }

@@ -171,7 +171,7 @@ class Admission:
     def _admitted(
         self, session: ClientSession, packed: bytes, number: int, now: int
     ) -> tuple[Fanout | Refusal | None, bytes]:
-        """Where a publication goes, and its bytes as they go there; why it is refused; None: it is a duplicate."""
+        """The fanout of a publication, and its bytes as they go there; or a refusal; None: it is a duplicate."""
         check_notification(packed, self._limits)
         notification = unpack(packed)
         memory = self._identities.memory(number, notification.id)

@@ -222,7 +222,7 @@ class ClientSession(Session):
             self._tell_dropped()
 
     def _tell_dropped(self) -> None:
-        """What is missing is missing before what comes now."""
+        """Tell the client what it misses, before what comes now."""
         if self.dropped:
             self.tell(wire.Dropped(self.dropped))
             self.dropped = 0

@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 class _Line(logging.Formatter):
-    """What both forms share: an instant in UTC, and the message in one line."""
+    """The part that both forms share: an instant in UTC, and the message in one line."""
 
     converter = staticmethod(time.gmtime)
 

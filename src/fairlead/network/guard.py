@@ -190,7 +190,7 @@ class Guard:
             raise Forbidden(f"{name} has {most:,} subscriptions already")
 
     def _count(self, client: str) -> int:
-        """How many subscriptions and advertisements a client has, durable ones included."""
+        """The number of a client's subscriptions and advertisements, durable ones included."""
         session, own = self._clients[client.removeprefix("c:")], self._broker.clients[client]
         durable = sum(len(each.subscriptions) for each in session.durables.values())
         return len(own.subscriptions.by_id) + len(own.advertisements.by_id) + durable

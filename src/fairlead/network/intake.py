@@ -19,7 +19,7 @@ __all__ = ["Intake"]
 
 @dataclass(slots=True)
 class _Durable:
-    """What this process knows of a durable subscriber."""
+    """The durable subscriber as this process knows it."""
 
     seen: int = 0
     """The last place that came."""

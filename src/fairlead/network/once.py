@@ -85,7 +85,7 @@ class Once:
         return self._delivered.take(identity_in(packed))
 
     def _are_first(self, offsets: list[int], packed: list[bytes]) -> list[bool] | None:
-        """Which records of the log are the first of their identities; None: all of them."""
+        """The records of the log that are the first of their identities, as a mask; None: all of them."""
         assert self._firsts is not None
         return self._firsts.take_all([*map(identity_bytes, packed)], offsets)
 

@@ -81,7 +81,7 @@ _port: Final = count(0, 65_535)
 
 @dataclass(frozen=True, slots=True)
 class _Top:
-    """What `topology.toml` has at its top."""
+    """The keys at the top of `topology.toml`."""
 
     host: Annotated[str, Key("where all of them listen")] = HOST
     data: Annotated[
@@ -94,7 +94,7 @@ class _Top:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What `[brokers]` has for each broker, beside tables of its own."""
+    """The keys of each broker in `[brokers]`, beside tables of its own."""
 
     port: Annotated[int, Key("where it listens; 0: one is chosen", _port)] = 0
     http: Annotated[int | None, Key("where it serves HTTP", _port, shown="nowhere")] = None
@@ -241,7 +241,7 @@ def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
 
 
 def _disagreements(settings: Mapping[str, BrokerSettings]) -> Iterator[tuple[str, str]]:
-    """What brokers may not differ in, where they do: the place, and who has what."""
+    """The settings in which brokers differ and may not: the place, and who has what."""
     routes = {name: agreed(each.routing) for name, each in settings.items()}
     if len(set(routes.values())) > 1:
         yield "[routing]", f"all brokers of a network route alike, but {_parties(routes)}"
@@ -252,7 +252,7 @@ def _disagreements(settings: Mapping[str, BrokerSettings]) -> Iterator[tuple[str
 
 
 def _parties(held: Mapping[str, str]) -> str:
-    """Who holds what: a and b x, c y."""
+    """The holders of each value, in words: a and b x, c y."""
     by: dict[str, list[str]] = {}
     for name, each in held.items():
         by.setdefault(each, []).append(name)
@@ -260,7 +260,7 @@ def _parties(held: Mapping[str, str]) -> str:
 
 
 def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:
-    """What is wrong with the links, each in a sentence: nothing where they make a tree of the brokers."""
+    """The defects of the links, each in a sentence: nothing where they make a tree of the brokers."""
     problems = []
     pieces: dict[str, dict[str, list[str]]] = {name: {name: [name]} for name in brokers}
     for a, b in links:

@@ -255,7 +255,9 @@ class Connection(asyncio.Protocol):
             raise ProtocolError(reason)
 
     def _seen_from_here(self, url: str) -> str:
-        """Where a broker that called can be called: one that listens everywhere does so where it called from."""
+        """The address at which a broker that called can be called: one that listens everywhere does so where
+        it called from.
+        """
         if not url or self._transport is None:
             return url
         address = Address.parse(url)

@@ -184,7 +184,7 @@ class Client:
         return Subscription(self, self._wait(subscribe()))
 
     async def _not_acknowledged(self, durable: str) -> NotAcknowledged:
-        """Which brokers have not acknowledged a subscription."""
+        """The error that names the brokers that have not acknowledged a subscription."""
         status = await self._client.status()
         found = await surveyed(status["url"], True, False, self._client._tls, REACH_S)
         away = [f"{name!r} ({why})" for name, why in sorted(found.absent.items())]
@@ -337,7 +337,7 @@ class Delivery:
 
 
 class _Reading:
-    """What is read one by one, by at most one thread at a time. Nothing is lost where waiting is given up."""
+    """A reading one by one, by at most one thread at a time. Nothing is lost where waiting is given up."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

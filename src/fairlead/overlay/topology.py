@@ -270,7 +270,7 @@ class Topology:
             raise TopologyRefused(f"there is no broker {broker!r}", hint=f"there are {_some(self.brokers)}")
 
     def _distances(self, start: str) -> dict[str, int]:
-        """How many links away each broker is that can be reached, nearest first."""
+        """The distance of each broker that can be reached, in links, nearest first."""
         found, waiting = {start: 0}, deque([start])
         while waiting:
             broker = waiting.popleft()

@@ -89,7 +89,7 @@ is_plain: Final = Plain()
 
 
 class _Attribute:
-    """What filters compare the values of one attribute with."""
+    """The values that filters compare one attribute with."""
 
     __slots__ = ("numbers", "texts")
 

@@ -21,7 +21,7 @@ __all__ = ["dot", "edge_lines", "node_lines", "svg", "text"]
 
 
 def _shown(graph: ScopeGraph) -> list[str]:
-    """What is drawn: everything but a `default` that nobody was put into."""
+    """The components that are drawn: all but a `default` that nobody was put into."""
     return [name for name in graph.names if name != DEFAULT or graph.members(DEFAULT)]
 
 

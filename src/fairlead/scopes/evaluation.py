@@ -218,7 +218,7 @@ class Evaluation:
     # -- choices -------------------------------------------------------------------------------------------------
 
     def _choice(self, present: _Present) -> Mapping[str, int] | None:
-        """Who of the members gets a version, with what delay; None for all of them. Each is asked once."""
+        """The members that get a version, each with its delay; None for all of them. Each is asked once."""
         node = self.graph.scope(present.owner)
         policies = node.internal if present.direction is Direction.INTERNAL else node.delivery
         if not policies:
@@ -406,7 +406,7 @@ class Evaluation:
         return Reached((*sights, *self.released), self.changes, tuple(dict.fromkeys(self.failures)))
 
     def _to_visit(self) -> Iterable[str]:
-        """What has to be looked at even if nobody below subscribes, superscopes first."""
+        """The components to look at even if nobody below subscribes, superscopes first."""
         assert self.publisher is not None
         anchors = self.plan.relevant(self.publisher)
         return sorted(anchors, key=lambda name: (len(self.plan.above(name)), name))

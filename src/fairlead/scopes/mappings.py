@@ -468,7 +468,7 @@ def _untouched(name: str, *changed: str) -> Expression | None:
 
 
 def _within(expression: Expression, rest: str) -> Expression | None:
-    """What lies within the value of an expression, under a name."""
+    """The expression that lies within the value of another one, under a name."""
     match expression:
         case Copied(name):
             return Copied(f"{name}.{rest}")

@@ -161,7 +161,7 @@ def _visible_in(
 def _context(
     system: System, rule: Rule, owner: str, trigger: Trigger, version: Notification | None
 ) -> Notification:
-    """What a condition is about."""
+    """The notification that a condition is about."""
     fields: dict[str, Any] = {"component": system.graph.node(trigger.component).attributes}
     if system.graph.is_scope(owner):
         fields["scope"] = system.graph.node(owner).attributes

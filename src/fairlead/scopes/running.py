@@ -201,7 +201,7 @@ class Running:
     def _follow(
         self, timeline: Timeline, before: System, key: OrderKey | None, made: list[_Made]
     ) -> Timeline:
-        """What rules make of the joins and leaves that a change was."""
+        """The timeline that rules make of the joins and leaves of a change."""
         for trigger in memberships(before, timeline.latest):
             timeline = self._triggered(timeline, trigger, key, made)
         return timeline
@@ -228,7 +228,7 @@ class Running:
             self._tell(made)
 
     def _succeed(self, graph: ScopeGraph, statements: Sequence[Statement]) -> None:
-        """Where simple components joined and left only, the next plan takes over what the present one knows."""
+        """Hand the present plan's knowledge to the next one, where simple components joined and left only."""
         if self._ordered or not all(isinstance(each, Join | Leave) for each in statements):
             return
         before = self.timeline.latest.graph
@@ -340,7 +340,7 @@ def _key_of(timeline: Timeline, statement: Statement) -> tuple[OrderKey | None, 
 
 
 def _notice_about(scope: str, number: int) -> Notification:
-    """What the members of a scope get before it goes."""
+    """The notice that the members of a scope get before it goes."""
     return Notification.of(
         {
             "type": "scope",

@@ -481,6 +481,8 @@ class _Altering:
 
 
 def _any_number(selection: Selection) -> Any:
-    """What is taken away is all that the selection names: a least number would refuse to find fewer."""
+    """A selection without its numbers: all that it names is taken away, and a least number would refuse
+    fewer.
+    """
     qualifier = selection.qualifier
     return Between(None, qualifier.most) if isinstance(qualifier, Between) else qualifier

@@ -308,7 +308,8 @@ class AccessPolicy:
         )
 
     def _delegated(self, principal: Principal, action: str, now: int) -> Iterator[Grant]:
-        """What others have delegated to a principal, each within what they may do now by roles that let them.
+        """The grants that others have delegated to a principal, each within what they may do now by roles
+        that let them.
 
         Of those who give, only the name is known here: what they may do by claims is not delegated.
         """
@@ -497,7 +498,7 @@ def _literal(name: str) -> str:
 
 
 def _shown(value: Role | Delegation) -> list[Any]:
-    """What decides, as JSON."""
+    """The deciding part of the policy, as JSON."""
     grants = {action: [render(each) for each in filters] for action, filters in value.grants.items()}
     match value:
         case Role():

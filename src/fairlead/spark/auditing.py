@@ -147,7 +147,7 @@ def _finding(specification: str, rule: str, rows: Sequence[Row]) -> Finding:
 def _violations_in_parts(
     history: History, specifications: Sequence[str], compiled: Subscriptions | None
 ) -> DataFrame:
-    """What the rules find that a glance does not show to hold."""
+    """The violations that the rules find where a glance does not show that a specification holds."""
     clear = glance(history, compiled, orders=not ORDERS.isdisjoint(specifications))
     found = [history.nothing(f"{VIOLATIONS}, specification string, rule string")]
     for name in specifications:
@@ -173,7 +173,7 @@ class _Whole:
     specifications: tuple[str, ...]
 
     def findings(self, trace: DataFrame, shown: int | None = None) -> DataFrame:
-        """What it finds: the first of each rule, or all, in order and with how many there are."""
+        """The findings: the first of each rule, or all, in order and with how many there are."""
 
         def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if some := list(batches):
@@ -360,7 +360,7 @@ def _fifo(history: History) -> Rules:
 
 
 def _turned(delivered: DataFrame, slot: Sequence[str], rank: Column, why: str) -> DataFrame:
-    """Where, of the notifications of one slot, one comes behind one of a larger rank; what has no rank is out."""
+    """The notifications of one slot that come behind one of a larger rank; those without a rank are out."""
     so_far = Window.partitionBy(*slot).orderBy("index").rowsBetween(Window.unboundedPreceding, -1)
     ahead = F.max(F.struct("rank", "index", "publication", "name"))
     turned = (
@@ -415,7 +415,9 @@ def _causal(history: History) -> Rules:
 
 
 def _causal_within(table: pa.Table) -> pa.Table:
-    """What `orders.causal` finds in a part of a trace: its publications, and all that is told about these."""
+    """The findings of `orders.causal` in a part of a trace: its publications, and all that is told about
+    these.
+    """
     history = Told()
     for row in sorted(table.to_pylist(), key=lambda row: row["index"]):
         identity = Identity(row["producer"], row["id"])
@@ -468,7 +470,7 @@ def _descends(numbers: str) -> Column:
 
 
 def _total_within(table: pa.Table) -> pa.Table:
-    """What the exact programs find in a part of a trace."""
+    """The findings of the exact programs in a part of a trace."""
     history = _rows(table)
     found = {rule: _table(judge(history)) for rule, judge in ONE_ORDER.items()}
     return pa.concat_tables(
@@ -477,7 +479,7 @@ def _total_within(table: pa.Table) -> pa.Table:
 
 
 def _rows(table: pa.Table) -> Told:
-    """What is told in a part, component by component, those first that were notified first in the whole trace.
+    """The rows of a part, component by component, those first that were notified first in the whole trace.
 
     A proof names one of several components and circles: this gives the one that is found in the whole.
     """
@@ -503,7 +505,7 @@ def _table(violations: Iterable[Violation]) -> pa.Table:
 
 
 def _parts(spans: DataFrame) -> DataFrame:
-    """What spans cover together: `part`, the smallest number of each, and `last`, the largest one.
+    """The parts that spans cover together: `part`, the smallest number of each, and `last`, the largest one.
 
     One machine sorts the spans. They are what is wrong with a trace, or nearly, and not the trace.
     """

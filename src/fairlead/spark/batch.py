@@ -114,7 +114,7 @@ class Progress:
 
 
 class _Clock:
-    """Which stage a batch is at, and how long each took."""
+    """The stage that a batch is at, and the time that each stage took."""
 
     def __init__(self, batch: int, progress: Progress) -> None:
         self._started = self._since = time.monotonic()

@@ -93,7 +93,7 @@ def distinct(rows: Iterator[tuple[Location, Subscription]]) -> tuple[Content, Lo
 
 
 def _same(names: pa.Array) -> NDArray[np.bool_]:
-    """Which names are the same as the one before."""
+    """The names that are the same as the one before, as a mask."""
     found: NDArray[np.bool_] = pc.equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
     return found
 

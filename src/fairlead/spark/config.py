@@ -642,7 +642,7 @@ def _complete(config: Config, tables: Mapping[str, Any], source: str) -> Config:
 def _problems_of_inputs(
     config: Config, given: Mapping[str, Any], tables: Mapping[str, Any], unsound: Collection[str]
 ) -> Iterator[str]:
-    """What is wrong with inputs that can be read: names, and keys that do not go with the format."""
+    """The problems of inputs that can be read: names, and keys that do not go with the format."""
     listed = isinstance(given.get("events"), list | tuple)
     inputs = given["events"] if listed else []
     named = [each for each in tables.get("events", ()) if "name" in each]

@@ -265,7 +265,7 @@ def _fields(stream: DataFrame) -> dict[str, T.DataType]:
 def _lines_in(
     stream: DataFrame, same: tuple[str, ...], types: frozenset[str] | None, lines: Lines
 ) -> DataFrame:
-    """What lines find: rows are brought together by Spark alone, and seen by Python once."""
+    """The composites of lines: Spark alone brings rows together, and Python sees them once."""
     keys = [F.col(f"{ATTRIBUTES}.`{name}`") for name in same]
     asked = stream
     if types is not None and isinstance(_fields(stream).get("type"), T.StringType):
@@ -522,7 +522,7 @@ class _Compiled:
     # -- what goes where
 
     def route(self, batch: pa.RecordBatch, notifications: Sequence[Notification] | None = None) -> Routed:
-        """Which rows of the stream concern which groups, and their keys there."""
+        """The rows of the stream that concern each group, and their keys there."""
         if ATTRIBUTES in batch.schema.names:
             return self._route_columns(pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES)))
         notifications = notifications_in(batch) if notifications is None else notifications
@@ -560,7 +560,7 @@ class _Compiled:
         return at, groups, keys, behind
 
     def assign(self, state: pa.RecordBatch) -> tuple[list[int], list[int]]:
-        """Which rows of what is in progress are this level's, and their groups."""
+        """The rows in progress that are this level's, and their groups."""
         numbers = [self.group_of.get(name) for name in state.column("automaton").to_pylist()]
         own = [(row, number) for row, number in enumerate(numbers) if number is not None]
         return [row for row, _ in own], [number for _, number in own]
@@ -579,7 +579,7 @@ class _Compiled:
 
 
 def _occurrences(batch: pa.RecordBatch, notifications: Iterable[Notification]) -> Iterator[Occurrence]:
-    """What is in the rows of the stream, at its places."""
+    """The occurrences in the rows of the stream, at their places."""
     names = ("time", "start", "producer", "pattern", "sequence", "id")
     columns = (batch.column(name).to_pylist() for name in names)
     for notification, time, start, producer, pattern, sequence, id in zip(
@@ -805,7 +805,9 @@ class AtOnce:
         return self.detecting.composites(sorted(rows, key=attrgetter("sort_key")))
 
     def _routed(self, compiled: _Compiled, batch: pa.RecordBatch) -> Iterator[Row]:
-        """What concerns somebody; a notification is made of a row once, however many groups it concerns."""
+        """The rows that concern somebody; a notification is made of a row once, however many groups it
+        concerns.
+        """
         notifications = None if ATTRIBUTES in batch.schema.names else notifications_in(batch)
         at, groups, keys, _ = compiled.route(batch, notifications)
         own, inverse = np.unique(at, return_inverse=True)

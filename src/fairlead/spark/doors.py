@@ -104,7 +104,7 @@ class _Sheet:
         self._put(envelope, payload, None, None, published)
 
     def reject(self, reason: str, raw: bytes | str | None) -> None:
-        """What could not be read; or, with the reason BLANK, what holds nothing."""
+        """Set aside a record that could not be read; or, with the reason BLANK, one that holds nothing."""
         self._put(_NOTHING, None, reason, raw.encode() if isinstance(raw, str) else raw)
 
     def _put(
@@ -289,7 +289,7 @@ def _advertises(producers: pa.Array, advertised: Advertised | None) -> Mask:
 
 
 def _advertised(found: Outcome, advertised: Advertised | None, raw: bytes | str, source: str) -> Outcome:
-    """What a door found, unless it is a notification that its producer may not publish."""
+    """The outcome of a door, unless it is a notification that its producer may not publish."""
     if advertised is None or isinstance(found, Rejection):
         return found
     refused = advertised.refusal(found)
@@ -532,7 +532,7 @@ def _longs(columns: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _causes_column(columns: pa.RecordBatch, producer: pa.Array) -> pa.Array:
-    """What rows name as their causes; most name none."""
+    """The causes that rows name; most name none."""
     found = _column(columns, "cause")
     if found is None or found.null_count == len(found):
         return pa.nulls(columns.num_rows, _CAUSES)

@@ -169,7 +169,7 @@ def _missing(missing: Sequence[str], present: Sequence[str], noun: Noun) -> Valu
 
 
 def _misspelt(present: Iterable[str], noun: Noun) -> ValueRefused | None:
-    """What is wrong where a name is nearly one that is not there: what it says would have no effect.
+    """The error about a name that is nearly one that is not there: what it says would have no effect.
 
     Other names are nobody's business: a table may have notes.
     """

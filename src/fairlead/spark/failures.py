@@ -95,7 +95,7 @@ WRAPPERS: Final = re.compile(
 
 
 def _last_of_traceback(text: str) -> str | None:
-    """What the last traceback of a text ends in: the exception that was raised, on one line."""
+    """The end of the last traceback in a text: the exception that was raised, on one line."""
     _, found, trace = text.rpartition(TRACEBACK)
     if not found:
         return None
@@ -310,7 +310,7 @@ CASES: Final = (
 
 
 def _of_system(error: OSError) -> FairleadError | None:
-    """What the operating system refused on this side: the driver writes, too."""
+    """The error of the operating system on this side: the driver writes, too."""
     where = "" if error.filename is None else str(error.filename)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _full(f" at {where}" if where else "")

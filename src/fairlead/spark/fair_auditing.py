@@ -55,7 +55,7 @@ def audit_fair(
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """What a task does: record batches of runs with a property in, record batches of findings out."""
+    """The work of a task: record batches of runs with a property in, record batches of findings out."""
 
     schema: Schema | None
     extensions: tuple[str, ...]

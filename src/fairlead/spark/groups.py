@@ -240,7 +240,7 @@ class PatternGroup(Group):
 
 
 def _window(part: Part) -> int:
-    """How far the end of a match may be behind that of what it began with."""
+    """The greatest distance of the end of a match from that of its first element."""
     return part.duration if isinstance(part, Within) else ALWAYS
 
 
@@ -337,7 +337,7 @@ def _rings(row: Row, bound: int) -> bool:
 
 
 def _joined(rows: Iterable[Row], keys: dict[Rank, int]) -> dict[str, Any]:
-    """What rows have in progress as the state of one detector; the keys of what was seen are noted."""
+    """The progress of rows as the state of one detector; the keys of what was seen are noted."""
     numbers: dict[Rank, int] = {}
     occurrences: list[Any] = []
     progress = []

@@ -33,7 +33,7 @@ class _Table(NamedTuple):
         return cls(halves[order, 0], halves[order, 1], table.column("time").to_numpy()[order])
 
     def has(self, halves: Halves, since: int) -> NDArray[np.bool_]:
-        """Which hashes it has, with a time from `since` on."""
+        """The hashes that it has with a time from `since` on, as a mask."""
         found = np.zeros(len(halves), np.bool_)
         position = np.searchsorted(self.first, halves[:, 0])
         rows = np.arange(len(halves))

@@ -263,7 +263,9 @@ def _encoded(rows: pa.RecordBatch, name: str) -> list[bytes]:
 
 
 def _order(rows: pa.RecordBatch, codes: Ints) -> Ints | None:
-    """How rows that come by key and time have to be rearranged to stand in the total order; None: they do."""
+    """The permutation that brings rows from the order of key and time into the total order; None: they stand
+    in it.
+    """
     keys, times = rows.column("key").to_numpy(), rows.column("time").to_numpy()
     is_same = (keys[1:] == keys[:-1]) & (codes[1:] == codes[:-1])
     is_sorted = (

@@ -49,7 +49,7 @@ class Stretch(InputPartition):
 
 
 class _Reading:
-    """What batch and stream have in common. It travels to the workers, so it holds names only."""
+    """The common part of batch and stream. It travels to the workers, so it holds names only."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._directory = options.get("path", "")

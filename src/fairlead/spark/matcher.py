@@ -61,7 +61,7 @@ class _Content(NamedTuple):
 
     @property
     def notification_of(self) -> Callable[[int], Notification] | None:
-        """How the whole notification of a row is made, where columns do not say all of it."""
+        """The function that makes the whole notification of a row, where columns do not say all of it."""
         if RECORD not in self.rows.schema.names:
             return None
         return lambda row: notifications_in(self.rows.slice(row, 1))[0]
@@ -331,7 +331,7 @@ class _Opened:
 
 
 def _firsts(sorted_codes: Any) -> NDArray[np.int64]:
-    """Where each code comes first."""
+    """The place where each code comes first."""
     if not len(sorted_codes):
         return np.empty(0, np.int64)
     return np.flatnonzero(np.concatenate(([True], sorted_codes[1:] != sorted_codes[:-1])))

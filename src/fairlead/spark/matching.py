@@ -117,7 +117,7 @@ def with_receivers(notifications: DataFrame, deliveries: DataFrame) -> DataFrame
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Which rows are matched, by what, and what they carry along."""
+    """The plan of a match: the rows, the subscriptions, and the columns that are carried along."""
 
     rows: DataFrame
     names: tuple[str, ...]
@@ -332,7 +332,7 @@ def _ship(spark: SparkSession, subscriptions: Subscriptions, ship: bool | None) 
 
 @cache
 def _temporary() -> str:
-    """Where subscriptions are compiled that were given without a directory: it goes with this process."""
+    """The directory for subscriptions that were given without one: it goes with this process."""
     directory = tempfile.mkdtemp(prefix="fairlead-subscriptions-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory

@@ -114,7 +114,7 @@ class _Columns:
         self._producers, self._producer = len(producers.dictionary), producers.indices.to_numpy()
 
     def became(self, bound: int) -> Became | None:
-        """What becomes of the rows; None where columns cannot tell."""
+        """The outcome of the rows; None where columns cannot tell."""
         names_causes = np.asarray(self._rows.column("causes").is_valid())
         early, overtaken = self._arrived & (self._own < self._bound_before), self._overtaken()
         # What has come behind the bound may still be raised beyond it by what it follows.
@@ -170,7 +170,7 @@ class _Columns:
         return None
 
     def _caused(self, loose: Mask) -> tuple[Numbers, Numbers]:
-        """Which loose rows name which rows, loose or fixed, as their causes."""
+        """The pairs of loose rows and the rows, loose or fixed, that they name as their causes."""
         nothing = np.empty(0, np.int64)
         named = self._rows.column("causes").combine_chunks()
         owners = pc.list_parent_indices(named).to_numpy().astype(np.int64)
@@ -186,7 +186,7 @@ class _Columns:
         return owners[valid], known[places[valid]]
 
     def _with_followed(self, due: Mask, pairs: tuple[Numbers, Numbers], loose: Mask) -> Mask:
-        """What is due, and all that it follows."""
+        """The rows that are due, and all that they follow, as a mask."""
         fixed = due.copy()
         chain = self._order[(loose & self._numbered)[self._order]]
         # Along a chain what comes before what is fixed is fixed: the same maximum, from the other end.
@@ -203,7 +203,7 @@ class _Columns:
 
 
 def _differ(keys: pa.Table, order: pa.Array) -> Mask:
-    """Which keys, taken in an order, are others than the one before."""
+    """The keys that differ from the one before, taken in an order, as a mask."""
     found = np.zeros(len(order), np.bool_)
     found[:1] = True
     for column in keys.take(order).columns:
@@ -219,7 +219,7 @@ def identities(producers: Any, ids: Any) -> pa.Array:
 
 
 def _starts(groups: NDArray[Any]) -> Mask:
-    """Where, in an array of groups that lie together, a new one begins."""
+    """The places in an array of groups that lie together where a new one begins."""
     return np.concatenate(([True], groups[1:] != groups[:-1])) if len(groups) else np.empty(0, np.bool_)
 
 
@@ -243,7 +243,7 @@ def _mask(column: Any) -> Mask:
 
 
 def _one_by_one(rows: pa.Table, bound_before: int, bound: int) -> Became:
-    """What `Ordering` makes of the rows."""
+    """The outcome of the rows, made by `Ordering`."""
     light = rows.select(LIGHT).to_pylist()
     held, arrived, last = [], [], []
     for row in light:
@@ -365,7 +365,9 @@ class OrderAtOnce:
         return rows.set_column(rows.schema.get_field_index("id"), "id", pc.coalesce(given, made))
 
     def _remembered(self, rows: pa.Table) -> Counter[tuple[str, str]]:
-        """How many equal records are held, by producer and digest, that the watermark has not passed."""
+        """The number of equal records that are held, by producer and digest, and that the watermark has not
+        passed.
+        """
         held = np.asarray(rows.column("arrived").is_valid()) & ~_mask(rows.column("arrived"))
         held &= np.asarray(rows.column("digest").is_valid())
         held &= _numbers(rows.column("event_time")) >= self.bound_before
@@ -373,7 +375,9 @@ class OrderAtOnce:
         return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def _copies(self, rows: pa.Table, own: Mask) -> tuple[Mask, Mask]:
-        """Which rows are copies of another one that stands, and which of these are in conflict with it."""
+        """The rows that are copies of another one that stands, and those of them that are in conflict with
+        it.
+        """
         copy, conflict = np.zeros(len(own), np.bool_), np.zeros(len(own), np.bool_)
         names = identities(rows.column("producer"), rows.column("id")).dictionary_encode()
         codes = names.indices.fill_null(0).to_numpy()
@@ -422,7 +426,9 @@ NO_RANK: Final = (b"", b"")
 
 
 def _ranks_in(rows: pa.Table) -> list[tuple[bytes, bytes]]:
-    """What copies with one time are compared by; nothing of those that are remembered without their content."""
+    """The ranks that copies with one time are compared by; nothing of those that are remembered without their
+    content.
+    """
     found: list[tuple[bytes, bytes]] = []
     for batch in rows.to_batches():
         there = batch.column(RECORD if RECORD in batch.schema.names else ATTRIBUTES).is_valid()

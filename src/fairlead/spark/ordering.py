@@ -317,7 +317,7 @@ class _Batch:
     facts: Facts
 
     def gathered(self, arrivals: DataFrame, held: DataFrame | None) -> DataFrame:
-        """What is held and what has arrived; of typed columns, those of both."""
+        """The held rows and the arrived ones; of typed columns, those of both."""
         columns = (*ENVELOPE, self.payload, "time", "late", "arrived")
         new = arrivals.withColumns(
             {"time": F.lit(None).cast("bigint"), "late": F.lit(False), "arrived": F.lit(True)}
@@ -397,7 +397,7 @@ class _Batch:
         return F.concat_ws("-", "digest", number.cast("string"))
 
     def ordered_at_once(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
-        """What becomes of all rows, identified or not, in one task: shuffling few costs more than they do."""
+        """The outcome of all rows, identified or not, in one task: shuffling few costs more than they do."""
         if last is not None:
             rows = rows.unionByName(last.select(*LAST), allowMissingColumns=True)
         columns = (*ENVELOPE, self.payload, "time")
@@ -412,7 +412,7 @@ class _Batch:
         return given.repartition(1).mapInArrow(kernel, declared)
 
     def ordered(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
-        """What becomes of the rows of producers that have nothing to do with causes."""
+        """The outcome of the rows of producers that have nothing to do with causes."""
         return self._closed(self._by_number(rows, last) if self.facts.has_sequences else self._by_time(rows))
 
     def _by_time(self, rows: DataFrame) -> DataFrame:
@@ -458,7 +458,7 @@ class _Batch:
         )
 
     def ordered_together(self, rows: DataFrame, last: DataFrame | None) -> DataFrame:
-        """What becomes of the rows of producers that name causes or are named: one task sees them all."""
+        """The outcome of the rows of producers that name causes or are named: one task sees them all."""
         light = rows.where(~(F.col("copy") | F.col("late"))).select(*LIGHT)
         if last is not None:
             light = light.unionByName(last.select(*LAST), allowMissingColumns=True)

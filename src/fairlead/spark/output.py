@@ -419,7 +419,7 @@ class Output:
         return reader.option("mergeSchema", differ).parquet(*paths)
 
     def _format(self, channel: str) -> str:
-        """How the rows of a channel are written."""
+        """The format of a channel's rows."""
         configured = (self.run() or {}).get("configuration", {}).get("deliveries", {})
         return str(configured.get("format", "parquet")) if channel == "deliveries" else "parquet"
 

@@ -90,7 +90,7 @@ def _path(directory: str) -> Path:
 
 @cache
 def _copies() -> Path:
-    """Where this process keeps copies of files that it cannot map where they are."""
+    """The directory where this process keeps copies of files that it cannot map where they are."""
     return Path(tempfile.mkdtemp(prefix="fairlead-index-"))
 
 

@@ -263,7 +263,7 @@ class Patterns:
         return tuple(map(tuple, found))
 
     def _seeing(self, automaton: Automaton | Correlation) -> Seeing:
-        """What an automaton sees of others, and they of it, under all its names."""
+        """The mutual view of an automaton and others, under all its names."""
         questions = [self.question(self.rows[row]) for row in automaton.rows]
         makes = frozenset(type for each in questions for type in _made(each))
         return Seeing(automaton.types, makes)
@@ -338,7 +338,9 @@ class Patterns:
 
 
 def _read(entry: Entry) -> tuple[Subscription | Ending, str]:
-    """What a row says, or a FairleadError; and of a fair subscription, which events it takes."""
+    """The subscription or the ending in a row, or a FairleadError; and of a fair subscription, which events
+    it takes.
+    """
     content = entry.content
     fields = parse_json(content) if isinstance(content, str | bytes) else content
     if not isinstance(fields, Mapping):
@@ -395,7 +397,7 @@ def _parsed(text: str, schema: Schema | None) -> Pattern:
 
 @lru_cache(maxsize=1 << 15)
 def _shared(text: str, schema: Schema | None) -> tuple[Pattern, frozenset[str]]:
-    """What patterns have in common that are detected together, and the types that it names."""
+    """The common part of patterns that are detected together, and the types that it names."""
     shared = shared_of(_parsed(text, schema))
     return shared, shared.types_named
 

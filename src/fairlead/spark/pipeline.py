@@ -209,7 +209,7 @@ class Step:
         return given if input is None else _rows_of(given, input, self.config)
 
     def _door(self, given: DataFrame) -> TextDoor | None:
-        """What makes rows of the raw records that are given; None where they are rows."""
+        """The door that makes rows of the raw records that are given; None where they are rows."""
         input = self._raw_input(given)
         if input is None:
             return None

@@ -130,7 +130,7 @@ def _is_deliveries(columns: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Publishing:
-    """What a task does: publish its rows in their order, and wait until they are safe."""
+    """The work of a task: publish its rows in their order, and wait until they are safe."""
 
     url: str
     tls: Tls | None
@@ -155,7 +155,7 @@ class _Publishing:
 
 
 def _published(batch: pa.RecordBatch) -> Iterator[Notification]:
-    """What is published of the rows of a batch."""
+    """The notifications that are published of the rows of a batch."""
     if not _is_deliveries(batch.schema.names):
         yield from notifications_in(batch)
         return

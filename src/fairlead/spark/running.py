@@ -168,7 +168,7 @@ class Pipeline:
         return last.final or self.config.mode == "batch"
 
     def _check_sink(self) -> None:
-        """What can be said of where deliveries go before there are any."""
+        """Check what can be checked about a sink before there are deliveries."""
         sink = self.config.deliveries
         if sink.callback is not None:
             callback_named(sink.callback)
@@ -213,7 +213,7 @@ class Pipeline:
             yield f"{input.name}: {input.format}, {form}, from {events.path or 'its own source'}"
 
     def _count_subscriptions(self) -> tuple[int, list[str]]:
-        """How many subscriptions there are, and what to say of patterns."""
+        """The number of subscriptions, and what to say of patterns."""
         config, schema = self.config, schema_of(self.config)
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
             subscriptions = read_subscriptions(config, directory, self._reader(config.subscriptions), schema)
@@ -327,7 +327,7 @@ class Pipeline:
         )
 
     def _judged(self, manifests: Sequence[Manifest], *, finished: bool, resumed: bool) -> Sequence[Judged]:
-        """What the audit says of the batches up to here, with a report about them; both are made once."""
+        """The verdicts of the audit on the batches up to here, with a report about them; both are made once."""
         about = {"batch": manifests[-1].batch, "specifications": list(self.config.audit.specifications)}
         known = self.output.note(VERDICTS)
         is_there = not self.config.report or self.output.root.exists(REPORT)
@@ -385,7 +385,7 @@ class Pipeline:
         )
 
     def _gathered(self, manifests: Sequence[Manifest], *, finished: bool, resumed: bool) -> ReportData:
-        """What the report shows beside the audit's verdicts."""
+        """The content of the report beside the audit's verdicts."""
         config = self.config
         stages: Counter[str] = Counter()
         for manifest in manifests:
@@ -417,7 +417,7 @@ class Pipeline:
         )
 
     def _deliveries(self) -> DataFrame | None:
-        """What was delivered; None where it went to a sink that is not ours to read."""
+        """The deliveries; None where they went to a sink that is not ours to read."""
         sink = self.config.deliveries
         if sink.format not in (*FILES, "table"):
             return None
@@ -442,7 +442,7 @@ def _began(first: Manifest) -> str:
 
 
 def _totals(manifests: Sequence[Manifest]) -> Totals:
-    """What some batches come to."""
+    """The totals of some batches."""
     counts = reduce(Counts.then, (each.counts for each in manifests), Counts())
     reasons: Counter[str] = Counter()
     for manifest in manifests:
@@ -519,7 +519,7 @@ class _CommitReporter:
 
 @contextmanager
 def _in_one_message() -> Iterator[None]:
-    """Whatever Spark raises within is said in one message."""
+    """Turn whatever Spark raises within into one message."""
     try:
         yield
     except Exception as error:

@@ -362,7 +362,7 @@ class OpenedScopes:
 
     @cached_property
     def _choices(self) -> list[Choice]:
-        """What the policies of all graphs choose by."""
+        """The choices of the policies of all graphs."""
         policies: list[Policy] = []
         for system in self._systems:
             for component in system.graph.components:

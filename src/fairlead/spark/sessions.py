@@ -187,7 +187,7 @@ def _stderr_into(file: IO[bytes]) -> Iterator[None]:
 
 @contextmanager
 def _speaking_through(handle: int, spoken: TextIO) -> Iterator[None]:
-    """What is written to standard error goes there; one that somebody has replaced stays as it is."""
+    """Send standard error through this object; one that somebody has replaced stays as it is."""
     try:
         replaced = spoken.fileno() != 2
     except (AttributeError, OSError, ValueError):

@@ -141,7 +141,7 @@ def _binary(schema: pa.Schema) -> pa.Schema:
 
 
 def _rows_expected(batch: Batch) -> int:
-    """How many rows a batch is tried with: a large one should not be read twice."""
+    """The number of rows that a batch is tried with: a large one should not be read twice."""
     if batch.config.mode == "batch":
         return ROWS_MAX if _is_small(batch.config.events) else 0
     return min(ROWS_MAX, max(FIRST_MAX, GROWTH * batch.before.counts.read))
@@ -203,7 +203,7 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
 
 
 def _ordered(batch: Batch, rows: pa.Table, bounds: Bounds) -> pa.Table:
-    """What became of each notification, arrived or held before: `time` where it is fixed, and `outcome`."""
+    """The outcome of each notification, arrived or held before: `time` where it is fixed, and `outcome`."""
     arrivals = rows.filter(rows.column("reason").is_null())
     new = {"time": None, "late": False, "arrived": True}
     tables = [
@@ -242,7 +242,7 @@ def _hashes(named: pa.Table) -> pa.Array:
 
 
 def _late_by_us(late: pa.Table, watermark: int) -> int:
-    """How far behind the watermark the latest one came."""
+    """The distance of the latest late row from the watermark."""
     oldest = pc.min(late.column("event_time").fill_null(0)).as_py()
     return 0 if oldest is None else max(0, watermark - oldest)
 
@@ -266,14 +266,14 @@ def _became(placed: pa.Table, outcome: str) -> pa.Table:
 
 
 def _late(placed: pa.Table, watermark: int) -> pa.Table:
-    """What came after its place had been passed, in the order in which it is written."""
+    """The rows that came after their place had been passed, in the order in which they are written."""
     late = _became(placed, LATE).drop_columns(["time"])
     late = late.append_column("watermark", pa.array(np.full(late.num_rows, watermark, np.int64)))
     return late.take(pa.array(_order(late, "event_time", "producer", "sequence", "id")))
 
 
 def _order(table: pa.Table, *names: str) -> Numbers:
-    """Where rows stand that are sorted by some columns; nulls come first, as in Spark."""
+    """The order of rows that are sorted by some columns; nulls come first, as in Spark."""
     columns: dict[str, Any] = {}
     for name in names:
         column = table.column(name)
@@ -296,7 +296,7 @@ def _ranks(order: Numbers) -> Numbers:
 
 
 def _refused(rows: pa.Table) -> pa.Table:
-    """What could not be read, with the reason and where it stood."""
+    """The records that could not be read, with the reason and where they stood."""
     reason = rows.column("reason")
     refused = rows.filter(pc.and_kleene(reason.is_valid(), pc.not_equal(reason, BLANK)))
     file, block, ordinal = (_single(refused.column(name)) for name in ("file", "block", "ordinal"))
@@ -313,7 +313,7 @@ def _refused(rows: pa.Table) -> pa.Table:
 
 
 def _rows_before(rows: pa.Table, files: pa.Array, blocks: pa.Array) -> pa.Array:
-    """How many rows the blocks of a file before each of some blocks have: Spark cuts large files into blocks."""
+    """The number of rows in a file before each of some blocks: Spark cuts large files into blocks."""
     counted = rows.group_by(["file", "block"]).aggregate([([], "count_all")]).to_pylist()
     before: dict[tuple[Any, Any], int] = {}
     so_far: Counter[Any] = Counter()
@@ -335,7 +335,7 @@ def _with_receivers(given: pa.Table, demand: Demand, carried: tuple[str, ...]) -
 
 
 class _Detected(NamedTuple):
-    """What patterns have found, and what is in progress."""
+    """The composites of patterns, and their matches in progress."""
 
     composites: pa.Table
     state: pa.Table
@@ -471,7 +471,7 @@ def _single(column: Any) -> pa.Array:
 
 
 class _Writing:
-    """What a batch writes aside."""
+    """The tables that a batch writes aside."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch, self._config = batch, batch.config

@@ -372,7 +372,7 @@ _SAID: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+?)(?: SQLSTATE|\n\tat |\n\
 
 
 def _guarded(input: Input, reading: Callable[[], DataFrame]) -> DataFrame:
-    """What is read, once Spark has looked at it: over Connect it would complain only when it runs."""
+    """The rows of a source, once Spark has looked at it: over Connect it would complain only when it runs."""
     try:
         frame = reading()
         frame.schema  # noqa: B018

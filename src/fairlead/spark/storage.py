@@ -123,7 +123,7 @@ class Directory:
                 yield below, info.size
 
     def _listed(self, selector: Any) -> Sequence[Any]:
-        """What a selector finds; a directory that is made this very moment was not there yet."""
+        """The entries that a selector finds; a directory that is made this very moment was not there yet."""
         try:
             infos: Sequence[Any] = self._system.get_file_info(selector)
         except FileNotFoundError:

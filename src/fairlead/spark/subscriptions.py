@@ -265,7 +265,7 @@ class Subscriptions:
         return sorted(self._segments(ids))
 
     def _segments(self, ids: set[str]) -> dict[str, list[_Segment]]:
-        """What the parts have under some ids."""
+        """The segments of the parts under some ids."""
         found: dict[str, list[_Segment]] = {}
         if not ids:
             return found
@@ -399,7 +399,7 @@ class Subscriptions:
 
 @dataclass(slots=True)
 class _Segment:
-    """What is valid under an id from one time to another, while changes are being applied."""
+    """The entry that is valid under an id from one time to another, while changes are being applied."""
 
     since: int
     until: int

@@ -253,7 +253,7 @@ def _published(notifications: DataFrame) -> DataFrame:
 
 
 def _seen(versions: DataFrame) -> DataFrame:
-    """What was not published itself: versions that mappings made, and what policies have moved."""
+    """The versions that were not published themselves: mappings made them, or policies moved them."""
     given = {
         "producer": F.col("producer"),
         "id": F.col("id"),

@@ -255,7 +255,7 @@ def _item(thing: Hashable) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Whose queues a process has: those of a founder, empty at an index."""
+    """The owner of the queues that a process has: a founder, whose queues are empty at an index."""
 
     founder: str
     index: int
@@ -322,7 +322,7 @@ def _completed_after(index: int, relation: Sequence[Identity], history: FairHist
 
 
 class _Origins:
-    """Who began where with which queues. Those of one mind have to agree."""
+    """The queues that each process began with, and where. Those of one mind have to agree."""
 
     def __init__(self, history: FairHistory) -> None:
         self._first = {

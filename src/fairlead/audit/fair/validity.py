@@ -125,7 +125,7 @@ class _Further:
 
 
 class _Remaining:
-    """What remains for a process once it has delivered its last relation for a conjunction."""
+    """The events that remain for a process once it has delivered its last relation for a conjunction."""
 
     def __init__(self, history: FairHistory) -> None:
         self._history = history
@@ -235,7 +235,7 @@ class _Events:
     events: list[Notification]
 
     def relations(self) -> Iterator[tuple[Identity, ...]]:
-        """What would be delivered, were the events received as they were multicast."""
+        """The relations that would be delivered, were the events received as they were multicast."""
         matcher = Matcher(self.subscription)
         for event in self.events:
             for relation in matcher.feed(event):
@@ -252,7 +252,7 @@ def _last(delivery: RelationDelivery, type: str) -> Identity:
 
 
 class _Proved:
-    """Which event of a type is certainly before which."""
+    """The events of a type that are certainly before others."""
 
     def __init__(self, history: FairHistory) -> None:
         self._history = history

@@ -44,7 +44,7 @@ Remembering: TypeAlias = Callable[[Instance, tuple[int, ...], int | None, Callab
 
 
 class _Step:
-    """How a slot is filled once others are: the events that go with theirs."""
+    """A step that fills a slot once others are filled: the events that go with theirs."""
 
     __slots__ = ("_comparisons", "_equal", "_inequality", "_older", "_takes_new", "memory")
 

@@ -390,7 +390,7 @@ class Automaton:
                     yield (None if head is None else Framed(head, tree)), ops
 
     def _advanced(self, residual: Residual, taken: int, failing: int) -> Iterator[Transition]:
-        """What is left of a residual when an element comes that some atoms take and on which some fail."""
+        """The rest of a residual when an element comes that some atoms take and on which some fail."""
         match residual:
             case Wait(atom, _):
                 if taken >> atom & 1:

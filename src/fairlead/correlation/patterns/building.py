@@ -71,7 +71,7 @@ Time: TypeAlias = Duration | Moment | datetime
 
 @dataclass(frozen=True, slots=True)
 class _Clauses:
-    """What a pattern has besides its body."""
+    """The clauses of a pattern besides its body."""
 
     same: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()

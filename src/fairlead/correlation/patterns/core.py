@@ -172,7 +172,7 @@ class _CoreReader(PatternReader):
         self.sets = sets | self.legend()
 
     def legend(self) -> dict[str, Filter]:
-        """What is said behind `where`, which is cut off."""
+        """The filters named behind `where`, which is cut off."""
         found: dict[str, Filter] = {}
         where = next((at for at in range(len(self.kinds)) if self.is_legend(at)), None)
         if where is None:

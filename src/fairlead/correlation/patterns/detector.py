@@ -301,7 +301,7 @@ class Detector(Kernel[Pattern, Composite]):
         return list(in_order(self._run(0, stream, bound)))
 
     def _make(self, level: int, stream: list[Occurrence], bound: int) -> list[Occurrence]:
-        """What is made beside the patterns of a level and seen above."""
+        """Make the occurrences beside the patterns of a level that are seen above it."""
         made = () if self._maker is None else self._maker.make(level, stream, bound)
         return [each for each in made if each.notification.get("type") in self._named]
 
@@ -351,7 +351,7 @@ class Detector(Kernel[Pattern, Composite]):
         return found
 
     def _plan(self, level: int, matched: Matched) -> _Plan:
-        """Whom an occurrence concerns that these filters match."""
+        """The automata that an occurrence concerns which these filters match."""
         interested = self._interested[level]
         groups = dict.fromkeys(group for number in matched for group in interested.get(number, ()))
         plan = tuple(Concerned(group, matched) for group in groups)

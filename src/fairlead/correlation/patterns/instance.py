@@ -156,7 +156,9 @@ class Instance(Moving):
         without: Mapping[Rank, int] | None = None,
         is_complete: bool = True,
     ) -> _Best:
-        """How the first match of each member is found, or the last one; complete ones satisfy all conditions."""
+        """The search for the first match of each member, or the last one; complete ones satisfy all
+        conditions.
+        """
         judging = self._automaton.judging
         if judging is None:
             return partial(best_paths, ends, floor, without=without)
@@ -242,7 +244,7 @@ class Instance(Moving):
         return self._one_for_each_start(waiting, time - window, runs_out, is_complete=False)
 
     def _in_time(self, time: int) -> Iterator[Edge]:
-        """What waits and has exceeded no window by a time, neither itself nor by where it came from."""
+        """The waiting edges that have exceeded no window by a time, neither themselves nor by their origins."""
         for number, edges in self.waiting.items():
             state = self._automaton.state(number)
             floor = BEGINNING if state.window is None else time - state.window
@@ -390,7 +392,7 @@ def _note(noted: dict[Rank, int], rank: Rank, members: int) -> None:
 
 
 def _noted(noted: dict[Rank, int], members: int) -> dict[Rank, int]:
-    """What is noted for some members."""
+    """The notes of some members."""
     return {rank: some for rank, each in noted.items() if (some := each & members)}
 
 

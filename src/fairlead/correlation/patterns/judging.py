@@ -163,7 +163,7 @@ def meets(value: Any, bound: Bound) -> bool:
 
 
 def _bounds(operand: Operand, op: Op, number: Any) -> list[tuple[int, Bound]]:
-    """What `operand op number` says of the reference of the operand, or of its negative (-1)."""
+    """The bounds that `operand op number` sets to the reference of the operand, or to its negative (-1)."""
     factor = exact(operand.factor)
     if factor == 0:
         return []
@@ -226,7 +226,7 @@ class Aim(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """What the numbers of a tally weigh in a sum, and what each of them adds besides."""
+    """The weight of a tally's numbers in a sum, and what each of them adds besides."""
 
     number: int
     tally: Tally

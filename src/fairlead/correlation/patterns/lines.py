@@ -282,7 +282,7 @@ _Compared: TypeAlias = tuple[Callable[[Any, Any], Any], Values, Values, int]
 
 
 def _compared(condition: Condition, stream: Stream, step: str, names: list[str]) -> _Compared:
-    """How a condition compares what a step is about to take with what an earlier one took."""
+    """The comparison of what a step is about to take with what an earlier one took."""
     left, op, right = condition.left, condition.op, condition.right
     assert isinstance(right, Operand)
     mine, others = left.reference, right.reference
@@ -295,7 +295,9 @@ def _compared(condition: Condition, stream: Stream, step: str, names: list[str])
 
 
 def _chosen(line: Line, segments: Ints, took: list[Ints], ends: Ints) -> Ints:
-    """Which matches are taken, in the order of their ends and, of those that end together, of their starts."""
+    """The matches that are taken, in the order of their ends and, of those that end together, of their
+    starts.
+    """
     starts, lasts = took[0], took[-1]
     order = np.lexsort((starts, lasts if line.silence is None else ends, segments[starts]))
     if line.take is Take.NEXT or not len(order):

@@ -422,7 +422,7 @@ def _recent(edges: list[Edge], floor: int) -> list[Edge]:
 
 
 def _telling(registers: Sequence[Any], valued: Container[int]) -> tuple[Any, ...]:
-    """What tells registers apart: values by their keys, for 1 and true are not the same."""
+    """The values that tell registers apart, by their keys, for 1 and true are not the same."""
     return tuple(
         _key(state[0]) if state is not None and number in valued else state
         for number, state in enumerate(registers)

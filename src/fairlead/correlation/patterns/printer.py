@@ -143,7 +143,7 @@ class _Writer:
         return " ".join(texts)
 
     def first(self, part: Part, known: frozenset[str], *, alone: bool) -> str:
-        """What a chain begins with; a list is `alone` where nothing could be taken for a part of it."""
+        """The beginning of a chain; a list is `alone` where nothing could be taken for a part of it."""
         match part:
             case Atom():
                 return self.atom(part)

@@ -43,7 +43,7 @@ def outputs_of(
 
 
 def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference) -> Any:
-    """What a reference says of a complete match."""
+    """The value of a reference in a complete match."""
     fold = fold_of(reference)
     state, bound = fold.start(), False
     for step, occurrence in constituents:

@@ -51,7 +51,7 @@ _Needs = tuple[Bound, ...]
 
 @dataclass(slots=True, eq=False)
 class _Stand:
-    """Where beginnings stand that took the same occurrences: a node, and what their tallies have come to.
+    """The stand of beginnings that took the same occurrences: a node, and the sums of their tallies.
 
     Where one measure decides, they stand there together, and the tallies are those with the most of it.
     """
@@ -155,7 +155,7 @@ class Search:
     def _beginning(
         self, stands: list[_Stand], following: Mapping[_Stand, Iterable[Reached]], key: Any, *, last: bool
     ) -> _Beginning:
-        """What may be taken next; time events and sieves, which take nothing, are passed."""
+        """The occurrences that may be taken next; time events and sieves, which take nothing, are passed."""
         ways: dict[Any, dict[Any, _Stand]] = {}
         complete = []
         for stand in stands:
@@ -263,7 +263,7 @@ class Search:
 
 
 def _before(judging: Judging, reached: Reached, needs: _Needs) -> _Needs:
-    """What is needed of a beginning that goes on with a node."""
+    """The needs of a beginning that goes on with a node."""
     node, _ = reached
     if node.took:
         element = node.element

@@ -212,7 +212,7 @@ class BoxExtent:
         return next((form for form in self._readings(hull.blocks[0]) if self._made(*form) == hull), None)
 
     def _readings(self, block: _Block) -> Iterator[Form]:
-        """What the bounds of a block could be the bounds of; only finite ones are."""
+        """The forms that could have the bounds of a block; only finite ones are read."""
         spans = [span for side in block if (span := side.hull()) is not None]
         least, most = [span.lo for span in spans], [span.hi for span in spans]
         axes = self.space.axes
@@ -288,7 +288,7 @@ def _minus(space: Space, a: _Block, b: _Block) -> Iterator[_Block]:
 
 
 def _rest(space: Space, blocks: Iterable[_Block], holes: Iterable[_Block]) -> list[_Block]:
-    """What the holes leave of the blocks."""
+    """The blocks without the holes."""
     rest = list(blocks)
     for hole in holes:
         rest = [piece for block in rest for piece in _minus(space, block, hole)]

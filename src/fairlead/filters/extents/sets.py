@@ -47,7 +47,7 @@ _FRESH: Key = object()  # stands for an element that is not named
 
 
 class _Effort:
-    """What may still be spent on one question."""
+    """The effort that one question may still take."""
 
     __slots__ = ("left",)
 
@@ -115,7 +115,7 @@ class _Clause:
         )
 
     def __le__(self, other: _Clause) -> bool:
-        """Whatever satisfies this clause satisfies the other, as each of its ways is one of the other's."""
+        """Whether all that satisfies this clause satisfies the other, as each of its ways is one of the other's."""
         return self.lacks <= other.lacks and self.meets <= other.meets
 
     def holds(self, value: Keys) -> bool:

@@ -261,7 +261,7 @@ class Language(Generic[W]):
         return ~(~self & ~other)
 
     def _common_interval(self, other: Self) -> Self | None:
-        """What two intervals, or complements of them, have in common; None where that is in two parts."""
+        """The common part of two intervals, or complements of them; None where it is in two pieces."""
         mine, theirs = cast("Interval[W]", self.shape), cast("Interval[W]", other.shape)
         if self.negated and other.negated:
             apart = _is_below(mine.high, theirs.low) or _is_below(theirs.high, mine.low)

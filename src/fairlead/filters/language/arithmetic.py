@@ -178,7 +178,7 @@ def _attribute_in(term: Polynomial) -> Attribute | None:
 
 
 def _odd_part(whole: int) -> int:
-    """What is left of a whole number without its twos and fives: 1 iff its reciprocal is a finite decimal."""
+    """The odd part of a whole number, without its twos and fives: 1 iff its reciprocal is a finite decimal."""
     for prime in (2, 5):
         while whole % prime == 0:
             whole //= prime

@@ -69,7 +69,7 @@ def _conjuncts(parts: Sequence[Filter], *, in_path: bool) -> list[str]:
 
 
 def _template_size(parts: Sequence[Filter], at: int) -> int:
-    """How many positions the template has that begins at a part; 0 if none does."""
+    """The number of positions of the template that begins at a part; 0 if none does."""
     match parts[at]:
         case Constraint(Length(), Op.EQ, int(size)) if 0 < size < len(parts) - at:
             for index, part in enumerate(parts[at + 1 : at + 1 + size]):

@@ -289,7 +289,7 @@ def _granted(table: Table, chosen: Ints, shapes: _Shapes) -> tuple[NDArray[np.bo
 
 @dataclass(slots=True)
 class _Postings:
-    """What filters hang on, sorted: by value, by cell, by kind, or by a bound."""
+    """The postings of filters, sorted: by value, by cell, by kind, or by a bound."""
 
     how: NDArray[np.int8]
     first: NDArray[np.int64]
@@ -568,7 +568,7 @@ class _Growth:
 
 @dataclass(slots=True)
 class _Ruler:
-    """How the numbers of each column are sketched: the stretch between all bounds, in equal parts."""
+    """The sketch of each column's numbers: the stretch between all bounds, in equal parts."""
 
     rank: Ints
     least: Reals

@@ -362,7 +362,7 @@ def _is_plain(array: Any) -> bool:
 
 
 def _lengths(array: Any) -> NDArray[np.int64]:
-    """How many items the lists have; of null, none."""
+    """The number of items of each list; of null, none."""
     lengths: NDArray[np.int64] = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     return lengths.astype(np.int64)
 

@@ -273,7 +273,7 @@ class Base:
         ]
 
     def _candidates(self, ordinals: list[int], exotic: list[tuple[int, int]]) -> list[int]:
-        """What was found, and all that ask about an exotic value."""
+        """The candidates found, and all filters that ask about an exotic value."""
         asked = set(ordinals)
         for _, column in exotic:
             if column not in self._asking:

@@ -151,7 +151,7 @@ def exact_float(number: Number) -> float | None:
 
 
 def _coordinate(kind: Kind, bound: Any) -> float | None:
-    """Where a number or an instant lies on the line, if a float can say it."""
+    """The coordinate of a number or an instant on the line, if a float can say it."""
     return exact_float(bound if kind is Kind.NUMBER else bound.microseconds)
 
 
@@ -279,7 +279,7 @@ _TEXT_SORT: Final = {Op.PREFIX: Sort.PREFIX, Op.SUFFIX: Sort.SUFFIX, Op.SUBSTRIN
 
 
 def _node_of(constraint: Constraint) -> _Node:
-    """What a constraint on a column means, as literals."""
+    """The meaning of a constraint on a column, as literals."""
     return _NODES[constraint.op](constraint, constraint.term, constraint.operand)
 
 
@@ -647,7 +647,7 @@ def _branching(node: _Node) -> Program:
 
 
 def _size(node: _Node) -> int:
-    """How much work a node is: cheap ones are asked first, opaque ones last."""
+    """The work that a node is: cheap ones are asked first, opaque ones last."""
     if node[0] in ("and", "or"):
         return sum(map(_size, node[1]))
     return 1000 if node[0].sort == OPAQUE else 10 if is_pattern(node[0]) else 1

@@ -148,7 +148,7 @@ class Delta:
         return " or ".join(_PATH[program.literals[index][0].sort] for index in best)
 
     def _cost(self, program: Program, clause: tuple[int, ...]) -> float:
-        """How often a clause is likely to be true."""
+        """The likelihood that a clause is true."""
         return sum(
             _COST[predicate.sort](self._column(predicate.term), predicate.content)
             for predicate, _ in (program.literals[index] for index in clause)
@@ -199,7 +199,7 @@ def _all(steps: list[_Step]) -> Check:
 
 
 class _Column:
-    """What hangs on one column: lists of filters by value, element, text, interval and kind."""
+    """The filters indexed under one column: lists by value, element, text, interval and kind."""
 
     __slots__ = (
         "_by_element",
@@ -344,7 +344,7 @@ class _Column:
             yield from self._element_hits(value)
 
     def _named(self, rank: int, value: Any) -> list[int] | None:
-        """What hangs on a value itself."""
+        """The filters indexed under a value itself."""
         if rank == STRING:
             return self.by_string.get(value)
         if rank == NUMBER and is_exact(value):
@@ -433,7 +433,7 @@ def _grams(text: Any) -> list[Any]:
 
 
 def _stem(one: Any, other: Any) -> Any:
-    """What two strings begin with."""
+    """The common beginning of two strings."""
     for length, (letter, other_letter) in enumerate(zip(one, other, strict=False)):
         if letter != other_letter:
             return one[:length]

@@ -71,7 +71,9 @@ def _advise() -> None:
 
 
 class _Version(NamedTuple):
-    """What a reader holds: it sees the first `size` filters of the delta, and what lived at `stamp`."""
+    """The version that a reader holds: it sees the first `size` filters of the delta, and what lived at
+    `stamp`.
+    """
 
     base: Base | None
     delta: _Delta
@@ -381,7 +383,7 @@ class Columnar(Generic[Id]):
         return engine
 
     def _find(self, id: Id) -> tuple[bool, int] | None:
-        """Where the living filter with this id is: in the base or not, and its number there."""
+        """The place of the living filter with this id: in the base or not, and its number there."""
         base, delta, _, _ = self._version
         number = delta.where.get(id, -1)
         if number >= 0:

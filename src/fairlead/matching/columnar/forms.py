@@ -170,7 +170,7 @@ def _bound(content: Any, marks: dict[Any, int]) -> Bound:
 def _columns(
     form: str, literals: tuple[FormLiteral, ...], texts: pa.Array
 ) -> tuple[NDArray[np.bool_], tuple[Any, ...]]:
-    """Which texts have the program of the form, and the columns of their literals."""
+    """The texts that have the program of the form, as a mask, and the columns of their literals."""
     kinds: list[bool] = []
 
     def group(found: re.Match[str]) -> str:

@@ -271,7 +271,7 @@ def _packed(
 
 
 def _code(table: Table, ordinals: Ints) -> tuple[Ints, NDArray[np.float64]]:
-    """Where the code of each slot starts, and the code."""
+    """The start of the code of each slot, and the code."""
     sizes = 1 + 2 * (table.predicate_head & 7 == RANGE).astype(np.int32)
     size = np.append(0, np.cumsum(sizes[table.filter_literal >> 1]))
     starts = table.filter_start
@@ -317,7 +317,7 @@ def _symbol_table(table: Table) -> dict[str, NDArray[Any]]:
 
 
 def _column_flags(table: Table) -> Ints:
-    """What predicates ask about each column, so that a row need not say more than that."""
+    """The questions of predicates about each column, as flags, so that a row need not say more than that."""
     flags = np.zeros(max(1, len(table.columns)), np.int32)
     sort, column = table.predicate_head & 7, table.predicate_head >> 10
     for asked, flag in ((EQ, HAS_VALUES), (MEMBER, HAS_VALUES), (ANY, HAS_ELEMENTS)):

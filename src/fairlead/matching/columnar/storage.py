@@ -154,7 +154,7 @@ def _aligned(at: int) -> int:
 
 
 def _parts(header: bytes, arrays: dict[str, NDArray[Any]]) -> Iterator[Any]:
-    """What is written behind the digest, piece by piece."""
+    """The pieces that are written behind the digest, one by one."""
     head = len(header).to_bytes(8, "big") + header
     at = len(MAGIC) + 2 + _DIGEST + len(head)
     yield head + bytes(_aligned(at) - at)
@@ -203,7 +203,9 @@ def _column_of(given: list[Any]) -> Any:
 
 
 def _listed(name: str, items: Sequence[Any], arrays: dict[str, NDArray[Any]]) -> Any:
-    """How a list of ids is kept: numbers and strings as arrays, a mixture of them and None in the header."""
+    """The stored form of a list of ids: numbers and strings as arrays, a mixture of them and None in the
+    header.
+    """
     items = items if isinstance(items, Ids) else ids_of(items)
     if isinstance(items, Wholes):
         arrays[f"{name} numbers"] = items.numbers

@@ -226,7 +226,7 @@ class _Parser(Words):
         return None if self.took("COMPONENT") else self.symbol()
 
     def architecture(self) -> str:
-        """How a scope is to be implemented, in one spelling."""
+        """The architecture that implements a scope, in one spelling."""
         for word in ("COLLAPSED", "ADDRESSES"):
             if self.took(word):
                 return word

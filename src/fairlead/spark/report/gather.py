@@ -105,7 +105,7 @@ def _named(id: Column) -> Column:
 
 
 class _Alike(NamedTuple):
-    """What is counted in one interval: how many there are, and the first of them, best first."""
+    """The count of one interval: how many rows are alike, and the first of them, best first."""
 
     size: int
     first: tuple[Matched, ...]

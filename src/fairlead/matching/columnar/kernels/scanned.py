@@ -80,7 +80,7 @@ _TOLD = 2 + 2 * len(ARRAYS)
 
 
 def _pointer(type):
-    """What makes a pointer of an address."""
+    """The intrinsic that makes a pointer of an address."""
 
     @intrinsic
     def pointer(typing, address):
