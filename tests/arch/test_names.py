@@ -5,8 +5,7 @@
 They are refused in public identifiers: modules, classes, functions, methods, their parameters, fields, constants;
 and in all names of functions, classes and attributes, private ones too.
 
-A docstring opens with a noun or a verb, not with What, Who, Which, Where or How. `NOT_YET` lists the packages that
-still have others; it only ever gets shorter.
+A docstring opens with a noun or a verb, not with What, Who, Which, Where or How.
 """
 
 from __future__ import annotations
@@ -22,21 +21,6 @@ ROOT = Path(__file__).parents[2]
 SOURCES = (ROOT / "src" / "fairlead", ROOT / "lab" / "src" / "fairlead_lab")
 REFUSED = frozenset({"told", "asked", "found", "kept", "placed", "place", "places", "way", "ways"})
 OPENINGS = re.compile(r"(What|Who|Whom|Whose|Which|Where|How|Whoever|Whatever)\b")
-NOT_YET = (
-    "lab/src/fairlead_lab/audit/",
-    "lab/src/fairlead_lab/bench/",
-    "lab/src/fairlead_lab/broker/",
-    "lab/src/fairlead_lab/chaos/",
-    "lab/src/fairlead_lab/cli/",
-    "lab/src/fairlead_lab/correlation/",
-    "lab/src/fairlead_lab/matching/",
-    "lab/src/fairlead_lab/overlay/",
-    "lab/src/fairlead_lab/routing/",
-    "lab/src/fairlead_lab/scopes/",
-    "lab/src/fairlead_lab/simulation/",
-    "lab/src/fairlead_lab/spark/",
-    "lab/src/fairlead_lab/testing/",
-)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -118,15 +102,9 @@ def test_public_names_are_of_the_glossary(module: str) -> None:
     assert refused_names(path.read_text(encoding="utf-8")) | stem == set()
 
 
-@pytest.mark.parametrize("module", [path for path in modules() if not path.startswith(NOT_YET)])
+@pytest.mark.parametrize("module", modules())
 def test_docstrings_open_with_a_noun_or_a_verb(module: str) -> None:
     assert vague_docstrings((ROOT / module).read_text(encoding="utf-8")) == []
-
-
-@pytest.mark.parametrize("package", NOT_YET)
-def test_a_package_with_plain_docstrings_leaves_the_list(package: str) -> None:
-    sources = (path.read_text(encoding="utf-8") for path in (ROOT / package).rglob("*.py"))
-    assert any(map(vague_docstrings, sources))
 
 
 @pytest.mark.parametrize(

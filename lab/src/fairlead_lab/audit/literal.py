@@ -147,7 +147,7 @@ def trace_of(events: Sequence[Event]) -> Lasso | Prefix:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a trace mentions: the domains of the variables."""
+    """The domains of the variables: all that a trace mentions."""
 
     components: tuple[str, ...]
     publications: dict[Identity, Published]

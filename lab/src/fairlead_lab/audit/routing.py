@@ -63,7 +63,7 @@ class Part:
 
     @property
     def filters(self) -> list[Filter]:
-        """What the interests ask for."""
+        """The filters of the interests."""
         return [interest.filter for interest in self.interests]
 
     def is_same(self, other: Part) -> bool:
@@ -265,7 +265,7 @@ class Judge:
     def path_validity(
         self, client: str, needed: Filter, path: Iterable[tuple[str, str, Part]]
     ) -> Iterator[Breach]:
-        """What a client asks for passes these links: from a broker, towards a neighbour H, by its T|H."""
+        """The breaches on the path of a client's interest: from a broker, towards a neighbour H, by its T|H."""
         for broker, towards, part in path:
             shown = self.missing("path validity", needed, part.filters)
             if shown is not None:

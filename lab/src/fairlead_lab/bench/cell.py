@@ -78,7 +78,7 @@ WARM: Final = 1_100
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to measure."""
+    """One measurement to make."""
 
     shape: str
     n: int
@@ -94,7 +94,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What was measured, or why nothing was."""
+    """One measurement, or why there is none."""
 
     shape: str
     n: int
@@ -149,7 +149,7 @@ def _because(cell: Cell, status: str, reason: str) -> Cell:
 
 
 def oracle_sample(n: int, pool: int) -> int:
-    """How many notifications the oracle can look at: with many subscriptions, few."""
+    """The number of notifications that the oracle can look at: with many subscriptions, few."""
     return max(2, min(100, pool, ORACLE_TESTS // n))
 
 
@@ -182,7 +182,7 @@ class _Filling:
 
 
 def _resident_bytes() -> int:
-    """What the process has in memory, after returning what it does not need."""
+    """The memory of the process, after it has returned what it does not need."""
     gc.collect()
     with suppress(AttributeError, OSError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)

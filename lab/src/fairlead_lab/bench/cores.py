@@ -22,7 +22,7 @@ PAUSE_S: Final = 0.5
 
 
 class Process(NamedTuple):
-    """What the system tells of a process: who started it and when, and the ticks that it has used itself."""
+    """A process as the system shows it: who started it and when, and the ticks that it has used itself."""
 
     parent: int
     started: int
@@ -61,7 +61,7 @@ class CoreTime:
         self._lock = threading.Lock()
 
     def ticks(self) -> int | None:
-        """How many were used up to now."""
+        """The number of ticks used up to now."""
         with self._lock:
             found = self._look()
             for number, process in found.items():

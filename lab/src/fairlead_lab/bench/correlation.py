@@ -79,7 +79,7 @@ def shapes_named(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plan(harness.Plan):
-    """What to measure, and how patiently."""
+    """The measurements to make, and the patience for each."""
 
     HASTY: ClassVar = {
         "shapes": ("C1", "C1-apart", "C2", "C3-A"),
@@ -201,7 +201,7 @@ class Report(harness.Report):
         return next((each for each in self.jobs if (each.shape, each.n, each.contender) == key), None)
 
     def times(self, cell: CorrelationCell) -> float | None:
-        """How many times the throughput of another contender Fairlead's best is."""
+        """The factor between the throughput of Fairlead's best and that of another contender."""
         own = self.cell(cell.shape, cell.n)
         ours, theirs = _best(own) if own is not None else None, _best(cell)
         return ours / theirs if ours and theirs else None
@@ -362,7 +362,7 @@ class Report(harness.Report):
         return Grid(title, heads, tuple(rows), left=frozenset({0, 2}))
 
     def notes(self) -> list[str]:
-        """What the figures are."""
+        """The explanation of the figures."""
         settings = self.settings
         return [
             f"{settings['events']:,} events, a millisecond apart, of {settings['sensors']} sensors, or as many as "

@@ -95,7 +95,7 @@ Match: TypeAlias = tuple[int, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class CorrelationTask:
-    """What to measure."""
+    """One measurement to make."""
 
     shape: str
     n: int
@@ -111,7 +111,7 @@ class CorrelationTask:
 
 @dataclass(frozen=True, slots=True)
 class CorrelationCell:
-    """What was measured, or why nothing was."""
+    """One measurement, or why there is none."""
 
     shape: str
     n: int
@@ -174,7 +174,7 @@ def pattern_texts(shape: str, n: int, random: Random) -> list[str]:
 
 
 def _queries(shape: str, number: int) -> str:
-    """What a pattern asks of A; bounds lie about the middle, so many patterns take the same events."""
+    """The filter of a pattern on A; bounds lie about the middle, so many patterns take the same events."""
     if shape.endswith("half"):
         return f"[level >= {_bound(number)}]"
     return f"[level = {number % LEVELS}]" if shape.endswith("apart") else ""
@@ -215,14 +215,14 @@ class Contender(Protocol):
         """Forget everything but the patterns."""
 
     def feed(self, first: int, last: int) -> Sequence[Any]:
-        """What events are the last constituents of, by their numbers, in the form that is quickest to have."""
+        """The composites that events complete, by their numbers, in the form that is quickest to have."""
 
     def matches(self, results: Iterable[Any]) -> Iterator[Match]:
         """The same, written out for every pattern."""
 
     @property
     def state(self) -> int | None:
-        """How much is held of matches in progress; None where that cannot be said."""
+        """The size of the matches in progress; None where that cannot be said."""
 
 
 class _Detecting:
@@ -485,7 +485,9 @@ class _Measuring:
         return time.process_time() - started
 
     def _affordable(self) -> int:
-        """How many events a pass within the patience takes in; TooSlow where it takes in next to none."""
+        """The number of events that a pass within the patience takes in; TooSlow where it takes in next to
+        none.
+        """
         events = min(FIRST_PASS, self._task.events)
         patience = Patience(self._task.patience_s)
         batch = next(iter(self._batches().values()))
@@ -577,7 +579,7 @@ def _agree(who: str, results: Iterable[Match], wanted: Iterable[Match]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """What an iteration in progress is made of."""
+    """The parts of an iteration in progress."""
 
     pattern: str
     events: int

@@ -175,7 +175,7 @@ def _contenders(spark: Any, shape: str, n: int, texts: list[str]) -> list[_Conte
 
 
 def _queries(spark: Any, shape: str, n: int, texts: list[str]) -> dict[str, str]:
-    """What asks for the same in SQL, as far as SQL can say it."""
+    """The same questions in SQL, as far as SQL can say them."""
     events, view = f"{EVENTS}_{shape[:2]}", f"{PATTERNS}_{shape.replace('-', '_')}_{n}"
     if _is_fair(shape):
         if shape != NUMBERED:

@@ -53,7 +53,7 @@ class Floor:
     """Of each contender; the first round is the cold one."""
 
     def times(self, contender: str, cpu: bool = False) -> Spread | None:
-        """How many times the floor a contender takes, warm; in seconds, or in seconds of cores."""
+        """The factor between a contender's time and the floor's, warm; in seconds, or in seconds of cores."""
         found = []
         for own, other in list(zip(self.rounds[contender], self.rounds[FLOOR], strict=True))[1:]:
             if not cpu:

@@ -60,7 +60,7 @@ class OtherBenchmark(FairleadError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured, and how often."""
+    """The measurements to make, and the number of rounds."""
 
     HASTY: ClassVar[Mapping[str, Any]] = {}
     """The values of a short plan: a look within some minutes."""
@@ -103,11 +103,11 @@ class Report(ABC):
         """A panel of the plot for each part that was measured."""
 
     def notes(self) -> list[str]:
-        """What the figures are, in a few lines."""
+        """The explanation of the figures, in a few lines."""
         return []
 
     def derived(self) -> dict[str, Any]:
-        """What follows from the figures besides goals, for readers of the JSON."""
+        """The figures that follow from others besides goals, for readers of the JSON."""
         return {}
 
     def grids(self) -> Iterator[Grid]:

@@ -34,7 +34,9 @@ Work = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured, where and of what; `commit` ends with `+` where files were changed and not committed."""
+    """The measurement, its machine and its commit; `commit` ends with `+` where files were changed and not
+    committed.
+    """
 
     commit: str
     machine: Mapping[str, Any]

@@ -1,4 +1,5 @@
-"""What the pipeline benchmark runs on one Spark session: M1 against a join, the whole pipeline, and a stream.
+"""The jobs of the pipeline benchmark on one Spark session: M1 against a join, the whole pipeline, and a
+stream.
 
     a job's speed counts    iff    its pairs are those of the conditions, tested one by one
 
@@ -83,7 +84,7 @@ LARGE_N: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Plan(harness.Plan):
-    """What to measure; in a short plan, fixed costs show in the figures."""
+    """The measurements to make; in a short plan, fixed costs show in the figures."""
 
     HASTY: ClassVar = {
         "rows": 300_000,
@@ -153,7 +154,7 @@ def expected_pairs(rows: pa.Table, conditions: pa.Table) -> set[Pair]:
 
 
 def oracle_rows(n: int) -> int:
-    """How many notifications the oracle can look at: with many subscriptions, few."""
+    """The number of notifications that the oracle can look at: with many subscriptions, few."""
     return max(2, min(ORACLE_ROWS, ORACLE_TESTS // n))
 
 
@@ -255,7 +256,7 @@ class Job:
 
     @property
     def cores(self) -> float | None:
-        """How many cores were at work."""
+        """The number of cores at work."""
         used = [each.cpu_s / each.seconds for each in self.rounds if each.cpu_s is not None]
         return statistics.median(used) if used else None
 
@@ -272,7 +273,7 @@ class Index:
 
 
 class M1(NamedTuple):
-    """What was found on M1, and what was not as it must be."""
+    """The results on M1, and the differences from what they must be."""
 
     jobs: list[Job]
     indexes: list[Index]
@@ -351,7 +352,9 @@ def _job(spark: Any, contender: _Contender) -> Job:
 
 
 def _differences(spark: Any, load: Workload, contenders: Sequence[_Contender]) -> list[str]:
-    """Where pairs are not those of the oracle, or Fairlead's not those of the join on the rows that both did."""
+    """The differences of pairs from the oracle's, and of Fairlead's from the join's on the rows that both
+    did.
+    """
     problems: list[str] = []
     joined = next((each for each in contenders if each.name == LOOP), None)
     for each in contenders:
@@ -520,7 +523,7 @@ class Pace:
 def latencies(
     dropped: Sequence[tuple[float, int]], committed: Sequence[tuple[float, int]]
 ) -> Iterator[float | None]:
-    """How long after it appeared each file was committed; None for those that are not.
+    """The time from the appearance of each file to its commit; None for those that are not committed.
 
     Both are instants with the number of rows up to then. Files are taken in the order in which they appear, so a
     file is committed by the first batch that has as many rows behind it.

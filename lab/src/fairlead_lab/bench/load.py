@@ -39,7 +39,7 @@ LATE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is to be measured."""
+    """The load to measure."""
 
     protocol: str
     publish_port: int
@@ -58,7 +58,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of it."""
+    """The result of a load."""
 
     delivered: int
     seconds: float
@@ -67,7 +67,7 @@ class Measured:
 
 
 class Speaker(Protocol):
-    """How to speak to one kind of broker."""
+    """The protocol of one kind of broker."""
 
     def hello(self, name: str) -> bytes: ...
 
@@ -79,7 +79,7 @@ class Speaker(Protocol):
     def publications(self, spec: Spec) -> list[bytes]: ...
 
     def arriving(self, spec: Spec) -> int:
-        """How many bytes come for each message: to a subscriber, or as an acknowledgement."""
+        """The number of bytes that come for each message: to a subscriber, or as an acknowledgement."""
 
 
 class Fairlead:
@@ -119,7 +119,7 @@ class Fairlead:
         ]
 
     def _notifications(self, spec: Spec) -> Iterable[Notification]:
-        """What is published, but for producer and id."""
+        """The notifications to publish, but for producer and id."""
         return repeat(Notification.of({"topic": TOPIC, "payload": "x" * spec.size}), spec.messages)
 
     def arriving(self, spec: Spec) -> int:
@@ -381,7 +381,9 @@ def _make_stream(sender: socket.socket) -> None:
 
 
 def _acknowledged(spec: Spec, speaker: JetStream, sender: socket.socket) -> Measured:
-    """How fast a stream makes messages safe: acknowledgements are counted, which is less work than deliveries."""
+    """The rate at which a stream makes messages safe: acknowledgements are counted, which is less work than
+    deliveries.
+    """
     frames = speaker.publications(spec)
     length, raw = len(frames[0]), memoryview(b"".join(frames))
     sender.setblocking(False)

@@ -49,7 +49,9 @@ def shapes_named(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plan(harness.Plan):
-    """What to measure, and how patiently; without sizes, those that fit the shape and the engine."""
+    """The measurements to make, and the patience for each; without sizes, those that fit the shape and the
+    engine.
+    """
 
     HASTY: ClassVar = {
         "rounds": 3,
@@ -264,7 +266,7 @@ class Report(harness.Report):
         )
 
     def operator_costs(self) -> dict[str, float]:
-        """What a row of an Arrow batch costs with filters of each operator, in that of equalities."""
+        """The cost of a row of an Arrow batch with filters of each operator, in that of equalities."""
         equality = self.rate(EQUALITY, OPERATORS_N, PRODUCTION, "arrow")
         rates = {name: self.rate(name, OPERATORS_N, PRODUCTION, "arrow") for name in OPERATORS}
         return {name: equality / rate for name, rate in rates.items() if rate and equality}
@@ -353,7 +355,7 @@ class Report(harness.Report):
             )
 
     def notes(self) -> list[str]:
-        """What the figures are, and what the kernels cost at first."""
+        """The explanation of the figures, and the cost of the kernels at first."""
         settings = self.settings
         lines = [
             f"{settings['rounds']} rounds of {settings['slice_s']} s; the median, and in brackets the quartiles"

@@ -53,7 +53,7 @@ READY_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Plan(harness.Plan):
-    """What is measured, and how often."""
+    """The measurements to make, and the number of rounds."""
 
     HASTY: ClassVar = {
         "messages": 50_000,
@@ -90,7 +90,7 @@ class Cell:
 
     @property
     def setting(self) -> tuple[str, int, int, int]:
-        """What it shares with its alternatives."""
+        """The setting that it shares with its alternatives."""
         return self.part, self.subscribers, self.others, self.brokers
 
     @property
@@ -100,7 +100,7 @@ class Cell:
 
     @property
     def row(self) -> str:
-        """What it shares with its alternatives, in few words."""
+        """The setting that it shares with its alternatives, in few words."""
         if self.part == "durable":
             return "fsync"
         subscribers = f"{self.subscribers} subscriber{'s' * (self.subscribers > 1)}"
@@ -248,7 +248,7 @@ Starter = Callable[[ExitStack, Path], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Contender:
-    """Who is measured: how it is started, how it is spoken to."""
+    """A contender: the command that starts it, and the protocol that it speaks."""
 
     name: str
     start: Starter
@@ -414,7 +414,7 @@ class Report(harness.Report):
         yield Grid("One broker, and five", heads, tuple(rows), left=frozenset({0, 3}))
 
     def notes(self) -> list[str]:
-        """What the figures are."""
+        """The explanation of the figures."""
         return [
             f"{self.settings['rounds']} rounds, medians with quartiles. Messages of 128 bytes, at most 10,000 in "
             "flight (1,000 where they are acknowledged). Ratios are of one round, to mosquitto; of acknowledged "

@@ -116,7 +116,9 @@ class Report(harness.Report):
         return next((each for each in self.jobs if (each.contender, each.n) == (contender, n)), None)
 
     def times(self, job: Job, other: Job | None = None) -> Spread | None:
-        """How many times the throughput of another job, by default of the join, a job reaches, round by round."""
+        """The factor between the throughput of a job and that of another one, by default the join, round by
+        round.
+        """
         loop = other or self.job(LOOP, self.settings["loop_n"])
         if loop is None:
             return None
@@ -298,7 +300,7 @@ class Report(harness.Report):
         return Grid(title, heads, rows, left=frozenset())
 
     def notes(self) -> list[str]:
-        """What the figures are."""
+        """The explanation of the figures."""
         settings, lines = self.settings, []
         if self.jobs:
             lines.append(

@@ -1,4 +1,4 @@
-"""What all benchmarks share: rounds, medians and spread, growth, fresh processes, the machine.
+"""The common part of all benchmarks: rounds, medians and spread, growth, fresh processes, the machine.
 
     the exponent of y = a·n^b is b: the slope of the least-squares line through the points (log n, log y)
 
@@ -83,7 +83,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How often, and about how long each time."""
+    """The number of rounds, and about how long each takes."""
 
     count: int
     slice_s: float
@@ -167,7 +167,9 @@ class Stopped(Exception):
 def fresh(
     module: str, task: Mapping[str, Any], limit_s: float, environment: Mapping[str, str] | None = None
 ) -> Any:
-    """What `python -m module` answers to a task, both in JSON: nothing of one cell is left over for the next."""
+    """The answer of `python -m module` to a task, both in JSON: nothing of one cell is left over for the
+    next.
+    """
     try:
         run = subprocess.run(
             [sys.executable, "-m", module],

@@ -39,7 +39,7 @@ class Grid:
 
 
 def page(facts: Iterable[str], grids: Iterable[Grid]) -> str:
-    """What was measured and how, as Markdown: a list, and below it the tables."""
+    """The measurements and their circumstances, as Markdown: a list, and below it the tables."""
     listed = "\n".join(f"- {line}" for line in facts)
     return "\n\n".join([listed, *(grid.markdown() for grid in grids)]) + "\n"
 

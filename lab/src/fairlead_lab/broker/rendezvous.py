@@ -64,7 +64,7 @@ Parent = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class RendezvousSettings:
-    """Which types there are, what is of each, and how a tree is kept.
+    """The types that there are, the notifications of each, and the maintenance of a tree.
 
     No notification is of two types. A type may be any part of all notifications, such as a range of values:
     then the space of publications is divided among the brokers.
@@ -135,7 +135,7 @@ class RendezvousBroker:
 
     @property
     def waiting(self) -> dict[str, list[Message]]:
-        """What is to be sent to whom, when its time has come."""
+        """The messages to send to each, when their time has come."""
         found: dict[str, list[Message]] = {}
         for broker in self._trees.values():
             for to, messages in broker.waiting.items():
@@ -186,7 +186,7 @@ class RendezvousBroker:
         return effects
 
     def _carry(self, tree: str, made: list[Effect], effects: list[Effect]) -> None:
-        """What a tree sends says which tree it is about."""
+        """Send the effects of a tree, each marked with the tree that it is about."""
         effects.extend(
             Send(effect.to, InTree(self.name, tree, effect.message)) if isinstance(effect, Send) else effect
             for effect in made
@@ -195,7 +195,7 @@ class RendezvousBroker:
     def _parts(
         self, message: Message | Call | Command, effects: list[Effect]
     ) -> list[tuple[str, Message | Call | Command]]:
-        """What is to be said to which tree."""
+        """The parts of a message for each tree."""
         match message:
             case InTree(tree=tree, message=inner):
                 return [(tree, inner)]

@@ -84,7 +84,9 @@ class _Subscription:
 
 
 class Accounts:
-    """What clients did and saw, in one order. A subscriber is known by one name in all its lives."""
+    """The deeds and observations of clients, in one order. A subscriber is known by one name in all its
+    lives.
+    """
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -145,7 +147,7 @@ class Accounts:
 
     @property
     def open(self) -> list[Identity]:
-        """What is neither acknowledged nor refused."""
+        """The publications that are neither acknowledged nor refused."""
         return [
             identity
             for identity, each in self._publications.items()
@@ -208,7 +210,7 @@ class Accounts:
         return Tally(**sums, wrong=tuple(found))
 
     def _due(self, subscriptions: Mapping[str, _Subscription]) -> Iterator[tuple[Identity, bool]]:
-        """What has to arrive (True), or might as well have."""
+        """The publications that have to arrive (True), or might as well have."""
         for identity, publication in self._publications.items():
             if not publication.acknowledged:
                 continue

@@ -62,7 +62,7 @@ FORGED: Final = wire.checked(
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """What a round came to."""
+    """The result of a round."""
 
     seed: int
     tally: Tally

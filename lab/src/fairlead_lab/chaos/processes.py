@@ -73,7 +73,7 @@ class BrokerProcess:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address at which it listens."""
         return f"fairlead://127.0.0.1:{self.port}"
 
     @property

@@ -42,7 +42,7 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port at which it listens."""
         assert self._listening is not None
         port: int = self._listening.sockets[0].getsockname()[1]
         return port
@@ -77,11 +77,11 @@ class Proxy:
         self._delay_s = seconds
 
     def tear(self) -> None:
-        """What comes next is passed on in part, and then the connection breaks."""
+        """Pass on a part of what comes next, and then break the connection."""
         self._tears = True
 
     def silence(self) -> None:
-        """What the target says is lost; `heal` breaks the connections, so that it is asked again."""
+        """Lose what the target says; `heal` breaks the connections, so that it is asked again."""
         self._silences = True
 
     def flip(self) -> None:

@@ -1,4 +1,4 @@
-"""What is done to the network, and when: the same seed gives the same schedule."""
+"""The schedule of faults: the same seed gives the same schedule."""
 
 from __future__ import annotations
 

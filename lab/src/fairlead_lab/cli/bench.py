@@ -70,7 +70,7 @@ SHAPES: Final = "shapes"
 
 
 class Benchmark(NamedTuple):
-    """What the command line says of a benchmark; its module is `fairlead_lab.bench.NAME`."""
+    """A benchmark for the command line; its module is `fairlead_lab.bench.NAME`."""
 
     summary: str
     description: str

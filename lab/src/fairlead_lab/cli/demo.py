@@ -182,7 +182,7 @@ def _distinct(found: list[Example], sample: Sample) -> tuple[list[Example], list
 
 
 def _show_composites(composites: list[Example], sample: Sample) -> None:
-    """What a pattern found: its text, then what was taken, one by one."""
+    """Show the composites of a pattern: its text, then what was taken, one by one."""
     from fairlead.spark.report import CompositeExample
 
     texts = {row["id"]: row["pattern"] for row in _rows(sample, "patterns")}
@@ -206,7 +206,7 @@ def _show_composites(composites: list[Example], sample: Sample) -> None:
 
 
 def _show_border(border: Border, directory: Path) -> None:
-    """Who got which orders by the scopes of the desks, and an order on both sides of a border."""
+    """Show who got which orders by the scopes of the desks, and an order on both sides of a border."""
     _heading("Two desks, and a border between currencies")
     counts = ", ".join(f"{paint(name, 'cyan')} {count:,}" for name, count in sorted(border.counts.items()))
     say(f"  all three subscribed to all orders; scopes let through: {counts or 'nothing'}")

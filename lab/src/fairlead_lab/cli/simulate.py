@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _unjudged(scenario: Scenario) -> str:
-    """What was not looked at, where there are several trees."""
+    """The specifications that were not judged, where there are several trees."""
     from fairlead_lab.simulation.algorithms import ALGORITHMS
 
     trees = not all(ALGORITHMS[name].in_order for name in scenario.routing.algorithms)
@@ -178,7 +178,7 @@ def _note_promises(trace: Path, scenario: Scenario, algorithm: str) -> None:
 
 
 def _refuse(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> None:
-    """What does not go together."""
+    """Refuse options that do not go together."""
     if arguments.check:
         _refuse_check(scenario)
     if arguments.trace is not None and (len(cells) > 1 or arguments.on):
@@ -191,7 +191,7 @@ def _refuse(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[C
 
 
 def _make_room(arguments: argparse.Namespace) -> None:
-    """What cannot be written is said before anything runs."""
+    """Find out before anything runs whether the output can be written."""
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.trace is not None:

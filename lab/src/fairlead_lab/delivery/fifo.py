@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 @dataclass(slots=True)
 class _Queue(Generic[Item]):
-    """What waits of one producer: pairs (sequence number, item)."""
+    """The queue of one producer: pairs (sequence number, item)."""
 
     numbered: list[tuple[int, int, Item]] = field(default_factory=list)
     plain: deque[tuple[int, Item]] = field(default_factory=deque)

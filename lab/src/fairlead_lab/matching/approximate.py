@@ -33,7 +33,7 @@ class Scored(Generic[Id]):
 
 
 def score(filter: Filter, notification: Notification) -> Fraction:
-    """How much of the filter the notification satisfies: from 0 to 1, and 1 iff it matches."""
+    """The share of the filter that the notification satisfies: from 0 to 1, and 1 iff it matches."""
     return _score(filter, notification, True)
 
 

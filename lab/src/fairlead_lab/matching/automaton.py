@@ -47,7 +47,7 @@ __all__ = ["Automaton", "PathAutomaton"]
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """How far some paths have been followed."""
+    """The progress along some paths."""
 
     named: dict[str, _State] = field(default_factory=dict)
     any: _State | None = None

@@ -1,4 +1,4 @@
-"""What engines that file conjunctions have in common.
+"""The common part of engines that file conjunctions.
 
     F is found    iff    one of the conjunctions of its normal form is
 
@@ -80,5 +80,5 @@ class ConjunctiveBase(EngineBase[Id]):
         )
 
     def _literals(self, handle: Handle) -> Iterable[Literal]:
-        """What is left to verify of a candidate."""
+        """The literals of a candidate that are left to verify."""
         return self._conjunctions[handle].literals

@@ -106,7 +106,7 @@ class Counting(ConjunctiveBase[Id]):
         return values.get(term, ABSENT) in extent
 
     def _split(self, conjunction: Conjunction) -> tuple[Extents, Extents]:
-        """What the table holds of a conjunction, and what is left to be counted."""
+        """The constraints of a conjunction that the table holds, and those that are left to be counted."""
         tabled = {t: extent for t, extent in conjunction.extents.items() if t in self.table}
         return tabled, {t: extent for t, extent in conjunction.extents.items() if t not in tabled}
 

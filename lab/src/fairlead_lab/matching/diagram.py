@@ -179,7 +179,7 @@ class NodeTable:
         self._fresh.clear()
 
     def _dropped(self, node: int) -> tuple[int, ...]:
-        """Where the edges of a node led, if it was dropped because nobody uses it."""
+        """The targets of a node's edges, if it was dropped because nobody uses it."""
         gone = self.nodes[node]
         if gone.uses:
             return ()
@@ -190,7 +190,7 @@ class NodeTable:
         return gone.low, gone.high
 
     def _below(self, pair: tuple[int, int], rank: int, edge: Literal["low", "high"]) -> tuple[int, int]:
-        """Where two nodes lead that are asked the predicate of this rank; some are only asked later ones."""
+        """The targets of two nodes that are asked the predicate of this rank; some are only asked later ones."""
         one, other = (
             getattr(self.nodes[each], edge) if self.rank_of(each) == rank else each for each in pair
         )
@@ -211,7 +211,7 @@ class Diagram(EngineBase[Id]):
 
     @property
     def size(self) -> int:
-        """How many nodes there are, the terminals not counted."""
+        """The number of nodes, the terminals not counted."""
         return len(self._table.nodes)
 
     def _file(self, number: int, filter: Filter) -> None:

@@ -82,7 +82,7 @@ class _Node:
                 del self.by_value[key_of(value)]
 
     def reduced(self) -> _Node | None:
-        """What is to stand here: nothing if nobody arrives, and no test whose result nobody asks for."""
+        """The node to stand here: none if nobody arrives, and no test whose result nobody asks for."""
         if self.edges:
             return self
         if self.otherwise is not None:
@@ -134,7 +134,7 @@ class Tree(ConjunctiveBase[Id]):
                 stack.extend(self._passed(node, values[node.term]))
 
     def _passed(self, node: _Node, value: Value) -> Iterator[_Node]:
-        """Where the edges lead whose test the value passes."""
+        """The targets of the edges whose test the value passes."""
         if node.by_value:
             self._tests += 1
             for extent in node.by_value.get(key_of(value), ()):

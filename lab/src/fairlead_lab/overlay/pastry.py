@@ -105,11 +105,11 @@ class Space:
         return self.digits - -(-(one ^ other).bit_length() // self.b)
 
     def clockwise(self, start: NodeId, end: NodeId) -> int:
-        """How far it is from one to the other, going up."""
+        """The distance from one to the other, going up."""
         return (end - start) % self.size
 
     def distance(self, one: NodeId, other: NodeId) -> int:
-        """How far apart two are, the shorter way around the circle."""
+        """The distance of two, the shorter way around the circle."""
         apart = abs(one - other)
         return min(apart, self.size - apart)
 
@@ -238,11 +238,11 @@ class PastryNode:
         return self.leaves.union(*self._table.values())
 
     def candidates(self, row: int, column: int) -> tuple[NodeId, ...]:
-        """What a cell of the routing table holds: the one to use, then its spares."""
+        """The nodes in a cell of the routing table: the one to use, then its spares."""
         return self._table.get((row, column), ())
 
     def next_hop(self, key: NodeId) -> NodeId | None:
-        """Whom to send a message for a key to; None where this node is the responsible one."""
+        """The next hop of a message for a key; None where this node is the responsible one."""
         space = self.space
         if self._is_among_leaves(key):
             closest = space.closest((self.id, *self._smaller, *self._larger), key)
@@ -411,7 +411,9 @@ class PastryNode:
         return effects
 
     def _in_row(self, row: int) -> list[NodeId]:
-        """Who may know candidates for a row: leaves and entries of the table that share as many digits."""
+        """The nodes that may know candidates for a row: leaves and entries of the table that share as many
+        digits.
+        """
         entries = {ids[0] for (each, _), ids in self._table.items() if each == row and ids}
         fitting = {leaf for leaf in self.leaves if self.space.shared(self.id, leaf) >= row}
         return self._nearest_first(entries | fitting)
@@ -430,7 +432,7 @@ class PastryNode:
         return row, self.space.digit(id, row)
 
     def _image(self, cell: Cell) -> NodeId:
-        """What this node would be called if it were in a cell of its own table."""
+        """The id of this node if it were in a cell of its own table."""
         row, column = cell
         change = self.space.digit(self.id, row) ^ column
         return self.id ^ change << self.space.b * (self.space.digits - 1 - row)
@@ -546,7 +548,7 @@ class Ring:
         return self._names[self.space.closest(sides, key)]
 
     def next_hop(self, name: str, key: NodeId) -> str | None:
-        """Whom a broker sends a message for a key to; None where it is responsible itself.
+        """The next hop of a message for a key from a broker; None where it is responsible itself.
 
         A next hop that turns out to be dead is dropped, and another one is taken.
         """

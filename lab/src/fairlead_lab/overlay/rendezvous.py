@@ -18,7 +18,7 @@ __all__ = ["Trees", "parent", "rendezvous_key"]
 
 
 def rendezvous_key(type_name: str, space: Space | None = None) -> NodeId:
-    """Where on the circle a type belongs: the hash of its name."""
+    """The place of a type on the circle: the hash of its name."""
     return (Space() if space is None else space).named(type_name)
 
 
@@ -73,7 +73,7 @@ class Trees:
         return tuple(found)
 
     def children(self, type_name: str) -> dict[str, tuple[str, ...]]:
-        """Whom each broker of a tree sends to on the way down; empty at the leaves."""
+        """The brokers that each broker of a tree sends to on the way down; none at the leaves."""
         tree = self._tree(type_name)
         found: dict[str, list[str]] = {broker: [] for broker in tree}
         for broker, above in tree.items():
@@ -90,7 +90,7 @@ class Trees:
         return depth
 
     def stress(self) -> dict[str, int]:
-        """How many children a broker has, over all trees: what forwarding costs it."""
+        """The number of a broker's children, over all trees: what forwarding costs it."""
         found: dict[str, int] = {}
         for type_name in self.parents:
             for broker, below in self.children(type_name).items():

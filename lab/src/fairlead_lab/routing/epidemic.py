@@ -139,7 +139,9 @@ class Peer:
 
 
 def chosen(members: Sequence[str], fanout: int, seed: int, identity: Identity, peer: str) -> list[str]:
-    """Whom a peer tells a notification: so many others (all, if they are fewer), by the hash of the rest."""
+    """The peers that a peer tells a notification: so many others (all, if they are fewer), by the hash of the
+    rest.
+    """
     if fanout >= len(members) - 1:
         return [each for each in members if each != peer]
     rng = seeded(seed, *identity, peer)
@@ -169,7 +171,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How far rumours came, each started by one of n peers."""
+    """The reach of rumours, each started by one of n peers."""
 
     peers: int
     fanout: int
@@ -183,7 +185,7 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Which part of the peers a rumour reached, on average."""
+        """The share of the peers that a rumour reached, on average."""
         return self.reached.mean / self.peers
 
 

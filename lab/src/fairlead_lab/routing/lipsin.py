@@ -102,7 +102,7 @@ class BloomFilter:
 
 @dataclass(frozen=True, slots=True)
 class ZFilter:
-    """What travels in a packet: the united ids of some links, and which of each link's ids they are."""
+    """The filter in a packet: the united ids of some links, and which of each link's ids they are."""
 
     index: int
     bits: int
@@ -146,7 +146,7 @@ class LinkIds:
         return list(self._ids)
 
     def neighbours(self, node: str) -> Sequence[str]:
-        """Where a node has links to, by name."""
+        """The neighbours of a node, by name."""
         return list(self._ids[node])
 
     def id(self, link: Link, index: int = 0) -> int:
@@ -235,7 +235,7 @@ def deliver(ids: LinkIds, source: str, receivers: Set[str]) -> Passage:
 
 @dataclass(frozen=True, slots=True)
 class FalsePositives:
-    """What some packets to equally many receivers did, all together."""
+    """The behaviour of some packets to equally many receivers, all together."""
 
     receivers: int
     packets: int
@@ -251,7 +251,7 @@ class FalsePositives:
 
     @property
     def links_per_tree(self) -> float:
-        """How large a tree was, on average."""
+        """The size of a tree, on average."""
         return self.tree_links / self.packets
 
     @property
@@ -261,7 +261,7 @@ class FalsePositives:
 
     @property
     def rate(self) -> float:
-        """Which part of the links that were not asked for was taken."""
+        """The share of the links that were not asked for and taken."""
         return self.false_positives / self.tests if self.tests else 0.0
 
     @property
@@ -271,7 +271,7 @@ class FalsePositives:
 
     @property
     def efficiency(self) -> float:
-        """Which part of the links that were taken was asked for."""
+        """The share of the links taken that were asked for."""
         return 1 - self.false_positives / self.links if self.links else 1.0
 
 

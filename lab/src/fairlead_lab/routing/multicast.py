@@ -64,7 +64,7 @@ class MulticastSend:
 
     @property
     def reached(self) -> Group:
-        """Who gets it."""
+        """The brokers that get it."""
         return self.group - {self.sender}
 
 
@@ -76,7 +76,7 @@ class Grouping(ABC):
     @property
     @abstractmethod
     def groups(self) -> int:
-        """How many groups have to be set up: those that some notification is sent to."""
+        """The number of groups to set up: those that some notification is sent to."""
 
     @property
     def groups_in_the_book(self) -> int:
@@ -85,7 +85,7 @@ class Grouping(ABC):
 
     @abstractmethod
     def sends(self, source: str, receivers: Set[str]) -> list[MulticastSend]:
-        """What is sent, in this order, for a notification that comes from a broker and that these want."""
+        """The sends, in this order, for a notification that comes from a broker and that these want."""
 
 
 class DirectGrouping(Grouping):
@@ -239,7 +239,7 @@ class NeighbourMatching(Grouping):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a grouping costs: groups to set up, and in all notifications together, sends and deliveries."""
+    """The cost of a grouping: groups to set up, and in all notifications together, sends and deliveries."""
 
     grouping: str
     groups: int
@@ -251,12 +251,12 @@ class Cost:
 
     @property
     def sends_per_notification(self) -> float:
-        """How often a notification is sent, on average."""
+        """The number of sends of a notification, on average."""
         return self.sends / self.notifications if self.notifications else 0.0
 
     @property
     def spurious_per_notification(self) -> float:
-        """How many brokers a notification reaches in vain, on average."""
+        """The number of brokers that a notification reaches in vain, on average."""
         return self.spurious / self.notifications if self.notifications else 0.0
 
 

@@ -37,7 +37,7 @@ Subscriptions = Mapping[str, Iterable[Filter]]
 
 @dataclass(slots=True)
 class Run:
-    """What became of one notification."""
+    """The outcome of one notification."""
 
     delivered: set[tuple[str, str]] = field(default_factory=set)
     """Components, each with the tag of the version that it got."""
@@ -220,7 +220,7 @@ def _short(path: list[str]) -> tuple[int, list[str]]:
 
 
 class _Interest:
-    """Who wants a notification beyond an edge; what nobody wants is not sent."""
+    """The interests beyond an edge; what nobody wants is not sent."""
 
     def __init__(self, overlay: Overlay, published: Notification, subscriptions: Subscriptions) -> None:
         self.overlay, self.published, self.subscriptions = overlay, published, subscriptions
@@ -240,7 +240,7 @@ class _Interest:
                 yield name, crossed
 
     def down(self, member: str, scope: str, version: Notification) -> Notification | None:
-        """What arrives at a member of a scope."""
+        """The version that arrives at a member of a scope."""
         parent = next(each for each in self.plan.parents(member) if each.scope == scope)
         return parent.inward.pass_on(version)
 
@@ -258,7 +258,7 @@ class _Interest:
     def outside(
         self, scope: str, superscope: str, version: Notification, left: frozenset[str]
     ) -> Notification | None:
-        """What arrives in a superscope, where somebody there or above gets it."""
+        """The version that arrives in a superscope, where somebody there or above gets it."""
         parent = next(each for each in self.plan.parents(scope) if each.scope == superscope)
         crossed = parent.outward.pass_on(version)
         if crossed is None:
@@ -430,7 +430,7 @@ ARCHITECTURES: Final[Mapping[str, Callable[[Overlay, Notification, Subscriptions
 
 
 def entries(overlay: Overlay, subscriptions: Subscriptions) -> dict[str, int]:
-    """How many entries the tables of each architecture have, over all brokers."""
+    """The number of entries in the tables of each architecture, over all brokers."""
     members = sum(len(overlay.graph.members(scope)) for scope in overlay.brokers)
     # A flat service knows every subscription at every broker; with scopes each is a filter of its own.
     flat = sum(len(list(each)) for each in subscriptions.values()) * len(overlay.topology.brokers)

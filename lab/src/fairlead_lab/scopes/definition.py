@@ -118,7 +118,7 @@ def deliveries(
     state: State | None = None,
     advertised: Filter = EVERYTHING,
 ) -> tuple[set[tuple[str, str, int]], State]:
-    """Who sees which version at which time, as (component, tag, time); and the states of policies after that."""
+    """The versions seen, as (component, tag, time), and the states of policies after that."""
     return _Definition(graph, notification, matched, dict(state or {})).run(
         event_time(notification) if time is None else time, advertised
     )
@@ -251,7 +251,7 @@ class _Definition:
         eligible: set[str],
         walks: list[_Walk],
     ) -> dict[str, int]:
-        """Who gets what walks have brought to their common end, all in one version."""
+        """The members that get what walks have brought to their common end, all in one version."""
         version = walks[0].version
         chosen: dict[str, int] = {}
         left = set(eligible)
@@ -302,7 +302,7 @@ class _Definition:
         return free + (self._traversed(kept, depth + 1) if kept else [])
 
     def _level(self, walk: _Walk, depth: int) -> int:
-        """How far below its governor a consumer stands; a scope that governs itself is one consumer."""
+        """The depth of a consumer below its governor; a scope that governs itself is one consumer."""
         numbers = self._governors(walk)
         below = numbers[depth + 1] if depth + 1 < len(numbers) else len(walk.path) - 1
         return below - numbers[depth]

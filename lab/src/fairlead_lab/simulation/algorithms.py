@@ -53,7 +53,7 @@ class Algorithm:
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Who is below whom (book 4.6.2): all brokers below a root, in the tree that hangs from the first broker.
+    """The hierarchy (book 4.6.2): all brokers below a root, in the tree that hangs from the first broker.
 
     The roots and the brokers outside of their subtrees are peers, so several roots make a hybrid.
     """

@@ -54,7 +54,7 @@ __all__ = ["Checker", "is_of_a_tree"]
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What one broker is to another: a stranger, unless there is a link."""
+    """The standing of one broker with another: a stranger, unless there is a link."""
 
     link: LinkId | None = None
     is_heard: bool = False
@@ -94,7 +94,7 @@ class _View:
         return not self.is_dropping or neighbour == self.broker.parent
 
     def needed_filters(self, neighbour: str) -> list[Filter]:
-        """What is in T\\H."""
+        r"""The filters in T\H."""
         return [interest.filter for interest in self.table.but(neighbour)]
 
     @property
@@ -129,7 +129,7 @@ class _View:
         )
 
     def change(self, declared: Iterable[Declaration]) -> Change:
-        """What a client has said, as admin(S, U): what it asks for is a set of filters."""
+        """The declaration of a client, as admin(S, U): what it asks for is a set of filters."""
         added: list[Interest] = []
         removed: list[Interest] = []
         for each in declared:
@@ -162,7 +162,7 @@ class Checker(Observer):
         simulation.observers.append(self)
 
     def report(self) -> Report:
-        """What was found, by rule; the places are numbers of steps. Open is what the algebra cannot decide."""
+        """The findings, by rule; the places are numbers of steps. Open is what the algebra cannot decide."""
         matching: dict[str, list[Violation]] = {rule: [] for rule in RULES}
         for step, breach in self.breaches:
             matching[breach.rule].append(Violation(str(breach), (step,)))
@@ -468,7 +468,7 @@ def _opened(message: Message | Call | Command, broker: Broker) -> object:
 
 
 def _standing_after(standing: _Standing, message: object, broker: str) -> _Standing:
-    """What the sender of a message is to a broker that has heard it."""
+    """The standing of the sender of a message with a broker that has heard it."""
     match message:
         case _Opened(link) if link != standing.link:
             return _Standing(link)

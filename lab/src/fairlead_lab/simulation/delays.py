@@ -1,4 +1,4 @@
-"""How long a message is under way: distributions over whole microseconds, the same on every machine.
+"""The delays of messages: distributions over whole microseconds, the same on every machine.
 
 Floating-point functions differ in their last bits from one library to another, so none is used to draw: a
 delay is an integer drawn uniformly, or an entry drawn from a table that exact decimal arithmetic has made.

@@ -1,4 +1,4 @@
-"""What can go wrong, decided by the seed: nothing, unless asked for."""
+"""The faults of a run, decided by the seed: none, unless asked for."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Faults:
         return self != NO_FAULTS
 
     def copies(self, random: Random) -> int:
-        """How often a message arrives."""
+        """The number of times that a message arrives."""
         if self.loss_ppm and random.randrange(MILLION) < self.loss_ppm:
             return 0
         if self.duplication_ppm and random.randrange(MILLION) < self.duplication_ppm:

@@ -53,7 +53,7 @@ class ForestChecker(Observer):
         simulation.observers.append(self)
 
     def report(self) -> Report:
-        """What was found, by rule; the places are numbers of steps. Open is what the algebra cannot decide."""
+        """The findings, by rule; the places are numbers of steps. Open is what the algebra cannot decide."""
         return Report(
             tuple(
                 Finding(

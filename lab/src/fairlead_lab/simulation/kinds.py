@@ -1,4 +1,5 @@
-"""How scenario files write values: shares as parts per million, times as microseconds, names and numbers in lists.
+"""The values of scenario files: shares as parts per million, times as microseconds, names and numbers in
+lists.
 
 All that is drawn from them is drawn with integers, so a scenario and a seed are the same run on any machine.
 """

@@ -1,4 +1,4 @@
-"""What a run costs: an observer that counts, and a row of figures for each checkpoint.
+"""The costs of a run: an observer that counts, and a row of figures for each checkpoint.
 
     spurious     a forward that leads to no delivery behind it
 
@@ -122,7 +122,7 @@ class Metrics(Observer):
         self.begin()
 
     def begin(self) -> None:
-        """What comes now are the publications of the next checkpoint."""
+        """Begin the publications of the next checkpoint."""
         self._passages = {}
         self._forwards = 0
         self._sends = 0
@@ -210,7 +210,7 @@ class Metrics(Observer):
 
     @property
     def delivered(self) -> Sequence[ExpectedDelivery]:
-        """What was delivered since `begin`, in order."""
+        """The deliveries since `begin`, in order."""
         return self._delivered
 
     @property
@@ -269,7 +269,7 @@ class Metrics(Observer):
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """How many entries a broker has, in all trees that it is in."""
+    """The number of a broker's entries, in all trees that it is in."""
 
     local: int
     remote: int

@@ -205,7 +205,7 @@ class Simulation:
         return not self._filters_in_flight and not any(map(_is_about_filters, waiting))
 
     def in_flight(self, source: str, to: str) -> Iterable[Message]:
-        """What is under way from one broker to another, in the order of sending."""
+        """The messages under way from one broker to another, in the order of sending."""
         return self._watched().get((source, to), ())
 
     def _watched(self) -> dict[tuple[str, str], deque[Message]]:
@@ -218,7 +218,7 @@ class Simulation:
         return self._in_flight
 
     def _send(self, source: str, to: str, message: Message) -> None:
-        """What the loop does itself, where links have no faults and nobody looks at them."""
+        """Send a message; the loop does this itself where links have no faults and nobody looks at them."""
         arrivals = self._arrivals[source]
         arrival, last = self.now + self._delays(), arrivals.get(to, 0)
         copies, overtakes = (1, False) if self._faults is None else self._faulty(self._faults, source, to)
@@ -233,7 +233,7 @@ class Simulation:
             sent(self.now, source, to, message)
 
     def _faulty(self, faults: Faults, source: str, to: str) -> tuple[int, bool]:
-        """How often a message arrives, and whether it overtakes those before it."""
+        """The number of times that a message arrives, and whether it overtakes those before it."""
         copies = faults.copies(self._chance)
         if copies != 1:
             self._tell("loss" if not copies else "duplication", source=source, to=to)

@@ -41,7 +41,7 @@ class Cell:
     seed: int
 
     def command(self, scenario: Scenario, *, check: bool = False) -> str:
-        """What repeats this run alone."""
+        """The command that repeats this run alone."""
         words = ["fairlead", "simulate", scenario.source, "--algorithm", self.algorithm]
         words += ["--seed", str(self.seed), "--brokers", str(self.brokers)]
         words += ["--subscriptions", *map(str, scenario.workload.checkpoints)]
@@ -195,7 +195,7 @@ def _happen(scenario: Scenario, simulation: Simulation, calls: Sequence[LocatedC
 
 
 def _difference(row: Row, metrics: Metrics, expected: frozenset[Any]) -> str:
-    """What is wrong with what was delivered, with one example of each kind."""
+    """The difference between the deliveries and those expected, with one example of each kind."""
     delivered = frozenset(metrics.delivered)
     parts = []
     if row.refused:

@@ -77,7 +77,7 @@ TOML_HINT: Final = 'text stands in quotes, as in name = "small"'
 
 @dataclass(frozen=True, slots=True)
 class OverlayPlan:
-    """How many brokers there are, and how they are linked."""
+    """The number of brokers, and their links."""
 
     shape: Annotated[str, Key(quoted(SHAPES), one_of(*SHAPES))]
     brokers: Annotated[
@@ -100,7 +100,7 @@ class OverlayPlan:
 
 @dataclass(frozen=True, slots=True)
 class RoutingPlan:
-    """How filters and notifications travel."""
+    """The algorithm by which filters and notifications travel."""
 
     algorithms: Annotated[
         tuple[str, ...],
@@ -148,7 +148,7 @@ class RoutingPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClientsPlan:
-    """Who takes part, and where."""
+    """The clients, and their brokers."""
 
     subscribers: Annotated[
         int | None,
@@ -166,7 +166,7 @@ class ClientsPlan:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """What clients are interested in, and what they publish."""
+    """The interests of clients, and their publications."""
 
     checkpoints: Annotated[
         tuple[int, ...],
@@ -298,7 +298,7 @@ class Scenario:
         return found
 
     def _problems(self) -> list[str]:
-        """What is wrong about the whole, where each key may be right."""
+        """The problems of the whole, where each key may be right."""
         try:
             overlay = self.topology()
         except FairleadError as error:
@@ -354,7 +354,7 @@ def _fitting(table: str, shapes: Iterable[str], tables: Tables) -> Iterator[str]
 
 
 def overlay_given(tables: Tables) -> Iterator[str]:
-    """How many brokers there are is given once: by `brokers`, or by links, which then give it here."""
+    """The problems of an overlay whose number of brokers is not given once: by `brokers`, or by links."""
     said = tables.get("topology", {})
     if said.get("shape") == "explicit":
         if "links" not in said:

@@ -106,7 +106,7 @@ class ScopesScenario:
 
 @dataclass(frozen=True, slots=True)
 class ScopesRow:
-    """What an architecture took, at one depth."""
+    """The cost of an architecture, at one depth."""
 
     architecture: str
     depth: int

@@ -66,7 +66,7 @@ class Declaration:
 
 
 class Declarations:
-    """What the clients of each broker have declared and not taken back: S_Y and A_X, from the calls alone."""
+    """The declarations of each broker's clients that were not taken back: S_Y and A_X, from the calls alone."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str, bool], dict[str, Filter]] = {}
@@ -82,7 +82,7 @@ class Declarations:
     def take(
         self, broker: AnyBroker, call: Message | Call | Command, effects: list[Effect]
     ) -> list[Declaration]:
-        """What a step has changed; a refused call and one that says nothing new change nothing."""
+        """The changes of a step; a refused call and one that says nothing new change nothing."""
         if any(isinstance(effect, Refuse) for effect in effects):
             return []
         match call:

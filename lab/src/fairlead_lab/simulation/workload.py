@@ -1,4 +1,4 @@
-"""What clients do in a run, drawn beforehand: subscriptions, publications, and who has to get what.
+"""The workload of a run, drawn beforehand: subscriptions, publications, and who has to get what.
 
 A notification has a value for each attribute (`x`, then `y` and `z`); a subscription asks for one value of each,
 or for a range of them. Everything is drawn with integers from the seed, so a workload is the same on any
@@ -46,7 +46,7 @@ _TRIES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What happens up to a checkpoint: so many subscriptions are there, then publications are measured."""
+    """The phase up to a checkpoint: so many subscriptions are there, then publications are measured."""
 
     subscriptions: int
     changes: tuple[LocatedCall, ...]
@@ -219,7 +219,9 @@ class _Drawing:
         return publisher.broker, Publish(publisher.name, Notification.of(content)), values
 
     def _offer(self, publisher: _Client, random: Random) -> Span:
-        """What a publisher publishes: everything, or a window among its region's values or all of them."""
+        """The span that a publisher publishes in: everything, or a window among its region's values or all of
+        them.
+        """
         if self._plan.offer_ppm == MILLION:
             return publisher.local if self._plan.locality_ppm == MILLION else self._everything
         first, end = publisher.local if self._is_local(random) else self._everything
@@ -255,7 +257,7 @@ class _Drawing:
 
 
 def _weights(plan: WorkloadPlan, random: Random) -> list[int]:
-    """How much the values before each weigh, and last what all do."""
+    """The weight of the values before each, and last that of all."""
     if plan.shape != "zipf":
         return list(range(plan.values + 1))
     with localcontext() as context:

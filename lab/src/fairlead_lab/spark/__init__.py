@@ -1,4 +1,4 @@
-"""What the laboratory runs on Spark: the demo's sample and showcase, the baseline, sweeps of simulations."""
+"""The laboratory on Spark: the demo's sample and showcase, the baseline, sweeps of simulations."""
 
 from __future__ import annotations
 

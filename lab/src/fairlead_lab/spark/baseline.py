@@ -1,4 +1,5 @@
-"""What one would write on Spark without Fairlead: a join of notifications with subscriptions, pair by pair.
+"""The job that one would write on Spark without Fairlead: a join of notifications with subscriptions, pair by
+pair.
 
     a pair (n, s)    iff    every condition of s holds for n
 

@@ -73,7 +73,9 @@ def write_desks(directory: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """How many orders each subscriber got; and an order as it was published, and as it was delivered outside."""
+    """The number of orders of each subscriber; and an order as it was published, and as it was delivered
+    outside.
+    """
 
     counts: dict[str, int]
     published: Notification | None = None
@@ -87,7 +89,7 @@ class Border:
 
 
 def border_crossed(pipeline: Pipeline) -> Border:
-    """What came of the orders: read from the deliveries of a run."""
+    """The outcome of the orders, read from the deliveries of a run."""
     deliveries = pipeline.output.read(pipeline.spark)
     if deliveries is None:
         return Border({})

@@ -102,7 +102,7 @@ PATTERNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was written: how much of which sort, and where."""
+    """The sample that was written: how much of which sort, and where."""
 
     directory: Path
     pipeline: Path
@@ -205,7 +205,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What is traded: shares, the often traded ones first, and bonds; and sensors."""
+    """The traded goods: shares, the often traded ones first, and bonds; and sensors."""
 
     listings: tuple[Listing, ...]
     bonds: tuple[tuple[str, int, float], ...]
@@ -272,7 +272,7 @@ KINDS: Final = {"quote": 52, "order": 16, "trade": 16, "bond": 6, "reading": 5, 
 
 
 def _write_events(directory: Path, market: Market, count: int, rng: Random) -> tuple[int, int, int]:
-    """How many are late, how many come twice, and how many are broken."""
+    """Write the events; the number of those that are late, that come twice, and that are broken."""
     arrivals: list[tuple[int, bytes]] = []
     late, twice = round(count * LATE_SHARE), round(count * TWICE_SHARE)
     delayed = set(rng.sample(range(count), late))
@@ -589,7 +589,7 @@ SUBSCRIPTIONS_MAX: Final = 20
 
 
 def _write_subscriptions(path: Path, market: Market, count: int, rng: Random) -> tuple[int, int]:
-    """How many people there are, and how many of the subscriptions nothing can match."""
+    """Write the subscriptions; the number of people, and of subscriptions that nothing can match."""
     owners = _owners(count, rng)
     wishes = Wishes(market, rng)
     never = 0
@@ -609,7 +609,7 @@ def _write_subscriptions(path: Path, market: Market, count: int, rng: Random) ->
 
 
 def _owners(count: int, rng: Random) -> list[str]:
-    """Who has each subscription: about five for each person, 1 to 20, unevenly."""
+    """The owner of each subscription: about five for each person, 1 to 20, unevenly."""
     names = [f"{first}.{last}" for first in FIRST_NAMES for last in LAST_NAMES]
     wanted = max(1, count // 5)
     people = [

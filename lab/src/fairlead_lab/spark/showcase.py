@@ -33,7 +33,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Busiest:
-    """Who got most deliveries, and how many; and how many subscribers got any."""
+    """The subscriber with the most deliveries, and their number; and the number of subscribers that got any."""
 
     first: tuple[tuple[str, int], ...] = ()
     reached: int = 0

@@ -1,4 +1,4 @@
-"""What the project's own tests are made of: worlds, nodes, chaos without sockets, a disk that loses its power."""
+"""The material of the project's own tests: worlds, nodes, chaos without sockets, a disk that loses its power."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ POLICY: Final = {
 
 @dataclass
 class Books:
-    """What was tried, and what came of it that the policy does not allow."""
+    """The accounts of an attack: what was tried, and what came of it that the policy does not allow."""
 
     tried: Counter[str] = field(default_factory=Counter)
     came: Counter[str] = field(default_factory=Counter)
@@ -123,7 +123,7 @@ class _Client:
     requested: list[str] = field(default_factory=list)
 
     def answers(self) -> list[wire.Control]:
-        """What the broker has said since it was looked at."""
+        """The messages of the broker since they were looked at."""
         return [wire.parse_control(payload) for kind, payload in self.peer.got if kind == wire.CONTROL]
 
 

@@ -1,4 +1,4 @@
-"""What tests of brokers need: a loop for each test, or brokers on a loop of their own, in a thread."""
+"""Brokers for tests: a loop for each test, or brokers on a loop of their own, in a thread."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class Host:
             self.disk.lose_power(power)
 
     def received(self, end: End, chunk: bytes) -> None:
-        """What the server does with what comes in."""
+        """Take what comes in, as the server does."""
         assert self.node is not None
         frames = end.frames.feed(chunk)
         if end.session is None:
@@ -278,7 +278,7 @@ class Host:
             self.kill(self.world.rng)
 
     def keep_house(self, *, gather: bool = False) -> None:
-        """What the server does from time to time."""
+        """Look after the node from time to time, as the server does."""
         node = self.node
         assert node is not None
         assert node.ledger is not None
@@ -794,7 +794,7 @@ class World:
         return busy
 
     def restless(self) -> list[str]:
-        """What is not done."""
+        """The work that is not done."""
         found = [f"{identity} is not acknowledged" for identity in self.accounts.open[:5]]
         for host in self.hosts.values():
             assert host.node is not None

@@ -93,5 +93,5 @@ def subscriptions(
 
 
 def fed(matcher: Matcher, given: Iterable[Notification]) -> list[tuple[int, Relation]]:
-    """What a matcher delivers, with the number of the event that completed each relation."""
+    """The deliveries of a matcher, with the number of the event that completed each relation."""
     return [(at, relation) for at, each in enumerate(given) for relation in matcher.feed(each)]

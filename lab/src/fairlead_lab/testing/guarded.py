@@ -80,5 +80,5 @@ class Guarded:
         return sync.connect(server.url, name=name, credentials=credentials, patience=PATIENCE_S)
 
     def decisions(self) -> list[dict[str, Any]]:
-        """What is in the log of decisions."""
+        """The entries in the log of decisions."""
         return [json.loads(line) for line in (self.path / "access.jsonl").read_text().splitlines()]

@@ -204,7 +204,7 @@ def _apply(content: bytearray, position: int, raw: bytes | None) -> None:
 
 
 def _fate(file: _File, rng: Random) -> bytearray:
-    """What is left after a power failure: block by block something between what was safe and what was written."""
+    """The content after a power failure: block by block something between what was safe and what was written."""
     versions = [bytearray(file.safe)]
     halfway = rng.randint(0, len(file.writes))
     for writes in (file.writes[:halfway], file.writes[halfway:]):

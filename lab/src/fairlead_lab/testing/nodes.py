@@ -39,19 +39,19 @@ class End:
         self._frames, self._heard = wire.Frames(), wire.Frames()
 
     def write(self, data: bytes) -> None:
-        """What the node has to say."""
+        """Take what the node has to say."""
         self.written += data
         self.said += self._frames.feed(data)
 
     def take(self) -> bytes:
-        """What goes out now."""
+        """The bytes that go out now."""
         if self.stuck:
             return b""
         written, self.written = self.written, b""
         return written
 
     def buffered(self) -> int:
-        """How much waits."""
+        """The number of bytes that wait."""
         return self.stuck + len(self.written)
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class End:
         self.paused = False
 
     def hear(self, chunk: bytes) -> None:
-        """What comes in for the node."""
+        """Take what comes in for the node."""
         self.node.receive(self.session, self._heard.feed(chunk), 0)
 
     def let_go(self) -> None:
@@ -81,7 +81,7 @@ class End:
 
     @property
     def dropped(self) -> int:
-        """How many the node has said it left out."""
+        """The number of notifications that the node has said it left out."""
         told = map(wire.parse_control, self.frames(wire.CONTROL))
         return sum(each.count for each in told if isinstance(each, wire.Dropped))
 

@@ -45,7 +45,7 @@ class NoEvil(Rule):
 
 
 class NotFor(Rule):
-    """What one producer publishes is not delivered to one client."""
+    """A rule: the publications of one producer are not delivered to one client."""
 
     depends = Depends(producer=True)
 

@@ -131,7 +131,7 @@ def event_of(given: Mapping[str, Any]) -> Notification:
 
 
 def matched_by(filters: Mapping[str, Mapping[str, Filter]]) -> Callable[[Notification], set[str]]:
-    """Which components have a matching subscription, asked one by one."""
+    """The components with a matching subscription, asked one by one."""
     return lambda n: {name for name, each in filters.items() if any(f.matches(n) for f in each.values())}
 
 

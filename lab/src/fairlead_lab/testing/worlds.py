@@ -49,7 +49,7 @@ def some_notification(random: Random, id: str, producer: str) -> Notification:
 def expected(
     subscriptions: Mapping[str, tuple[str, Filter]], notifications: Iterable[Notification]
 ) -> list[Delivered]:
-    """Who gets what, by the definition; subscriptions by their ids, each with its client."""
+    """The deliveries by the definition; subscriptions by their ids, each with its client."""
     found = []
     for notification in notifications:
         matching: dict[str, list[str]] = {}
@@ -95,4 +95,4 @@ def on_the_bus(
 
 
 def _hear(notification: Notification) -> None:
-    """What the bus says that it delivers is enough."""
+    """Trust the bus: what it says that it delivers is enough."""

@@ -115,7 +115,7 @@ class _Clause:
         )
 
     def __le__(self, other: _Clause) -> bool:
-        """Whether all that satisfies this clause satisfies the other, as each of its ways is one of the other's."""
+        """Whether all that satisfies this clause satisfies the other, since each of its ways is one there."""
         return self.lacks <= other.lacks and self.meets <= other.meets
 
     def holds(self, value: Keys) -> bool:

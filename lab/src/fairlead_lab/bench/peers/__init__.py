@@ -170,7 +170,7 @@ def _measured(peer: Peer, directory: Path, shape: str, n: int, plan: Plan) -> Ce
 
 
 def _cell(blank: Cell, answer: dict[str, Any], expected: list[list[int]]) -> Cell:
-    """What a driver found, once its answers are those of the oracle."""
+    """The figures of a driver, once its answers are those of the oracle."""
     if "too_slow" in answer:
         return _because(blank, f"too slow: {answer['too_slow']}")
     try:

@@ -45,7 +45,7 @@ class Chain:
 
     @property
     def partial_matches(self) -> int:
-        """How many it holds."""
+        """The number of partial matches that it holds."""
         return sum(map(len, self._waiting))
 
     def feed(self, event: Event) -> Partial | None:

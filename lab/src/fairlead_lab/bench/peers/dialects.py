@@ -31,7 +31,7 @@ class Inexpressible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one peer writes rules and events."""
+    """The form in which one peer writes rules and events."""
 
     patterns: Mapping[Op, Pattern]
     event: Callable[[Notification], Any]
@@ -82,7 +82,7 @@ def _folded(operand: Any) -> str:
 
 
 def _scalar(operand: Any) -> str | int:
-    """What is written as itself."""
+    """A value that is written as itself."""
     if isinstance(operand, int) and not isinstance(operand, bool):
         return operand
     return _text(operand)

@@ -1,4 +1,5 @@
-"""What one would write in Spark SQL instead of patterns and fair subscriptions, as far as SQL can say it.
+"""Queries that one would write in Spark SQL instead of patterns and fair subscriptions, as far as SQL can say
+them.
 
     A followed by B followed by C within w, same s            each A with the first B behind it, and the first C
     A followed by 1 or more B followed by C within w, same s  the same, with all B between the two

@@ -1,4 +1,4 @@
-"""Who detects what, and where: subscriptions to patterns turned into actions of mobile detectors (book 7.5.2).
+"""The directory of detectors: subscriptions to patterns turned into actions of mobile detectors (book 7.5.2).
 
     directory.submit("s1", pattern, "B7", policy)   -> Instantiate, Delegate, …
     directory.withdraw("s1")                        -> Destroy, …
@@ -235,7 +235,7 @@ class Directory:
     def _decompose(
         self, pattern: Pattern, near: str, policy: DistributionPolicy
     ) -> tuple[Split | None, tuple[Pattern, ...]]:
-        """How a pattern is cut, and which of its parts others detect."""
+        """The cut of a pattern, and the parts of it that others detect."""
         if policy.decomposition is Decomposition.NONE:
             return None, ()
         needed = 2 if policy.reuse is Reuse.AT_LEAST_2 else 1
@@ -259,7 +259,7 @@ class Directory:
     def _sources(
         self, pattern: Pattern, cut: Split | None, delegated: Mapping[str, frozenset[str]]
     ) -> tuple[frozenset[str], ...]:
-        """Who publishes what is looked at here; detectors of patterns that are named, among them."""
+        """The publishers of what is looked at here; detectors of patterns that are named, among them."""
         here = SubpatternDetector(Brute(), pattern, cut, delegated).here
         looked_at = {
             filter
@@ -293,7 +293,7 @@ class Directory:
     # -- places --------------------------------------------------------------------------------------------
 
     def hops(self, one: str, other: str) -> int:
-        """How many links lie between two brokers."""
+        """The number of links between two brokers."""
         key = (min(one, other), max(one, other))
         if key not in self._hops:
             self._hops[key] = len(self._topology.path(*key)) - 1
@@ -315,7 +315,7 @@ class Directory:
                 return min(hosts, key=lambda host: sum(self.hops(host, each) for each in brokers))
 
     def load(self) -> dict[str, float]:
-        """What the detectors at each broker have to consume, in events per second."""
+        """The load of the detectors at each broker, in events per second."""
         found: dict[str, float] = {}
         for placed in self.detectors.values():
             rate = sum(self._rate(group) for group in placed.specification.groups)
@@ -323,7 +323,7 @@ class Directory:
         return found
 
     def _rate(self, group: frozenset[str]) -> float:
-        """How often a source is heard of. Detectors let few things through."""
+        """The rate of a source. Detectors let few things through."""
         rates = (self._publishers[name].rate for name in group if name in self._publishers)
         return sum(rates, 0.0) or self._least
 
@@ -332,7 +332,7 @@ class Directory:
         return 0.1 * min((each.rate for each in self._publishers.values()), default=1.0)
 
     def _cost(self, specification: Specification, near: str) -> Callable[[str], float]:
-        """How much a detector at a broker lets travel, in events and hops per second."""
+        """The traffic that a detector at a broker causes, in events and hops per second."""
         coming = [
             (self._publishers[name].broker, self._publishers[name].rate)
             if name in self._publishers

@@ -1,4 +1,4 @@
-"""What detectors, their sources and each other tell over the notification service itself (book 7.5).
+"""The messages between detectors and their sources, over the notification service itself (book 7.5).
 
     heartbeat   all that its source publishes later ends from a time on; a detector that moves names who goes on
     probe       whoever is a source: answer with a heartbeat
@@ -89,5 +89,5 @@ def heartbeats_of(sources: frozenset[str]) -> Filter:
 
 
 def addressed_to(host: str) -> Filter:
-    """What is sent to one place only."""
+    """The filter of messages to one place only."""
     return Constraint(Attribute("to"), Op.EQ, host)

@@ -77,7 +77,7 @@ Effect: TypeAlias = Call | Wake
 
 
 class Phase(Enum):
-    """Where a detector is in its life."""
+    """The phase of a detector's life."""
 
     CONSTRUCTION = "construction"
     CONTROL = "control"
@@ -86,7 +86,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What a detector detects, how, and of whom it hears."""
+    """The pattern that a detector detects, its policy, and its sources."""
 
     name: str
     """Wherever it is."""
@@ -114,7 +114,9 @@ class Specification:
         return any(atom.timers or atom.domain_timers for atom in atoms(self.pattern.body))
 
     def filters(self) -> tuple[Filter, ...]:
-        """What it looks at: the filters of the atoms that are detected here, and the parts that are not."""
+        """The filters that it looks at: those of the atoms that are detected here, and the parts that are
+        not.
+        """
         detector = SubpatternDetector(Brute(), self.pattern, self.split, self.delegated)
         looked_at = [
             filter
@@ -164,12 +166,12 @@ class MobileDetector:
 
     @property
     def since(self) -> int | None:
-        """What ends from this time on it has heard completely, wherever it was; None: not known yet."""
+        """The time from which on it has heard everything that ends, wherever it was; None: not known yet."""
         return self._since
 
     @property
     def in_progress(self) -> int:
-        """How much it holds."""
+        """The number of matches in progress."""
         return self._detector.in_progress
 
     def handle(self, what: Input, now: int) -> list[Effect]:
@@ -385,7 +387,7 @@ def _occurrence(notification: Notification) -> Occurrence:
 
 
 def _moved(occurrence: Occurrence, to: int) -> Occurrence:
-    """What is late is consumed as if it had happened when it can be."""
+    """A late occurrence, moved to the time at which it can be consumed."""
     start = to if occurrence.is_point else occurrence.start
     return Occurrence(occurrence.notification, start, to, (to, start, *occurrence.rank[2:]))
 

@@ -20,7 +20,7 @@ class Decomposition(Enum):
 
 
 class Reuse(Enum):
-    """Which of the detectors that are there already are used."""
+    """The choice among the detectors that are there already."""
 
     WITH_LOCALITY = "with locality only"
     AT_LEAST_2 = "at least 2"
@@ -28,7 +28,7 @@ class Reuse(Enum):
 
 
 class Locality(Enum):
-    """Where new detectors are put."""
+    """The choice of a broker for a new detector."""
 
     SUBSCRIBERS = "subscribers"
     PUBLISHERS = "publishers"

@@ -59,7 +59,7 @@ class DetectionPolicy:
 
 @dataclass(slots=True)
 class _Heard:
-    """What is known of a source at one place."""
+    """The knowledge about a source at one place."""
 
     until: int = BEGINNING
     """Nothing that comes later ends before this."""
@@ -67,7 +67,7 @@ class _Heard:
 
 
 class Stability:
-    """What the sources of a detector have promised, and up to where its stream is complete.
+    """The promises of a detector's sources, and the time up to which its stream is complete.
 
     Sources are groups of names: redundant detectors of one pattern are a group, of which one is enough. A source
     may move: whoever goes on takes its place when the old one has said its last word.
@@ -111,7 +111,7 @@ class Stability:
         return until if patience is None else max(until, now - patience)
 
     def _patience(self, places: list[_Heard]) -> int | None:
-        """How long a group is waited for; None: for ever."""
+        """The time that a group is waited for; None: for ever."""
         if self._policy.consume is Consume.TIMEOUT:
             return self._policy.timeout_us
         if self._policy.consume is not Consume.PROBABLE:

@@ -61,7 +61,7 @@ __all__ = ["Client", "Matching"]
 
 
 class Matching(Protocol):
-    """What correlates for a conjunction: a `Matcher`, or what does the same."""
+    """The protocol of what correlates for a conjunction: a `Matcher`, or what does the same."""
 
     def feed(self, notification: Notification, /) -> list[Relation]:
         """The relations that the next notification completes."""
@@ -83,7 +83,7 @@ class _Fed:
 
 @dataclass(slots=True)
 class _Stream:
-    """What comes from one role."""
+    """The stream from one role."""
 
     role: Role
     conjunctions: dict[Conjunction, int]

@@ -1,4 +1,5 @@
-"""Who gets what of a role's order: a function of that order alone, so all replicas of a role agree on it.
+"""The share of each client in a role's order: a function of that order alone, so all replicas of a role agree
+on it.
 
 What is put in order is applied here, one by one. An event goes to those with a unary predicate that it satisfies
 (FAIDECS, Figure 4: `subs` and `kids`). All else changes who they are:
@@ -154,7 +155,7 @@ class Desk:
     # -- beginning -----------------------------------------------------------------------------------------
 
     def _await(self, recipient: Recipient, number: int = 0) -> None:
-        """Who asks for something gets all of it once what is asked for above now has been confirmed."""
+        """Give a client all that it asks for, once what is asked for above now has been confirmed."""
         self._waiting.append((self.number, recipient, number))
         self._establish()
 
@@ -185,7 +186,9 @@ class Desk:
                 self._copy(client, conjunction, source)
 
     def _source(self, client: str, conjunction: Conjunction) -> str | None:
-        """Who began before the client and asks the same. As only the older are asked, nobody waits in a circle."""
+        """The client that began before and asks the same. As only the older are asked, nobody waits in a
+        circle.
+        """
         alike = self._alike.get((conjunction, self._clients[client].choice), {})
         oldest = next(iter(alike), client)
         return None if oldest == client else oldest

@@ -25,7 +25,7 @@ ALL: Final[Role] = ()
 
 
 class Ordering(StrEnum):
-    """Who establishes the order."""
+    """The process that establishes the order."""
 
     MERGING = "merging"
     """Mergers, one for each sequence of types: decentralised ordered merging."""
@@ -37,7 +37,7 @@ class Ordering(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Which nodes there are, and how many of them share a role."""
+    """The nodes that there are, and the number of them that share a role."""
 
     nodes: tuple[str, ...]
     ordering: Ordering = Ordering.MERGING

@@ -49,7 +49,7 @@ __all__ = ["Merger", "chosen"]
 
 
 def chosen(process: str, alive: list[str]) -> str | None:
-    """Which of the replicas that live a process attaches to: all alike often; None where none lives."""
+    """The living replica that a process attaches to: all alike often; None where none lives."""
     return alive[crc32(process.encode()) % len(alive)] if alive else None
 
 
@@ -82,7 +82,9 @@ class Merger(Replica):
 
     @property
     def retained(self) -> int:
-        """What is kept until nobody can ask for it any more, what was sent included."""
+        """The number of entries that are retained until nobody can ask for them any more, those sent
+        included.
+        """
         return super().retained + len(self._buffer)
 
     def begin(self) -> None:
@@ -97,7 +99,9 @@ class Merger(Replica):
             self.send(above, Attach(parent, self.me, self.role, self._got[parent]))
 
     def lost(self, process: str) -> None:
-        """Who was attached to it needs another; what it was to get, nobody asks for."""
+        """Forget a replica that is gone: those attached to it need another, and nobody asks for what it was
+        to get.
+        """
         for parent, above in self._above.items():
             if above == process:
                 self._climb(parent)
@@ -166,7 +170,7 @@ class Merger(Replica):
             self.carry_out()
 
     def lead(self) -> None:
-        """What the old leader left over is ordered now."""
+        """Take the lead: what the old leader left over is ordered now."""
         self._agreed = {}
         self._count()
         for key in self.waiting:
@@ -216,7 +220,7 @@ class Merger(Replica):
             self._is_dirty = True
 
     def settle(self, message: Settled) -> None:
-        """How far a peer has come, and those that are attached to it."""
+        """Note the position of a peer, and of those that are attached to it."""
         self._settled[message.source] = message.upto
         for process, upto in message.received:
             self._has[process] = max(upto, self._has.get(process, 0))

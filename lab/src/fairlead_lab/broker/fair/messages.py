@@ -1,4 +1,4 @@
-"""What the processes of fair correlation tell each other: frozen values, whoever drives them.
+"""The messages between the processes of fair correlation: frozen values, whoever drives them.
 
 Calls come from the application at a client: Multicast, Subscribe, Unsubscribe. Down comes from the membership
 layer, to all processes and about the same crashes in the same order; Tick, when the time has come that a process
@@ -142,7 +142,7 @@ class Pulse(Struct, frozen=True):
 
 
 class From(Struct, frozen=True):
-    """What the role on the left or on the right has put at one position."""
+    """The entry of the role on the left or on the right at one position."""
 
     is_right: bool
     contents: tuple[Content, ...]
@@ -262,7 +262,9 @@ class Ask(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What the source knows of the order: the slots from a position on, and from which view they are."""
+    """The knowledge of the source about the order: the slots from a position on, and from which view they
+    are.
+    """
 
     role: Role
     source: str

@@ -173,7 +173,7 @@ class Replica(ABC):
 
     @property
     def retained(self) -> int:
-        """How many positions and inputs are kept here, until nobody can ask for them any more."""
+        """The number of positions and inputs that are retained here, until nobody can ask for them any more."""
         return len(self._log) + len(self._contents)
 
     def send(self, to: str, message: RoleMessage) -> None:

@@ -39,7 +39,7 @@ def deliveries(
 def matches(
     component: Conjunction, events: Sequence[Notification], *, most_recent: bool = False
 ) -> list[Completed]:
-    """What a component matches: as soon as it can, the first relation, with prefix and infix disposal."""
+    """The matches of a component: as soon as it can, the first relation, with prefix and infix disposal."""
     queues: dict[str, list[int]] = {type: [] for type, _ in component.counts}
     found = []
     for at, event in enumerate(events):

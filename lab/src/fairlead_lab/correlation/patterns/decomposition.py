@@ -158,7 +158,7 @@ def split(pattern: Pattern, wanted: Callable[[Pattern], bool] = lambda part: Tru
     cutter = _Cutter(pattern)
 
     def choose(place: _Position) -> tuple[Tree, bool] | None:
-        """What becomes of a part, and whether something in it is wanted."""
+        """The tree of a part, and whether something in it is wanted."""
         leaf = cutter.leaf(place)
         if leaf is not None and not place.is_top and wanted(leaf.pattern):
             return leaf, True
@@ -234,7 +234,7 @@ class _Cutter:
         return _leaf(self._pattern, part, place.window)
 
     def opened(self, place: _Position) -> tuple[_Position, ...]:
-        """What a part is made of, if it can be cut there."""
+        """The positions of a part, if it can be cut there."""
         part = place.part
         match part:
             case Either(parts):

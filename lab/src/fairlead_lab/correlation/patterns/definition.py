@@ -1,4 +1,4 @@
-"""What a match is: the definitions of the language (book 7.4.2), one after another, as a program.
+"""The definition of a match: the definitions of the language (book 7.4.2), one after another, as a program.
 
     element     an occurrence, or a time event that a timer of the match has caused
     point p     the beginning, or an element; y is beyond it iff p ≺ y, in a sequence strongly
@@ -56,13 +56,15 @@ Element: TypeAlias = Occurrence | TimeEvent
 
 
 def moment_of(x: Element) -> Moment:
-    """Where x is in the order ≺. Time events go off behind all occurrences that end at their instant."""
+    """The moment of x in the order ≺. Time events go off behind all occurrences that end at their instant."""
     return (x.end, 1, x.turn) if isinstance(x, TimeEvent) else (x.end, 0, x.rank)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a part is matched from: the beginning or an element, with what is bound and the timers that run."""
+    """The point from which a part is matched: the beginning or an element, with what is bound and the timers
+    that run.
+    """
 
     element: Element | None = None
     strong: bool = False
@@ -89,7 +91,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What matches in a stream when time has passed up to and including `now`."""
+    """The matches in a stream when time has passed up to and including `now`."""
 
     stream: tuple[Occurrence, ...]
     now: float

@@ -71,7 +71,7 @@ class End:
 
     @property
     def moment(self) -> Moment:
-        """Where it stands."""
+        """The moment at which it stands."""
         return (self.end, 1) if self.rank is None else _moment_of(self.rank)
 
     @property
@@ -129,7 +129,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """What the steps of a part took, where that ended, and from which points it is a match."""
+    """The elements that the steps of a part took, the end of that, and the points from which it is a match."""
 
     constituents: tuple[tuple[str, Occurrence], ...]
     end: End
@@ -193,7 +193,7 @@ def _head_of(given: Any) -> Head:
 
 @dataclass(slots=True)
 class _Cared:
-    """What a leading atom has cared for, so far: the last, the latest start, the last point; and the heads."""
+    """The care of a leading atom, so far: the last, the latest start, the last point; and the heads."""
 
     last: Occurrence
     latest: int
@@ -288,7 +288,7 @@ class _Heads:
 
 
 def _horizon(pattern: Pattern) -> int | None:
-    """How long after its start a match can end; None: any time."""
+    """The longest time from the start of a match to its end; None: any time."""
     match pattern.body:
         case Within(_, duration):
             return duration
@@ -394,7 +394,7 @@ class _Joint:
         return self._top(leaf, key, match)
 
     def _made(self, tree: Tree, window: int | None) -> Callable[[int, Key, Match], list[Match]]:
-        """What takes a match of a leaf; leaves that are not below it give nothing."""
+        """The function that takes a match of a leaf; leaves that are not below it give nothing."""
         match tree:
             case Leaf():
                 number, self._leaves = self._leaves, self._leaves + 1
@@ -473,7 +473,7 @@ def _joined(parts: tuple[Match, ...], free: bool) -> Match | None:
 
 
 class _Taken:
-    """Which of the matches of a pattern are taken, for one value of `same`."""
+    """The matches of a pattern that are taken, for one value of `same`."""
 
     def __init__(self, pattern: Pattern, example: Notification) -> None:
         self._pattern = pattern
@@ -529,7 +529,7 @@ class SubpatternDetector:
 
     @property
     def here(self) -> tuple[Pattern, ...]:
-        """What is detected here by an automaton: the parts that are not found elsewhere, or the whole."""
+        """The patterns that an automaton detects here: the parts that are not found elsewhere, or the whole."""
         if self.split is None:
             return (self.pattern,)
         parts = dict.fromkeys(leaf.pattern for leaf in self._leaves)
@@ -549,7 +549,7 @@ class SubpatternDetector:
 
     @property
     def in_progress(self) -> int:
-        """How much is held: nodes of matches in progress, and matches that wait for others."""
+        """The number of nodes of matches in progress, and of matches that wait for others."""
         waiting = () if self._joint is None else self._joint.stores
         return self._detector.in_progress + sum(1 for store in waiting for _ in store)
 

@@ -188,7 +188,7 @@ class Taking:
                 return True
 
     def deadlines(self) -> dict[Occurrence, int]:
-        """Where partial matches are asked for: when the time of those that start with an occurrence is over."""
+        """The deadlines of partial matches: when the time of those that start with an occurrence is over."""
         match self.pattern:
             case Pattern(partial=True, body=Within(_, duration)):
                 return {s: s.start + duration for s in self.stream if s.start + duration <= self.now}

@@ -148,17 +148,17 @@ class DetectionNetwork(Observer):
 
     @property
     def deliveries(self) -> list[CompositeReceived]:
-        """What subscribers got, each composite once."""
+        """The composites that subscribers got, each once."""
         return [delivery for each in self._subscribers.values() for delivery in each.got.values()]
 
     @property
     def repeated(self) -> int:
-        """How many composites came to a subscriber that had got them."""
+        """The number of composites that came to a subscriber that had got them."""
         return sum(each.again for each in self._subscribers.values())
 
     @property
     def late(self) -> int:
-        """How much came to detectors when its time had passed."""
+        """The number of occurrences that came to detectors when their time had passed."""
         return sum(each.late for each in self.detectors.values())
 
     @property
@@ -336,7 +336,7 @@ class DetectionNetwork(Observer):
             self._tell(name, Heard(notification))
 
     def failed(self, now: int, change: str, about: Mapping[str, object]) -> None:
-        """Whoever was at a broker that crashes is gone with it."""
+        """Remove all that was at a broker that crashes."""
         if change == "crash":
             gone = [name for name, client in self._clients.items() if client.broker == about["broker"]]
             for name in gone:

@@ -37,7 +37,7 @@ RECENT_US: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class DetectionRow:
-    """What a pair of policies costs, and how good it is."""
+    """The cost of a pair of policies, and its quality."""
 
     policy: str
     consume: str
@@ -149,7 +149,7 @@ class _Run:
     until: int
 
     def got(self) -> dict[tuple[str, str], CompositeReceived]:
-        """What subscribers got of what ends before the last event."""
+        """The composites that subscribers got, of those that end before the last event."""
         return {
             (each.subscription, each.id): each for each in self.network.deliveries if each.end < self.until
         }
@@ -266,7 +266,7 @@ def _publish(scenario: DetectionScenario, network: DetectionNetwork, began: int)
 
 
 def _rates(network: DetectionNetwork) -> dict[str, float]:
-    """How often each publisher has published lately, in events per second."""
+    """The rate of each publisher lately, in events per second."""
     counted = Counter(
         each.producer for each in network.published if event_time(each) >= network.now - RECENT_US
     )

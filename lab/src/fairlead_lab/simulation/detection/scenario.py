@@ -42,7 +42,7 @@ TREES: Final = tuple(name for name in SHAPES if name not in ("cyclic", "ring"))
 
 @dataclass(frozen=True, slots=True)
 class TreePlan(OverlayPlan):
-    """How many brokers there are, and how they are linked to a tree."""
+    """The number of brokers, and the links that make them a tree."""
 
     shape: Annotated[str, Key(quoted(TREES), one_of(*TREES))]
     extra: int = 0
@@ -50,7 +50,7 @@ class TreePlan(OverlayPlan):
 
 @dataclass(frozen=True, slots=True)
 class PublisherPlan:
-    """Who publishes events of a type, where and how often."""
+    """A publisher of events of a type: its broker and its rate."""
 
     broker: Annotated[str, Key("where it is")]
     type: Annotated[str, Key("the type of its events")]
@@ -65,14 +65,14 @@ class PublisherPlan:
 
     @property
     def publisher(self) -> Publisher:
-        """What the directory knows of it."""
+        """The publisher as the directory knows it."""
         about = Constraint(Attribute("type"), Op.EQ, self.type)
         return Publisher(f"{self.type} at {self.broker}", self.broker, about, 1_000_000 / self.every_us)
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
-    """Who asks for a pattern."""
+    """A subscriber to a pattern."""
 
     broker: Annotated[str, Key("where the subscriber is")]
     pattern: Annotated[Pattern, Key("what it asks for", parsed(parse))]

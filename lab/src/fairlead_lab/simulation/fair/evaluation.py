@@ -71,7 +71,7 @@ CRASH_US: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FairRow:
-    """What one system does for the subscribers of one level."""
+    """The performance of one system for the subscribers of one level."""
 
     setup: str
     system: str
@@ -276,7 +276,7 @@ class _Run:
             self._simulation.at(self._simulation.now + number * pause, client, call)
 
     def record(self) -> FairRun:
-        """What has happened, from the beginning."""
+        """The record of the run, from the beginning."""
         return self._simulation.record().run
 
     def _finish(self) -> None:
@@ -290,7 +290,7 @@ class _Run:
         return events / members / duration_us * 1e6
 
     def _pace(self, deliveries: Sequence[Delivered]) -> tuple[int, float]:
-        """How many events were delivered, and in which time, before the load came to its end."""
+        """The number of events that were delivered, and the time, before the load came to its end."""
         counted = sorted(deliveries, key=_time)[: max(1, round(PART * len(deliveries)))]
         return sum(len(each.relation) for each in counted), counted[-1].time - self._begun
 
@@ -341,7 +341,7 @@ def _terms(setup: str, level: int, pair: tuple[int, int], random: Random) -> lis
 
 
 def _length(setup: str, level: int) -> int:
-    """How many conditions a subscription of a level has."""
+    """The number of conditions that a subscription of a level has."""
     return {"B": level, "C": 1}.get(setup, level - 1)
 
 

@@ -70,7 +70,7 @@ DETECTION_US: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What it takes a process to handle a message, and to send one, in microseconds."""
+    """The time that a process takes to handle a message, and to send one, in microseconds."""
 
     receive_us: Annotated[int, Key("how long a process takes to handle a message", count(0, 10**6))] = 0
     send_us: Annotated[int, Key("how long it takes to send one", count(0, 10**6))] = 0
@@ -90,7 +90,7 @@ class OrderedEvent:
 
 @dataclass(frozen=True, slots=True)
 class FairRecord:
-    """What happened, and the orders that were established: who replays these gets the same relations."""
+    """The events of a run, and the orders that were established: who replays these gets the same relations."""
 
     run: FairRun
     orders: Mapping[Role, tuple[OrderedEvent, ...]]
@@ -99,7 +99,7 @@ class FairRecord:
     choice: Choice
 
     def delivered(self, client: str) -> list[tuple[Conjunction, tuple[Notification, ...]]]:
-        """What a client has delivered, in order."""
+        """The relations that a client has delivered, in order."""
         return [
             (step.conjunction, step.relation)
             for step in self.run.steps
@@ -107,7 +107,9 @@ class FairRecord:
         ]
 
     def replayed(self, client: str) -> list[tuple[Conjunction, tuple[Notification, ...]]]:
-        """What it has to deliver: the orders of its roles, each fed to a matcher, put together by their times."""
+        """The relations to deliver: the orders of its roles, each fed to a matcher, put together by their
+        times.
+        """
         completed = []
         for start in self.starts.get(client, ()):
             matcher = Matcher(Subscription.of([start.conjunction]), self.choice)
@@ -126,7 +128,7 @@ _LOCAL: Final = (Down, Tick, *get_args(Call))
 
 
 class _Mark(Enum):
-    """What happens to a process without a message."""
+    """An event at a process without a message."""
 
     FREE = "it has done what it was busy with"
     CRASH = "it stops"
@@ -225,7 +227,7 @@ class FairSimulation:
         )
 
     def record(self) -> FairRecord:
-        """What has happened so far."""
+        """The record of the run so far."""
         steps = sorted(self.steps, key=lambda step: step.time)
         orders = {
             role: tuple(placed for _, placed in sorted(order.items())) for role, order in self._orders.items()

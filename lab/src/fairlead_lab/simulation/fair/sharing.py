@@ -43,7 +43,7 @@ class _Shared:
 
 
 class _State:
-    """What a matcher has become by what it was fed. The matcher itself is with the last of these."""
+    """The state of a matcher after what it was fed. The matcher itself is with the last of these."""
 
     __slots__ = ("_before", "_event", "_matcher", "_next", "_start")
 
