@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "OWN", "Dialect", "named", "read", "write"]
 
-NAMES: Final = ("mqtt", "nats")
+NAMES: Final = ("eventbridge", "mqtt", "nats")
 """The dialects there are."""
 OWN: Final = "fairlead"
 """The name of our own language, where a dialect may be named."""

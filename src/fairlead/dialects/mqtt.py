@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from fairlead.dialects.dialect import make_callable, written
-from fairlead.dialects.topics import described, escaped
+from fairlead.dialects.texts import described, escaped
 from fairlead.errors import TranslationRefused
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import And, Not, leaves

@@ -1,7 +1,8 @@
 r"""Regular expressions, read into automata and written from them.
 
 Laws: a text that is read has one meaning, that of Python's `re.fullmatch` with `re.ASCII | re.DOTALL`; a text
-that is written is read back as the same language. What has no automaton (backreferences, lookaround) or no
+that is written is read back as the same language. (With `(?i)`, `re.IGNORECASE` folds a few more letters: it takes
+the Kelvin sign for a k, which is no upper case of it.) What has no automaton (backreferences, lookaround) or no
 meaning for whole strings (anchors, lazy quantifiers) is refused by name, never taken for something else.
 
     alternatives   x|y                  the empty alternative is the empty string
@@ -11,6 +12,8 @@ meaning for whole strings (anchors, lazy quantifiers) is refused by name, never 
     any character  .                    the newline included: a string is matched as a whole, not by lines
     class          [a-z_] [^a-z] [\d.]
     shorthands     \d \w \s \D \W \S    ASCII: [0-9], [0-9A-Za-z_], [ \t\n\r\f\v], and their complements
+    case           (?i)x                each letter of x stands for its lower and its upper case, too
+    addresses      (?cidr)10.0.0.0/24   the texts of the IP addresses in a block; see `addresses`
     escapes        \n \t \r \f \v \xXX \uXXXX \UXXXXXXXX, and a backslash before any sign of punctuation
 
 Expressions are held in postfix order (operands before their operator), so that reading, copying an operand
@@ -19,12 +22,15 @@ for `x{3}` and building the automaton are all loops over lists: no depth of nest
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NoReturn
 
 from fairlead.errors import FilterError, FilterSyntaxError, Undecided
+from fairlead.filters.addresses import block_expression
 from fairlead.filters.alphabets import TEXT
 from fairlead.filters.automata import Automaton, NondeterministicAutomaton
 
@@ -64,6 +70,9 @@ class Repeat:
 
 Op = Symbols | Join | Either | Repeat
 
+IGNORING_CASE = "(?i)"
+BLOCK = "(?cidr)"
+
 _NESTING_MAX = 200
 _OPERATIONS_MAX = 10_000
 """The most operations of an expression once its repetitions are written out."""
@@ -98,6 +107,28 @@ def _complement(runs: Runs) -> Runs:
 
 def _of(characters: str) -> Runs:
     return _union((symbol, symbol) for symbol in TEXT.encode(characters))
+
+
+@cache
+def _cases() -> tuple[tuple[int, int], ...]:
+    """The symbols of letters, each with that of another case, in order; those of several letters are left out."""
+    pairs: set[tuple[int, int]] = set()
+    for letter in map(chr, (*range(0xD800), *range(0xE000, 0x1F000))):
+        for other in (letter.lower(), letter.upper()):
+            if other != letter and len(other) == 1:
+                [symbol], [cased] = TEXT.encode(letter), TEXT.encode(other)
+                pairs.add((symbol, cased))
+    return tuple(sorted(pairs))
+
+
+def _folded(runs: Runs) -> Runs:
+    """The symbols together with those of the other case."""
+    cases = _cases()
+    others: list[tuple[int, int]] = []
+    for first, last in runs:
+        for _, other in cases[bisect_left(cases, (first,)) : bisect_left(cases, (last + 1,))]:
+            others.append((other, other))
+    return _union((*runs, *others))
 
 
 _ANY: Runs = ((0, TEXT.size - 1),)
@@ -157,6 +188,8 @@ _REFUSED_ALONE = {
 
 def parse(text: str) -> list[Op]:
     """The operations of a regular expression in postfix order."""
+    if text.startswith(BLOCK):
+        return _Reader(block_expression(text.removeprefix(BLOCK))).read()
     return _Reader(text).read()
 
 
@@ -187,7 +220,7 @@ def _operator(operands: Sequence[list[Op]], operator: Op) -> list[Op]:
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.at = len(IGNORING_CASE) if text.startswith(IGNORING_CASE) else 0
         self.groups = [_Group(opened_at=0)]
 
     def read(self) -> list[Op]:
@@ -301,14 +334,18 @@ class _Reader:
         start = self.at
         sign = self.text[start]
         if sign == "\\":
-            return [Symbols(self.escape())]
+            return [Symbols(self.cased(self.escape()))]
         if sign == "[":
             return [Symbols(self.character_class())]
         if sign in _REFUSED_ALONE:
             what, hint = _REFUSED_ALONE[sign]
             self.unsupported(start, what, hint)
         self.at += 1
-        return [Symbols(_ANY if sign == "." else self.literal(sign, start))]
+        return [Symbols(_ANY if sign == "." else self.cased(self.literal(sign, start)))]
+
+    def cased(self, runs: Runs) -> Runs:
+        """The symbols, with those of the other case where the expression ignores it."""
+        return _folded(runs) if self.text.startswith(IGNORING_CASE) else runs
 
     def literal(self, character: str, at: int) -> Runs:
         if "\ud800" <= character <= "\udfff":
@@ -356,7 +393,7 @@ class _Reader:
         if not runs:
             self.refuse(start, "the class is empty", hint="to have ] in a class write \\]")
         self.at += 1
-        union = _union(runs)
+        union = self.cased(_union(runs))
         return _complement(union) if negated else union
 
     def class_item(self) -> Runs:

@@ -137,6 +137,7 @@ _PROVIDED: Final = (
     "fairlead.filters.extensions.unification:TERMS",
     "fairlead.filters.extensions.intersection:FILTERS",
     "fairlead.filters.extensions.classes:CLASSES",
+    "fairlead.filters.extensions.elements:ELEMENTS",
 )
 _TAKEN: Final = RESERVED | {word for op in Op for word in (op.value, *op.value.split())} | {"*", "+", "-"}
 _OPERATOR_NAME: Final = re.compile(r"""[^\s\d"'`()\[\]{},@.][^\s"'`()\[\]{},@.]*""")

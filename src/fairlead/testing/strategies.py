@@ -68,7 +68,7 @@ OCTETS: Final = (b"", b"a", b"b", b"ab", b"ba")
 INSTANTS: Final = tuple(Instant(1_714_557_600_000_000 + 500_000 * n) for n in range(4))
 TYPES: Final = {"a": frozenset({"a", "aa", "ab"}), "b": frozenset({"b", "ab"}), "aa": frozenset({"aa"})}
 """Types with their subtypes: `ab` is below both `a` and `b`."""
-EXPRESSIONS: Final = ("", "a*", "a+b", "(a|b)*b", "[ab]{2}", "(ab)+", "b?a?", ".*aa.*")
+EXPRESSIONS: Final = ("", "a*", "a+b", "(a|b)*b", "[ab]{2}", "(ab)+", "b?a?", ".*aa.*", "(?i)A[^B]*")
 SUBJECTS: Final = ("a", "a/*", "a/**", "*/b", "**/b", "**", "*", "a/**/b", "*/*")
 LEVELS: Final = ("a", "b", "a/b", "a/a", "b/b", "a/a/b", "a/b/b")
 ELEMENTS: Final[tuple[Any, ...]] = (0, 1, 2, "a", "b", True, None)

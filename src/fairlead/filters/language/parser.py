@@ -4,7 +4,7 @@
     conjunction = negation { "and" negation }
     negation    = { "not" } ( "(" filter ")" | atom )
     atom        = "true" | "false" | ( "exists" | "absent" ) subject | subject test | method
-                | path | "@" name "(" [ value { "," value } ] ")" | template
+                | path | "@" name "(" [ value { "," value } ] ")" | template | "some" name "(" filter ")"
     subject     = name | method | "tuple" "[" ( index | "#" ) "]" | ( "count" | "misses" ) "(" path ")" | sum
     test        = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) ( value | sum ) | [ "not" ] "in" collection | …
     template    = "(" ( "*" | value | test ) "," … ")"
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.errors import FilterSyntaxError
 from fairlead.filters.constraint import KIND_NAMES, Constraint, Extended, Op, Range, TypeName
-from fairlead.filters.extensions import make, operators, registered_filters
+from fairlead.filters.extensions import filter_class, make, operators, registered_filters
 from fairlead.filters.filter import DEPTH_MAX, EVERYTHING, NOTHING, And, Filter, Not, Or
 from fairlead.filters.language.arithmetic import Sum, compared, presence, within
 from fairlead.filters.language.lexer import BYTES, END, NAME, NUMBER, STRING, name_in
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Parser", "parse"]
 
 LENGTH_MAX: Final = 1_000_000
+NESTING_MAX: Final = 20
+"""How deep `some` may nest."""
 COMPARISONS: Final = {op.value: op for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)}
 _WITH_VALUE: Final = COMPARISONS | {
     op.value: op for op in (Op.PREFIX, Op.SUFFIX, Op.SUBSTRING, Op.CONTAINS, Op.LACKS)
@@ -91,12 +93,13 @@ _NEARLY_KINDS: Final = {
 class Parser(Reader):
     """A reader that knows the grammar."""
 
-    __slots__ = ("closings", "extensions", "in_path", "schema", "spelled")
+    __slots__ = ("closings", "extensions", "in_path", "nesting", "schema", "spelled")
 
     def __init__(self, source: str, schema: Schema | None) -> None:
         super().__init__(source)
         self.schema = schema
         self.in_path = False
+        self.nesting = 0
         self.closings: dict[int, tuple[int, bool]] | None = None
         self.extensions = operators()
         self.spelled = _spelled(tuple(self.extensions))
@@ -201,6 +204,8 @@ class Parser(Reader):
                 return self.filter_object()
             if kind == "(" and self.parenthesis() == _TEMPLATE:
                 return self.template()
+            if self.begins_some():
+                return self.some()
         subject = self.subject(_A_CONSTRAINT)
         if isinstance(subject, Inspector) and self.texts[self.at] in ("and", "or", ")", ""):
             return Constraint(subject, Op.EQ, True)
@@ -294,6 +299,29 @@ class Parser(Reader):
         start = self.starts[self.at]
         value = self.value(("*", "a value", "an operator"))
         return self.located(start, Constraint, position, Op.EQ, value)
+
+    def begins_some(self) -> bool:
+        """Whether a condition on elements is next, rather than an attribute with its name: some in (1, 2)."""
+        at = self.at
+        if self.texts[at] != "some" or (self.kinds[at + 1], self.kinds[at + 2]) != (NAME, "("):
+            return False
+        return self.texts[at + 1] not in _FIRST_WORDS
+
+    def some(self) -> Filter:
+        """A condition on one element of a list, a filter object with a spelling of its own."""
+        start = self.starts[self.at]
+        self.at += 1
+        name = self.name()
+        self.expect("(")
+        self.nesting += 1
+        if self.nesting > NESTING_MAX:
+            raise self.problem(f"'some' nested more than {NESTING_MAX} levels deep", start)
+        condition = self.boolean()
+        self.nesting -= 1
+        self.expect(")", "and", "or")
+        class_: Any = filter_class("some")
+        found: Filter = self.located(start, class_.filter, name, condition)
+        return found
 
     def filter_object(self) -> Filter:
         start = self.starts[self.at]

@@ -48,6 +48,8 @@ def _text(filter: Filter, binding: int, *, in_path: bool) -> str:
             return f"({text})" if binding > _OR else text
         case Not(part):
             return f"not {_text(part, _NOT, in_path=in_path)}"
+        case Tested("some", (str(name), str(condition))):
+            return f"some {quote_name(name)} ({condition})"
         case Tested(name, arguments):
             return f"@{quote_name(name)}({', '.join(map(_value, arguments))})"
     raise FilterError(f"the language has no text for {type(filter).__name__}")
