@@ -51,6 +51,7 @@ from fairlead.routing import STRATEGIES
 from fairlead.rules import Rule, Seam
 from fairlead.rules.access import Access, client_name
 from fairlead.rules.quota import Quota
+from fairlead.rules.trust import Trust
 from fairlead.security import AccessPolicy, Principal
 from fairlead_lab.simulation.network import Observer, Simulation
 from fairlead_lab.testing.chaos import FAULTS, Plan, World
@@ -80,21 +81,33 @@ LIMITED = AccessPolicy.of(
     }
 )
 
+TRUSTING = AccessPolicy.of(
+    {
+        "brokers": {
+            "b0": {"handles": ["true"]},
+            "b1": {"handles": ["x < 7 or exists duck"]},
+            "b2": {"handles": ["true"]},
+        }
+    }
+)
+
 
 def _with_quota(access: Access) -> list[Rule]:
     return [access, Quota(access)]
 
 
-RULES: dict[str, Callable[[], list[Rule]]] = {
-    "none": list,
-    "producer": lambda: [NoEvil(), NotFor("p", "c:s1")],
-    "client": lambda: [OnlyOf("c:p0")],
-    "concern": lambda: [NotForOf("p", "c:s1", "c:p0")],
-    "attribute": lambda: [NoDuck()],
-    "count": lambda: [AtMost(3)],
-    "quota": lambda: _with_quota(Access(LIMITED, lambda client: Principal(client_name(client)))),
-    "access": lambda: [Access(POLICY, lambda client: Principal(client_name(client)))],
+RULES: dict[str, Callable[[str], list[Rule]]] = {
+    "none": lambda name: [],
+    "producer": lambda name: [NoEvil(), NotFor("p", "c:s1")],
+    "client": lambda name: [OnlyOf("c:p0")],
+    "concern": lambda name: [NotForOf("p", "c:s1", "c:p0")],
+    "attribute": lambda name: [NoDuck()],
+    "count": lambda name: [AtMost(3)],
+    "quota": lambda name: _with_quota(Access(LIMITED, lambda client: Principal(client_name(client)))),
+    "access": lambda name: [Access(POLICY, lambda client: Principal(client_name(client)))],
+    "trust": lambda name: [Trust(name, TRUSTING)],
 }
+"""For the broker of a name."""
 
 # -- plans ---------------------------------------------------------------------------------------------------
 
@@ -128,7 +141,7 @@ class Trial:
     def broker(self, name: str, *more: Rule, durable: bool = False, neighbours: Iterable[str] = ()) -> Broker:
         advertisements = STRATEGIES["covering"](0.1) if self.advertisements else None
         made = Settings(STRATEGIES[self.strategy](0.1), advertisements, lasting=True, durable=durable)
-        return Broker(name, made, neighbours, rules=(*RULES[self.rules](), *more))
+        return Broker(name, made, neighbours, rules=(*RULES[self.rules](name), *more))
 
 
 notifications = st.builds(

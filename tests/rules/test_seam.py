@@ -24,6 +24,7 @@ from fairlead.model.packed import pack, unpack_plain
 from fairlead.rules import Advertisements, Depends, Memory, Refusal, Route, Rule, Seam, is_plain
 from fairlead.rules.access import Access, client_name
 from fairlead.rules.ahead import Ahead
+from fairlead.rules.trust import Trust
 from fairlead.scopes import Scopes
 from fairlead.security import AccessPolicy, Principal
 from fairlead_lab.testing.rules import (
@@ -42,6 +43,8 @@ FILTERS = {"s0": parse("x >= 2"), "s1": parse("x < 3"), "s2": parse('kind = "a"'
 CLIENTS = ("c:p0", "c:p1")
 
 Publication = tuple[str, Notification]
+
+TRUSTING = AccessPolicy.of({"brokers": {"b": {"handles": ["x < 4", 'kind = "a"']}}})
 
 
 def subscribers(notification: Notification, source: str) -> Route:
@@ -146,6 +149,7 @@ HONEST: list[Callable[[], list[Rule]]] = [
     lambda: [NoEvil(), NotFor("q", "c:s1"), OnlyOf("c:p1"), NoDuck()],
     lambda: [access()],
     lambda: [NoEvil(), access(), NotFor("q", "c:s1")],
+    lambda: [Trust("b", TRUSTING)],
     lambda: [Advertisements(lambda who: [FILTERS["s0"]] if who == "c:p0" else None, _refused)],
 ]
 

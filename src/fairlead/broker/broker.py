@@ -24,6 +24,7 @@ from fairlead.broker.batches import Batches
 from fairlead.broker.clients import Clients, Declared
 from fairlead.broker.declarations import Declarations, Names
 from fairlead.broker.delivered import Delivered
+from fairlead.broker.disclosure import Disclosure
 from fairlead.broker.history import History
 from fairlead.broker.messages import (
     Acknowledge,
@@ -49,6 +50,7 @@ from fairlead.broker.messages import (
     Passed,
     Publish,
     Reconsider,
+    Redisclose,
     Refuse,
     Renew,
     Send,
@@ -141,6 +143,7 @@ class Broker:
         own = () if settings.advertisements is None else (self._advertised,)
         self.seam = Seam(self._destinations, (*own, *rules))
         """Decides about every notification, whoever drives this broker."""
+        self._disclosure = Disclosure(self.seam, self.catalogue, is_whole=settings.cyclic)
         self._publications: Publications[str, Route, Notification] = Publications(
             _EffectLog(self) if settings.durable else None
         )
@@ -525,7 +528,10 @@ class Broker:
         settings = self.settings
         outcome = settings.strategy.administer(self.subscriptions, source, added, removed)
         alike = outcome.alike
-        if alike is None or settings.advertisements is not None or outcome.stale:
+        if self._disclosure.limited:
+            self._tell(source, outcome, advertisements=False)
+            self._disclose(advertisements=False)
+        elif alike is None or settings.advertisements is not None or outcome.stale:
             self._tell(source, outcome, advertisements=False)
         elif alike[0]:
             # Most messages there are end here, where every broker is told of every filter.
@@ -540,7 +546,8 @@ class Broker:
         strategy = self.settings.advertisements
         assert strategy is not None, "there are no advertisements here"
         added, removed = tuple(added), tuple(removed)
-        if source in self.subscriptions.hearers and source != self.parent:
+        is_limited = source in self._disclosure.limited
+        if source in self.subscriptions.hearers and source != self.parent and not is_limited:
             served = newly_servable(
                 self.settings.strategy, self.subscriptions, self.advertisements, source, added
             )
@@ -550,13 +557,60 @@ class Broker:
         self._tell(source, outcome, advertisements=True)
         if removed:
             self._drop_unservable(self.subscriptions)
+        if self._disclosure.limited:
+            self._disclose(advertisements=True)
+            self._disclose(advertisements=False)
+
+    def _disclose(self, *, advertisements: bool) -> None:
+        """Send each neighbour with a limit the change of what it may know of a table."""
+        for neighbour in self._disclosure.limited:
+            self._disclose_to(neighbour, advertisements=advertisements)
+
+    def _disclose_to(self, neighbour: str, *, advertisements: bool) -> None:
+        wanted = self._disclosed(neighbour, advertisements=advertisements)
+        added, removed = self._disclosure.tell(neighbour, wanted, advertisements=advertisements)
+        if added or removed:
+            self._send(neighbour, Admin(self.name, added, removed, advertisements))
+
+    def _disclosed(self, neighbour: str, *, advertisements: bool) -> list[Interest]:
+        """The interests of a table that a neighbour has to know, as far as it may know them."""
+        settings = self.settings
+        table = self.advertisements if advertisements else self.subscriptions
+        strategy = settings.advertisements if advertisements else settings.strategy
+        if strategy is None or neighbour not in table.hearers:
+            return []
+        parts = self._disclosure.parts(strategy, table, table.but(neighbour), neighbour)
+        if advertisements or settings.advertisements is None or neighbour == self.parent:
+            return parts
+        served = dict.fromkeys(servable(parts, self.advertisements, neighbour))
+        # What lasts is taken back by name only.
+        told = self._disclosure.disclosed(neighbour, advertisements=False) if settings.lasting else {}
+        return [each for each in parts if each in served or each in told]
+
+    def _redisclose(self, command: Redisclose, now: int) -> None:
+        """Tell every neighbour what it may know now, instead of what it was told."""
+        disclosure = self._disclosure
+        for neighbour in self.neighbours:
+            was_limited = neighbour in disclosure.limited
+            known: dict[bool, Iterable[Interest]] = {
+                each: disclosure.disclosed(neighbour, advertisements=each)
+                if was_limited
+                else self._disclosed(neighbour, advertisements=each)
+                for each in (True, False)
+            }
+            disclosure.forget(neighbour)
+            disclosure.add(neighbour)
+            if was_limited or neighbour in disclosure.limited:
+                for advertisements, before in known.items():
+                    disclosure.tell(neighbour, before, advertisements=advertisements)
+                    self._disclose_to(neighbour, advertisements=advertisements)
 
     def _tell(self, source: str, outcome: Outcome, *, advertisements: bool) -> None:
         if outcome.stale and source in self.links:
             self._send(source, Renew(self.name, tuple(outcome.stale), advertisements))
         restricted = self.settings.advertisements is not None and not advertisements
         for neighbour in outcome.neighbours:
-            if neighbour == source:
+            if neighbour == source or neighbour in self._disclosure.limited:
                 continue
             added = tuple(outcome.subscriptions.get(neighbour, ()))
             removed = tuple(outcome.unsubscriptions.get(neighbour, ()))
@@ -587,7 +641,12 @@ class Broker:
         if others:
             for neighbour in self.neighbours:
                 if neighbour != message.source:
-                    self._send(neighbour, Renew(self.name, others, message.advertisements))
+                    self._ask_to_renew(neighbour, others, advertisements=message.advertisements)
+
+    def _ask_to_renew(self, neighbour: str, interests: Iterable[Interest], *, advertisements: bool) -> None:
+        known = self._disclosure.may_know(neighbour, interests)
+        if known:
+            self._send(neighbour, Renew(self.name, known, advertisements))
 
     # -- links ---------------------------------------------------------------------------------------------
 
@@ -639,25 +698,35 @@ class Broker:
         """
         strategies = (self.settings.strategy, self.settings.advertisements)
         told = [
-            list(strategy.prune(table, table.but(neighbour)))
+            list(self._disclosure.parts(strategy, table, table.but(neighbour), neighbour))
             if strategy is not None and neighbour in table.hearers
             else []
             for strategy, table in zip(strategies, (self.subscriptions, self.advertisements), strict=True)
         ]
         subscriptions, advertisements = told
-        if self.settings.advertisements is None or neighbour == self.parent:
-            return subscriptions, advertisements, []
-        served = dict.fromkeys(servable(subscriptions, self.advertisements, neighbour))
-        others = [each for each in subscriptions if each not in served] if self.settings.lasting else []
-        return list(served), advertisements, others
+        others: list[Interest] = []
+        if self.settings.advertisements is not None and neighbour != self.parent:
+            served = dict.fromkeys(servable(subscriptions, self.advertisements, neighbour))
+            if self.settings.lasting:
+                others = [each for each in subscriptions if each not in served]
+            subscriptions = list(served)
+        if neighbour in self._disclosure.limited:
+            before = self._disclosure.disclosed(neighbour, advertisements=False)
+            known = [*subscriptions, *(each for each in others if each in before)]
+            self._disclosure.tell(neighbour, known, advertisements=False)
+            self._disclosure.tell(neighbour, advertisements, advertisements=True)
+        return subscriptions, advertisements, others
 
     def _announce(self, strategy: Strategy, table: RoutingTable, neighbour: str) -> None:
-        if neighbour in table.hearers:
+        if neighbour in self._disclosure.limited:
+            self._disclose_to(neighbour, advertisements=table is self.advertisements)
+        elif neighbour in table.hearers:
             for interest in strategy.prune(table, table.but(neighbour)):
                 self._send(neighbour, Admin(self.name, (interest,), (), table is self.advertisements))
 
     def _add_neighbour(self, neighbour: str, link: LinkId) -> None:
         self.links[neighbour] = link
+        self._disclosure.add(neighbour)
         below = neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent)
         self.advertisements.add_neighbour(neighbour, deaf=below)
         self.subscriptions.add_neighbour(neighbour, deaf=below and self.settings.climbs)
@@ -684,6 +753,7 @@ class Broker:
             self.severed.add(neighbour)
         self._awaited.discard(neighbour)
         self._received.pop(neighbour, None)
+        self._disclosure.forget(neighbour)
         for table in (self.subscriptions, self.advertisements):
             table.remove_neighbour(neighbour)
             table.mergers.pop(neighbour, None)  # all entries go, so what they were made of does not matter
@@ -699,7 +769,7 @@ class Broker:
             for interests, advertisements in ((subscribed, False), (advertised, True)):
                 if interests:
                     for other in self.neighbours:
-                        self._send(other, Renew(self.name, tuple(interests), advertisements))
+                        self._ask_to_renew(other, interests, advertisements=advertisements)
             for identity, sender in self.history.lost(neighbour):
                 self._send(sender, Passed(self.name, identity))
 
@@ -744,6 +814,7 @@ class Broker:
         Advertise: _advertise,
         Unadvertise: _unadvertise,
         Link: _link,
+        Redisclose: _redisclose,
         Unlink: _unlink,
         Climb: _climb,
         Tick: _tick,

@@ -14,7 +14,8 @@ Messages have a source. Those between brokers (book 4.2, 4.6) come from a neighb
 Calls come from a local client: Join, Leave, Publish, Subscribe, Unsubscribe, Advertise, Unadvertise.
 
 Commands come from whoever runs the broker: Link and Unlink, Climb (another broker is the parent now), Tick (the
-time it asked for has come), Synced (what it gave to the log is safe).
+time it asked for has come), Synced (what it gave to the log is safe), Redisclose (neighbours may know other
+filters).
 
 The answers are effects, to be carried out in their order:
 
@@ -61,6 +62,7 @@ __all__ = [
     "Message",
     "Passed",
     "Publish",
+    "Redisclose",
     "Refuse",
     "Renew",
     "Send",
@@ -256,7 +258,11 @@ class Synced(Struct, frozen=True):
     offset: int
 
 
-Command: TypeAlias = Link | Unlink | Climb | Tick | Synced
+class Redisclose(Struct, frozen=True):
+    """The rules have changed for neighbours: they are told what they may know now, and the rest is taken back."""
+
+
+Command: TypeAlias = Link | Unlink | Climb | Tick | Synced | Redisclose
 
 
 class Send(Struct, frozen=True, gc=False):

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from fairlead.cli.broker import show_settings
-from fairlead.cli.terminal import complain, emit_json, note, say, speaks_unicode
+from fairlead.cli.terminal import complain, emit_json, note, paint, say, speaks_unicode
 from fairlead.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     up.set_defaults(run=_up)
     check = actions.add_parser("check", help="check the file of a network, and draw it")
     check.description = (
-        "Check the file of a network: all that is wrong with it, or the tree that its brokers make."
+        "Check the file of a network: all that is wrong with it, or the tree that its brokers make, and which of"
+        " them no way of trusted brokers connects, by the policy of [security]."
         " With --name, all that holds for one of them."
     )
     check.epilog = "Example: fairlead network check topology.toml. Exit code: 2 where something is wrong."
@@ -74,9 +75,14 @@ def _check(arguments: argparse.Namespace) -> int:
         show_settings(replace(settings, links=linked), as_json=arguments.json)
         return 0
     listen = {each.name: each.listen for each in overlay.brokers}
+    apart = overlay.separated()
     if arguments.json:
         emit_json(
-            {"brokers": {name: str(at) for name, at in listen.items()}, "links": overlay.topology.links}
+            {
+                "brokers": {name: str(at) for name, at in listen.items()},
+                "links": overlay.topology.links,
+                "apart": [[one, other, str(filter)] for one, other, filter in apart],
+            }
         )
         return 0
 
@@ -88,6 +94,8 @@ def _check(arguments: argparse.Namespace) -> int:
     children = overlay.topology.children(root)
     for line in tree(root, children.__getitem__, lines, plain=not speaks_unicode(sys.stdout)):
         say(line)
+    for one, other, filter in apart:
+        say(paint(f"warning: no way of trusted brokers between {one} and {other} for {filter}", "yellow"))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sized
 from getpass import getpass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="check a policy's file, or what it lets a principal do")
     check.description = (
         "Check the file of an access policy: all that is wrong with it, and what is hardly meant. With --as, show"
-        " the active roles of a principal; with a request, the decision about it."
+        " the active roles of a principal; with a request, the decision about it. With --broker, show what a"
+        " broker is trusted with, of a request if there is one."
     )
     check.epilog = (
         "Example: fairlead policy check policy.toml --as ada --subscribe 'price > 100'. "
@@ -42,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     request = check.add_mutually_exclusive_group()
     for action in ("subscribe", "publish", "advertise"):
         request.add_argument(f"--{action}", metavar="FILTER", help=f"may it {action} this?")
+    check.add_argument("--broker", metavar="NAME", help="the broker: what does it handle of a request?")
     check.add_argument("--json", action="store_true", help="answer in JSON")
     check.set_defaults(run=_check)
     password = actions.add_parser("password", help="set the password of a principal in a file")
@@ -118,6 +121,8 @@ def _check(arguments: argparse.Namespace) -> int:
     from fairlead.security import ACTIONS, AccessPolicy
 
     policy = AccessPolicy.read(arguments.file)
+    if arguments.broker is not None:
+        return _show_trust(policy, arguments)
     if arguments.principal is None:
         return _summary(policy, arguments)
     rights = policy.rights(_principal(arguments), now().microseconds)
@@ -149,6 +154,7 @@ def _summary(policy: AccessPolicy, arguments: argparse.Namespace) -> int:
                 "roles": [role.name for role in policy.roles],
                 "delegations": len(policy.delegations),
                 "revoked": sorted(policy.revoked),
+                "brokers": list(policy.trust.handles),
                 "fingerprint": policy.fingerprint,
                 "warnings": warnings,
             }
@@ -156,9 +162,31 @@ def _summary(policy: AccessPolicy, arguments: argparse.Namespace) -> int:
         return 0
     for each in warnings:
         say(paint(f"warning: {each}", "yellow"))
-    counts = {"role": policy.roles, "delegation": policy.delegations, "revocation": policy.revoked}
+    counts: dict[str, Sized] = {
+        "role": policy.roles,
+        "delegation": policy.delegations,
+        "revocation": policy.revoked,
+    }
+    if policy.trust.handles:
+        counts["broker"] = policy.trust.handles
     say(", ".join(f"{len(each):,} {noun}{'' if len(each) == 1 else 's'}" for noun, each in counts.items()))
     return 0
+
+
+def _show_trust(policy: AccessPolicy, arguments: argparse.Namespace) -> int:
+    """The part of a request, or of everything, that a broker handles."""
+    from fairlead.filters import EVERYTHING, NOTHING, parse
+    from fairlead.security import ACTIONS, Decision
+
+    texts = ((action, getattr(arguments, action)) for action in ACTIONS)
+    action, text = next(((action, text) for action, text in texts if text is not None), ("handle", None))
+    requested = EVERYTHING if text is None else parse(text)
+    part = policy.trust.part(arguments.broker, requested)
+    if part == NOTHING:
+        reason = f"the broker {arguments.broker} is not trusted with that"
+        return _show(Decision(action, "refused", requested, None, (), reason), arguments)
+    outcome: Any = "granted" if part == requested else "narrowed"
+    return _show(Decision(action, outcome, requested, part), arguments)
 
 
 def _show(decision: Decision, arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Length, Position, Term
 from fairlead.model import Instant, Interval, Kind, Multi, Point, Rectangle, kind_of
 
-__all__ = ["conjunction_filter", "extent_filter", "simplify"]
+__all__ = ["conjunction_filter", "extent_filter", "meet", "simplify"]
 
 ALTERNATIVES_MAX: Final = 64
 """A filter that breaks up into more conjunctions than this is left as it was written."""
@@ -47,6 +47,14 @@ def simplify(filter: Filter, schema: Schema | None = None) -> Filter:
     except Undecided:
         return filter
     return min((filter, folded), key=_length)  # of two as long, as it was written
+
+
+def meet(filter: Filter, limit: Filter, schema: Schema | None = None) -> Filter:
+    """A filter *and* a limit, simplified; the filter as it is where the limit covers it."""
+    algebra = algebra_for(schema)
+    if limit == EVERYTHING or algebra.covers(limit, filter):
+        return filter
+    return simplify(And.of((filter, limit)), schema) if algebra.overlaps(limit, filter) else NOTHING
 
 
 def _length(filter: Filter) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.reports import SecurityStatus
 from fairlead.rules.access import Access, access_in
+from fairlead.rules.trust import trust_in
 from fairlead.security import AccessPolicy, Decision, Principal, Rights
 from fairlead.security.credentials import INTERNAL
 from fairlead.security.principals import NOBODY, SEPARATOR
@@ -42,7 +43,10 @@ log: Final = logging.getLogger(__name__)
 
 
 class Guard:
-    """Asks the access policy, and records its decisions. `regrant` grants anew what a client has subscribed to."""
+    """Asks the access policy, and records its decisions.
+
+    `regrant` grants anew what a client has subscribed to, `redisclose` tells neighbours what they may know now.
+    """
 
     def __init__(
         self,
@@ -51,9 +55,11 @@ class Guard:
         clients: Mapping[str, ClientSession],
         links: Mapping[str, LinkSession],
         regrant: Callable[[str, int], None],
+        redisclose: Callable[[int], None],
         clock: Clock,
     ) -> None:
         self._access: Access | None = access_in(broker.seam.rules)
+        self._trust, self._redisclose = trust_in(broker.seam.rules), redisclose
         self._broker, self._clients, self._links, self._regrant = broker, clients, links, regrant
         self._clock = clock
         self._principals: dict[str, Principal] = {}
@@ -256,6 +262,9 @@ class Guard:
         """Decide by another policy from now on, about connections and subscriptions that there are, too."""
         if self._access is not None:
             self._access.decide_by(policy, now)
+            if self._trust is not None:
+                self._trust.decide_by(policy)
+                self._redisclose(now)
             self.tick(now)
 
     def tick(self, now: int) -> None:

@@ -110,6 +110,11 @@ class Interests:
             self._send(effects)
             self._router.change()
 
+    def redisclose(self, now: int) -> None:
+        """Tell the neighbours what the rules let them know now."""
+        self._send(self._broker.handle(calls.Redisclose(), now))
+        self._router.change()
+
     def recall_durable(self, client: str, id: str, filter: Filter, now: int) -> None:
         """A subscription of a durable subscriber, as the state has it."""
         self._router.look_at(filter)

@@ -139,6 +139,7 @@ class Node:
             clients=self.clients,
             links=self._brokers,
             regrant=self.interests.regrant,
+            redisclose=self.interests.redisclose,
             clock=self._clock,
         )
         self.handshakes = Handshakes(broker, life, self.limits.frame_bytes, self.persistence, self.dispatch)

@@ -40,6 +40,7 @@ from fairlead.configuration import (
     read_toml,
 )
 from fairlead.errors import NetworkError
+from fairlead.filters import Filter
 from fairlead.network.addresses import HOST, free_ports
 from fairlead.network.settings import (
     BROKER_FILE,
@@ -52,6 +53,7 @@ from fairlead.network.settings import (
     under,
 )
 from fairlead.overlay import Topology
+from fairlead.security import AccessPolicy
 
 __all__ = ["OVERLAY_FILE", "Overlay", "overlay_from", "ports_of", "read_overlay"]
 
@@ -156,7 +158,25 @@ class Overlay:
             links=() if called is None else (str(chosen[called]),),
             expects=called or "",
             neighbours=self.topology.neighbours(name),
+            overlay=self.links,
         )
+
+    @property
+    def links(self) -> dict[str, tuple[str, ...]]:
+        """By broker, its neighbours."""
+        return {each: self.topology.neighbours(each) for each in self.topology.brokers}
+
+    def separated(self) -> list[tuple[str, str, Filter]]:
+        """Pairs of brokers without a way of trusted brokers between them for a filter that both handle.
+
+        PolicyError where a policy cannot be read.
+        """
+        policies = dict.fromkeys(each.security.policy for each in self.brokers)
+        found: dict[tuple[str, str, Filter], None] = {}
+        for path in policies:
+            if path is not None:
+                found |= dict.fromkeys(AccessPolicy.read(path).trust.separated(self.links))
+        return list(found)
 
 
 def ports_of(overlay: Overlay) -> dict[str, int]:

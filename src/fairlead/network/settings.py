@@ -36,6 +36,7 @@ from fairlead.routing import STRATEGIES, Catalogue
 from fairlead.rules import Rule
 from fairlead.rules.access import Access, nobody
 from fairlead.rules.quota import Quota
+from fairlead.rules.trust import Trust
 from fairlead.security.settings import Security
 
 __all__ = [
@@ -165,6 +166,8 @@ class BrokerSettings:
     """Who is at the address of `links`, where it is one and that is known: nobody else is linked with there."""
     neighbours: tuple[str, ...] | None = None
     """Whom it is linked to, where all links are known: others it was linked to before are forgotten."""
+    overlay: Mapping[str, tuple[str, ...]] | None = None
+    """By broker, its neighbours, where the links of the whole network are known."""
     algorithm: Annotated[
         str, Key("how subscriptions travel between brokers", one_of(*STRATEGIES), at="routing.")
     ] = "covering"
@@ -298,7 +301,7 @@ class BrokerSettings:
         if policy is None:
             return self._scope_rules()
         access = Access(policy, nobody)
-        return (*self._scope_rules(), access, Quota(access))
+        return (*self._scope_rules(), access, Quota(access), Trust(self.name, policy, self.overlay))
 
     def _scope_rules(self) -> tuple[Rule, ...]:
         if self.scopes is None:

@@ -76,7 +76,8 @@ class Rule:
     """A rule of the seam. This base class admits everything and leaves every route as it is.
 
     A rule overrides some of `admit`, `disown` and `narrow`, and declares in `depends` what they look at. One that
-    narrows subscriptions and advertisements when they are made overrides `grant`.
+    narrows subscriptions and advertisements when they are made overrides `grant`; one that hides some of them from
+    a neighbour, `disclose`.
     """
 
     version: int = 0
@@ -108,6 +109,14 @@ class Rule:
 
     def grant(self, who: str, action: str, filter: Filter, now: int) -> Filter | Refusal:
         """The part of a filter that a client is granted when it subscribes or advertises, or a refusal. Pure."""
+        return filter
+
+    def disclose(self, neighbour: str, filter: Filter) -> Filter:
+        """The part of a subscription or an advertisement that a neighbour is told of; NOTHING: none of it. Pure.
+
+        A rule that leaves something of `EVERYTHING` out hides it from that neighbour, and removes the neighbour
+        from the routes of what it does not know of (`narrow`).
+        """
         return filter
 
     def depends_for(self, source: str) -> Depends:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
-from fairlead.filters.filter import Filter
+from fairlead.filters.filter import EVERYTHING, Filter
 from fairlead.model import Notification
 from fairlead.model.encoding import content_hash
 from fairlead.model.order import Identity
@@ -52,6 +52,7 @@ class Seam:
         "_admitting",
         "_cells",
         "_counting",
+        "_disclosing",
         "_disowning",
         "_granting",
         "_narrowing",
@@ -69,6 +70,7 @@ class Seam:
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
         self._granting = [each for each in self.rules if type(each).grant is not Rule.grant]
+        self._disclosing = [each for each in self.rules if type(each).disclose is not Rule.disclose]
         for each in self._counting:
             if not each.depends.volatile:
                 raise TypeError(f"{type(each).__name__} counts publications, and is not volatile")
@@ -134,6 +136,18 @@ class Seam:
             if isinstance(granted, Refusal):
                 return granted
             filter = granted
+        return filter
+
+    # -- what neighbours may know --------------------------------------------------------------------------------
+
+    def discloses_all(self, neighbour: str) -> bool:
+        """Whether a neighbour may know every filter."""
+        return not self._disclosing or self.disclose(neighbour, EVERYTHING) == EVERYTHING
+
+    def disclose(self, neighbour: str, filter: Filter) -> Filter:
+        """The part of a subscription or an advertisement that a neighbour is told of."""
+        for rule in self._disclosing:
+            filter = rule.disclose(neighbour, filter)
         return filter
 
     # -- the first steps of a publication ----------------------------------------------------------------------

@@ -12,23 +12,28 @@ The laws:
   requires hold; when one of them ends, all that hangs on it ends.
 - A delegation grants at most what its giver may do at the same time.
 - A decision is a pure function of the policy, the principal, the request and the time.
+- Nothing reaches a broker that it is not trusted with: neither notifications nor filters that match them.
 
     principals   who: a name, with what its credentials say
     policy       the file: roles, delegations, revocations
     rights       what a principal may do, and decisions about requests
+    trust        what each broker may handle
 
-The rule that brokers and buses ask is `fairlead.rules.access.Access`.
+The rules that ask are `fairlead.rules.access.Access`, on buses and at brokers, and at brokers
+`fairlead.rules.trust.Trust`.
 """
 
 from fairlead.security.policy import AccessPolicy, Delegation, Role
 from fairlead.security.principals import ANONYMOUS, Principal
 from fairlead.security.rights import ACTIONS, RIGHTS, Decision, Grant, Rights
+from fairlead.security.trust import BrokerTrust
 
 __all__ = [
     "ACTIONS",
     "ANONYMOUS",
     "RIGHTS",
     "AccessPolicy",
+    "BrokerTrust",
     "Decision",
     "Delegation",
     "Grant",

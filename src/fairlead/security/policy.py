@@ -12,6 +12,9 @@ by = "ada"
 to = "bob"
 subscribe = ['symbol = "IBM"']
 until = "2027-01-01T00:00:00Z"
+
+[brokers.hub]
+handles = ['type = "Quote"']
 """
 
 from __future__ import annotations
@@ -36,13 +39,14 @@ from fairlead.configuration import (
     count,
     file_of,
     made,
+    one_of,
     parsed,
     read_toml,
     some_of,
     suggestion,
 )
 from fairlead.errors import FairleadError, PolicyError
-from fairlead.filters import NOTHING, And, Filter, covers, parse, simplify
+from fairlead.filters import NOTHING, And, Filter, Or, covers, parse, simplify
 from fairlead.filters.filter import leaves
 from fairlead.filters.language import render
 from fairlead.filters.schema import Schema
@@ -50,6 +54,7 @@ from fairlead.filters.terms import Attribute
 from fairlead.model import Instant
 from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
 from fairlead.security.rights import ACTIONS, LIMITS, NAMES, RIGHTS, Grant, Rights
+from fairlead.security.trust import ALL_TRUSTED, UNTRUSTED, BrokerTrust, Untrusted
 
 __all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "Role"]
 
@@ -77,6 +82,14 @@ class _Top:
         tuple[str, ...],
         Key("principals, by name, and tokens, as `token:ID`, that have no rights whatever the roles say"),
     ] = ()
+    untrusted: Annotated[
+        Untrusted,
+        Key(
+            "a subscription to which no way of trusted brokers leads from some broker: `refuse` it, or `cut`: have"
+            " the network in pieces for it",
+            one_of(*UNTRUSTED),
+        ),
+    ] = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +157,23 @@ class _DelegationTable(_Limited):
     until: Annotated[Instant | None, Key("when it ends", _INSTANT, shown="never")] = None
 
 
+@dataclass(frozen=True, slots=True)
+class _BrokerTable:
+    """The keys of `[brokers.NAME]`."""
+
+    handles: Annotated[
+        tuple[str, ...],
+        Key("filters: what one of them matches, the broker may see; nothing else reaches it"),
+    ] = ()
+
+
 POLICY_FILE: Final[Format] = {
     **file_of(_Top),
     "roles": Table(file_of(_RoleTable)[""].rows),
     "delegations": Table(file_of(_DelegationTable)[""].rows, several=True),
+    "brokers": Table(file_of(_BrokerTable)[""].rows),
 }
-"""`policy.toml`. There is a table `[roles.NAME]` for each role."""
+"""`policy.toml`. There is a table `[roles.NAME]` for each role, and `[brokers.NAME]` for each broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +217,14 @@ class Delegation:
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """Roles, delegations and revocations. Nothing is granted that no active role grants."""
+    """Roles, delegations, revocations, and the trust of brokers. Nothing is granted that no active role grants."""
 
     roles: tuple[Role, ...] = ()
     delegations: tuple[Delegation, ...] = ()
     revoked: frozenset[str] = frozenset()
     tell: bool = True
     schema: Schema | None = None
+    trust: BrokerTrust = ALL_TRUSTED
 
     def __post_init__(self) -> None:
         if problems := list(_contradictions(self.roles)):
@@ -226,20 +251,23 @@ class AccessPolicy:
         if not reading.problems:
             for problem in _contradictions(roles):
                 reading.wrong("roles", "[roles]", problem)
+        trust = BrokerTrust(_brokers(reading, given.get("brokers", {}), filters), top.untrusted, schema)
         reading.check(source, PolicyError)
-        return cls(roles, delegations, frozenset(top.revoked), top.tell, schema)
+        return cls(roles, delegations, frozenset(top.revoked), top.tell, schema, trust)
 
     @cached_property
     def fingerprint(self) -> str:
         """The same for policies that decide alike by their text."""
-        text = json.dumps(
-            [
-                self.tell,
-                sorted(self.revoked),
-                [_shown(each) for each in self.roles],
-                [_shown(each) for each in self.delegations],
-            ]
-        )
+        deciding: list[Any] = [
+            self.tell,
+            sorted(self.revoked),
+            [_shown(each) for each in self.roles],
+            [_shown(each) for each in self.delegations],
+        ]
+        if self.trust.handles:  # so that policies without it are called as before
+            handles = {name: [render(each) for each in some] for name, some in self.trust.handles.items()}
+            deciding += [self.trust.untrusted, handles]
+        text = json.dumps(deciding)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     # -- changes -----------------------------------------------------------------------------------------------
@@ -393,6 +421,9 @@ class AccessPolicy:
         for each in self.delegations:
             if not any(role.delegate and role.has_member(Principal(each.by)) for role in self.roles):
                 found.append(f"[[delegations]]: {each.by} has no role that may delegate")
+        for name, filters in self.trust.handles.items():
+            if simplify(Or.of(filters), self.schema) == NOTHING:
+                found.append(f"[brokers.{name}]: it handles nothing")
         return found
 
 
@@ -455,6 +486,19 @@ def _delegations(reading: Reading, given: Any, filters: _Filters) -> Iterator[De
                 reading.wrong("delegations", f"{label} {key}", "missing: the name of a principal")
         until = None if read.until is None else read.until.microseconds
         yield Delegation(read.by, read.to, filters.grants("delegations", label, read), until)
+
+
+def _brokers(reading: Reading, given: Any, filters: _Filters) -> dict[str, tuple[Filter, ...]]:
+    if not isinstance(given, Mapping):
+        reading.wrong("brokers", "[brokers]", "a table [brokers.NAME] for each broker was expected")
+        return {}
+    handles: dict[str, tuple[Filter, ...]] = {}
+    for name, table in given.items():
+        label = f"[brokers.{name}]"
+        broker = _BrokerTable(**made(_BrokerTable, {"": reading.table("brokers", table, label)}))
+        read = (filters.read("brokers", "handles", label, text) for text in broker.handles)
+        handles[name] = tuple(each for each in read if each is not None)
+    return handles
 
 
 def _most_generous(roles: Iterable[Role]) -> dict[str, int]:
