@@ -202,7 +202,7 @@ def _make_room(arguments: argparse.Namespace) -> None:
 
 
 def _refuse_check(scenario: Scenario) -> None:
-    if scenario.faults:
+    if scenario.loses:
         raise BadInput("--check is for runs without faults: what was lost on purpose would be found")
 
 
@@ -263,7 +263,14 @@ def _show(results: Results, seeds: int) -> None:
         say(grid.plain())
         say()
     say(LEGEND)
-    if results.scenario.faults:
+    if results.scenario.capacity:
+        worst = max(results.rows, key=lambda row: row.queue_max)
+        dropped = sum(row.dropped for row in results.rows)
+        say(
+            f"With a capacity: {worst.queue_max:,} messages waited for {worst.queue_at or 'nothing'} at most, "
+            f"with {worst.algorithm}; {dropped:,} notifications were dropped."
+        )
+    if results.scenario.loses:
         missing, unasked = (
             sum(getattr(row, name) for row in results.rows) for name in ("missing", "unasked")
         )

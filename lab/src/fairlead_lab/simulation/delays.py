@@ -2,6 +2,11 @@
 
 Floating-point functions differ in their last bits from one library to another, so none is used to draw: a
 delay is an integer drawn uniformly, or an entry drawn from a table that exact decimal arithmetic has made.
+
+    Delay.of(seed, link, identity)   the same notification takes the same time on the same link, in every run
+
+Delays that are drawn in the order of sending differ between two algorithms, whose messages differ. Where runs are
+compared notification by notification, delays are keyed instead: each is a function of what it is the delay of.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from fairlead.configuration import Key
 from fairlead.errors import ValueRefused
+from fairlead_lab.routing.chance import seeded
 from fairlead_lab.simulation.kinds import MS
 
 __all__ = ["Delay", "DelayShape"]
@@ -50,6 +56,16 @@ class Delay:
             return _uniform(random, least, 2 * spread + 1)
         quantiles = _exponential(spread)
         return lambda: least + quantiles[random.randrange(_STEPS)]
+
+    def of(self, seed: int, link: tuple[str, str], *identity: int | str) -> int:
+        """The delay of what has this identity on a link: a function of the arguments."""
+        least, spread = self.least, self.spread
+        if self.shape == "constant" or not spread:
+            return least + spread
+        random = seeded("delay", seed, *link, *identity)
+        if self.shape == "uniform":
+            return least + random.randrange(2 * spread + 1)
+        return least + _exponential(spread)[random.randrange(_STEPS)]
 
 
 def _uniform(random: Random, least: int, count: int) -> Callable[[], int]:

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from fairlead.configuration import Key, Kind, small_tables
 from fairlead.errors import ValueRefused
+from fairlead_lab.simulation.corruption import Corruption
 from fairlead_lab.simulation.kinds import MILLION, MS, PPM, brokers
 
 __all__ = ["NO_FAULTS", "Crash", "Faults", "Partition"]
@@ -63,6 +64,13 @@ class Faults:
             small_tables(Partition, '{ brokers = ["B2"], at_ms = 50, until_ms = 90 }'),
         ),
     ] = ()
+    corruptions: Annotated[
+        tuple[Corruption, ...],
+        Key(
+            'states that are damaged, such as `[{ broker = "B2", at_ms = 50, what = "entries", share = 0.5 }]`',
+            small_tables(Corruption, '{ broker = "B2", at_ms = 50, what = "entries", share = 0.5 }'),
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
         for ppm in (self.loss_ppm, self.duplication_ppm, self.reordering_ppm):
@@ -71,6 +79,11 @@ class Faults:
 
     def __bool__(self) -> bool:
         return self != NO_FAULTS
+
+    @property
+    def has_events(self) -> bool:
+        """Whether something happens to brokers at given times."""
+        return bool(self.crashes or self.corruptions)
 
     def copies(self, random: Random) -> int:
         """The number of times that a message arrives."""

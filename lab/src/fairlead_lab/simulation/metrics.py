@@ -9,7 +9,7 @@ that is not on such a way was spurious, duplicates included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
@@ -21,7 +21,6 @@ from fairlead.broker.messages import (
     Call,
     Command,
     Deliver,
-    Effect,
     Forward,
     InTree,
     Message,
@@ -32,11 +31,15 @@ from fairlead.broker.messages import (
     Tick,
 )
 from fairlead.model import Notification
-from fairlead_lab.broker import AnyBroker
+from fairlead_lab.broker import AnyBroker, Packet, SendToGroup
+from fairlead_lab.simulation.capacity import Lengths, Station
 from fairlead_lab.simulation.network import Observer
 from fairlead_lab.simulation.workload import ExpectedDelivery
 
-__all__ = ["Metrics", "Row"]
+__all__ = ["CAPACITY_FIGURES", "Metrics", "Row"]
+
+CAPACITY_FIGURES: Final = frozenset(("queue_max", "queue_at", "dropped"))
+"""The figures that a scenario without a capacity does not have."""
 
 _PROGRESS_EVERY: Final = 4096
 _OWN: Final = frozenset((Tick, Synced))
@@ -88,6 +91,12 @@ class Row:
     load_mean: float
     delivered: str
     """A hash of what was delivered to whom."""
+    queue_max: int = 0
+    """With a capacity: how many messages waited for a broker or a link, at most."""
+    queue_at: str = ""
+    """For which: a broker, or a link as `B1>B2`."""
+    dropped: int = 0
+    """Notifications that found a queue full."""
 
     @property
     def is_right(self) -> bool:
@@ -131,24 +140,26 @@ class Metrics(Observer):
         self._hops: list[int] = []
         self._delays: list[int] = []
         self._delivered: list[ExpectedDelivery] = []
+        self._lengths = Lengths()
+        self._dropped = 0
 
     # -- seeing --------------------------------------------------------------------------------------------
 
-    def _count(self, message: Message) -> None:
+    def _count(self, message: Any) -> None:
         kind = type(message)
         if kind is Admin:
             self._admin_messages += 1
-            self._admin_filters += len(message.added) + len(message.removed)  # type: ignore[union-attr]
+            self._admin_filters += len(message.added) + len(message.removed)
         elif kind is Forward:
             self._forwards += 1
         elif kind is Batch:
-            for each in message.messages:  # type: ignore[union-attr]
+            for each in message.messages:
                 self._count(each)
-        elif kind is InTree:
-            self._count(message.message)  # type: ignore[union-attr]
+        elif kind is InTree or kind is Packet:
+            self._count(message.message)
 
     def handled(
-        self, now: int, broker: AnyBroker, message: Message | Call | Command, effects: list[Effect]
+        self, now: int, broker: AnyBroker, message: Message | Call | Command, effects: list[Any]
     ) -> None:
         self.steps += 1
         if self._progress is not None and not self.steps % _PROGRESS_EVERY:
@@ -162,6 +173,10 @@ class Metrics(Observer):
                     self._admin_filters += len(sent.added) + len(sent.removed)
                 else:
                     self._count(sent)
+            elif type(effect) is SendToGroup:
+                self._sends += 1
+                for _ in effect.group:
+                    self._count(effect.message)
         if type(message) is Admin:
             return
         name = broker.name
@@ -174,7 +189,13 @@ class Metrics(Observer):
             elif type(effect) is Refuse:
                 self._refused.append(effect)
 
-    def _arrived(self, now: int, broker: str, message: Message | Call | Command) -> None:
+    def waits(self, now: int, station: Station, length: int) -> None:
+        self._lengths.note(now, station, length)
+
+    def failed(self, now: int, change: str, about: Mapping[str, object]) -> None:
+        self._dropped += change == "overflow"
+
+    def _arrived(self, now: int, broker: str, message: Any) -> None:
         kind = type(message)
         if kind is Forward:
             assert isinstance(message, Forward)
@@ -190,8 +211,7 @@ class Metrics(Observer):
             assert isinstance(message, Batch)
             for each in message.messages:
                 self._arrived(now, broker, each)
-        elif kind is InTree:
-            assert isinstance(message, InTree)
+        elif kind is InTree or kind is Packet:
             self._arrived(now, broker, message.message)
 
     def _deliver(self, now: int, broker: str, effect: Deliver) -> None:
@@ -234,6 +254,7 @@ class Metrics(Observer):
         delivered = frozenset(self._delivered)
         busiest = max(self._load, key=lambda name: self._load[name], default="")
         hops, delays = sorted(self._hops), sorted(self._delays)
+        station, queue_max = self._lengths.longest()
         return Row(
             algorithm=algorithm,
             topology=topology,
@@ -264,6 +285,9 @@ class Metrics(Observer):
             load_max=self._load.get(busiest, 0),
             load_mean=_mean(sum(self._load.values()), count),
             delivered=_digest(self._delivered),
+            queue_max=queue_max,
+            queue_at=">".join(station),
+            dropped=self._dropped,
         )
 
 

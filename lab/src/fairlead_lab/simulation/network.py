@@ -4,6 +4,13 @@ What happens next is the earliest entry of a heap; of those at the same time, th
 message takes as long as the link's delay says, and never overtakes one sent before it on the same link. Nothing
 else is random, so a run is a function of the brokers, the calls, the delays and the seed.
 
+With keyed delays a run does not even depend on the order of sending: a delay and a fault are functions of the
+link and of what is sent, and of several messages that reach a broker at one time, calls come first, then the
+messages of each neighbour, by the order of the brokers. So a part of an overlay runs as it does in the whole,
+given what enters it.
+
+With a capacity, brokers and links take their time, and messages wait for them (`simulation.capacity`).
+
 Observers see every step: metrics, traces and the checks of the specification are observers.
 """
 
@@ -16,25 +23,35 @@ from math import inf
 from random import Random
 from typing import Any, Final
 
+from msgspec import Struct
+
 from fairlead.broker.messages import (
     Admin,
     Append,
     Batch,
     Call,
+    Climb,
     Command,
     Connect,
     Disconnect,
     Effect,
+    Forward,
     InTree,
+    Link,
     Message,
     Renew,
     Send,
     Synced,
     Tick,
+    Unlink,
     Wake,
 )
 from fairlead.errors import ValueRefused
-from fairlead_lab.broker import AnyBroker
+from fairlead.model.order import identity_of
+from fairlead_lab.broker import AnyBroker, Packet, SendToGroup
+from fairlead_lab.routing.chance import seeded
+from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity, Server, Station, carries_notification
+from fairlead_lab.simulation.corruption import Corruption, corrupt_broker, corrupt_message
 from fairlead_lab.simulation.delays import Delay
 from fairlead_lab.simulation.faults import NO_FAULTS, Crash, Faults
 
@@ -44,8 +61,16 @@ _LOG_US: Final = 100
 """How long it takes until what a broker gave to its log is safe."""
 _NUMBERS: Final = 48
 """A moment is one integer, which compares fast: the time, then a number that rises."""
+_KEYED_NUMBERS: Final = 128
+"""With keyed delays it is the time, the broker, whether it is a call or a message, whose, and which of these."""
+_OWN: Final = frozenset((Tick, Synced))
+_FREE: Final = frozenset((Tick, Synced, Link, Unlink, Climb))
+"""Commands take no time, and wait for nothing."""
 _ABOUT_FILTERS: Final = frozenset((Admin, Renew, Connect, Disconnect))
 """What brokers tell each other of filters and links. It is asked of every message, hence no `isinstance`."""
+
+_ENVELOPES: Final = frozenset((InTree, Packet))
+"""Messages around another one."""
 
 
 class Observer:
@@ -62,6 +87,20 @@ class Observer:
     def failed(self, now: int, change: str, about: Mapping[str, object]) -> None:
         """Something has gone wrong, as it was asked to."""
 
+    def waits(self, now: int, station: Station, length: int) -> None:
+        """So many messages wait for a broker or a link from now on."""
+
+
+class _Done(Struct, frozen=True):
+    """A server is done with its message, unless the broker has crashed since."""
+
+    server: Server[Any]
+    station: Station
+
+
+_EVENTS: Final = frozenset((Crash, Corruption, _Done))
+"""Entries of the heap that are no messages."""
+
 
 class Simulation:
     """Brokers, what is under way between them, and the time."""
@@ -73,13 +112,26 @@ class Simulation:
         seed: int = 0,
         delay: Delay = Delay(),  # noqa: B008  (frozen)
         faults: Faults = NO_FAULTS,
+        capacity: Capacity = NO_CAPACITY,
+        keyed: bool = False,
         remake: Callable[[str], AnyBroker] | None = None,
         observers: Iterable[Observer] = (),
     ) -> None:
         self.brokers: dict[str, AnyBroker] = {broker.name: broker for broker in brokers}
         self.now = 0
         self.observers = list(observers)
+        self._seed, self._delay, self._keyed = seed, delay, keyed
         self._delays = delay.drawn(Random(f"delays {seed}"))
+        self._shift = _KEYED_NUMBERS if keyed else _NUMBERS
+        self._ranks = {name: rank for rank, name in enumerate(self.brokers)}
+        self._sequences: dict[int, int] = {}
+        """With keyed delays, how many entries of a kind there were, to tell them apart."""
+        self._sent_on: dict[tuple[str, str], int] = {}
+        """And how many messages without a notification a link has carried."""
+        self._capacity = capacity
+        self._servers: dict[Station, Server[Any]] = {}
+        self._damaged: set[str] = set()
+        """The brokers whose state was corrupted: an error of theirs is part of the experiment."""
         self._chance = Random(f"faults {seed}")
         self._faults = faults if faults else None
         self._remake = remake
@@ -96,10 +148,13 @@ class Simulation:
         """How much of it is about filters or links."""
         self._sent: list[Callable[[int, str, str, Message], None]] = []
         """What is called when a message is sent, while things happen."""
+        self._waits: list[Callable[[int, Station, int], None]] = []
         if faults.crashes and remake is None:
             raise ValueRefused("brokers that crash and come back have to be made again: give `remake`")
         for crash in faults.crashes:
             self._put(crash.at, crash.broker, crash)
+        for corruption in faults.corruptions:
+            self._put(corruption.at, corruption.broker, corruption)
 
     # -- what is to happen ---------------------------------------------------------------------------------
 
@@ -119,13 +174,25 @@ class Simulation:
         self,
         time: int,
         broker: str,
-        message: Message | Call | Command | Crash,
+        message: Message | Call | Command | Crash | Corruption | _Done,
         source: str | None = None,
     ) -> None:
-        self._number += 1
-        moment = time << _NUMBERS | self._number
+        if self._keyed:
+            moment = self._keyed_moment(time, broker, message, source)
+        else:
+            self._number += 1
+            moment = time << _NUMBERS | self._number
         heappush(self._heap, moment)
         self._ahead[moment] = (broker, message, source)
+
+    def _keyed_moment(self, time: int, broker: str, message: object, source: str | None) -> int:
+        """A moment that does not depend on what else happens in the overlay."""
+        ranks = self._ranks
+        kind = 3 if source is not None else 2 if type(message) in _OWN else 1 if type(message) is _Done else 0
+        slot = ranks.setdefault(broker, len(ranks)) << 40 | kind << 32
+        slot |= 0 if source is None else ranks.setdefault(source, len(ranks))
+        number = self._sequences[slot] = self._sequences.get(slot, 0) + 1
+        return time << _KEYED_NUMBERS | slot << 48 | number
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -145,26 +212,33 @@ class Simulation:
         heap, ahead, brokers, down = self._heap, self._ahead, self.brokers, self._down
         observed = [observer.handled for observer in self.observers]
         self._sent = [each.sent for each in self.observers if type(each).sent is not Observer.sent]
-        is_plain = not self._sent and self._faults is None
-        delay, arrivals = self._delays, self._arrivals
-        latest = inf if until is None else ((until + 1) << _NUMBERS) - 1
+        self._waits = [each.waits for each in self.observers if type(each).waits is not Observer.waits]
+        is_plain = not (self._sent or self._faults or self._capacity.link_rate or self._keyed)
+        service = self._capacity.service_us
+        delay, arrivals, shift = self._delays, self._arrivals, self._shift
+        latest = inf if until is None else ((until + 1) << shift) - 1
         steps = 0
         while heap and steps != steps_max and heap[0] <= latest:
             steps += 1
             moment = heappop(heap)
-            self.now = now = moment >> _NUMBERS
+            self.now = now = moment >> shift
             name, message, source = ahead.pop(moment)
-            if source is not None:
-                if self._in_flight is not None:
-                    self._filters_in_flight -= _is_about_filters(message)
-                    _take_out(self._in_flight[source, name], message)
-            elif type(message) is Crash:
-                self._crash(message)
+            if source is None and type(message) in _EVENTS:
+                done = self._event(message)
+                if done is None:
+                    continue
+                message, source = done
+            elif service and type(message) not in _FREE:
+                self._queue(name, message, source)
                 continue
+            if source is not None and self._in_flight is not None:
+                self._arrived(source, name, message)
             if name in down:
                 continue
             broker = brokers[name]
-            effects: list[Any] = broker.handle(message, now)
+            effects: list[Any] = (
+                broker.handle(message, now) if not self._damaged else self._handle(broker, message)
+            )
             for effect in effects:
                 kind = type(effect)
                 if kind is Send:
@@ -178,6 +252,9 @@ class Simulation:
                         ahead[moment] = (to, effect.message, name)
                     else:
                         self._send(name, effect.to, effect.message)
+                elif kind is SendToGroup:
+                    for to in effect.group:
+                        self._send(name, to, effect.message)
                 elif kind is Append:
                     self._put(now + _LOG_US, name, Synced(effect.offset))
                 elif kind is Wake:
@@ -186,10 +263,36 @@ class Simulation:
                 handled(now, broker, message, effects)
         return steps
 
+    def _handle(self, broker: AnyBroker, message: Message | Call | Command) -> list[Effect]:
+        """A step of a broker that may have been damaged: if it cannot take it, the message is lost."""
+        try:
+            return broker.handle(message, self.now)
+        except Exception as error:
+            if broker.name not in self._damaged:
+                raise
+            self._report("breakdown", broker=broker.name, error=f"{type(error).__name__}: {error}")
+            return []
+
+    def _event(self, event: Crash | Corruption | _Done) -> tuple[Any, str | None] | None:
+        """Let happen what is no message; the message and its sender, where a broker is done with one."""
+        match event:
+            case Crash():
+                self._crash(event)
+            case Corruption():
+                self._corrupt(event)
+            case _Done(server, station) if self._servers.get(station) is server:
+                done = server.end()
+                self._serve(server, station)
+                if len(station) == 1:
+                    return done  # type: ignore[no-any-return]
+                source, to = station
+                self._depart(source, to, done[0])
+        return None
+
     @property
     def next_time(self) -> int | None:
         """When the next thing happens; None: never."""
-        return self._heap[0] >> _NUMBERS if self._heap else None
+        return self._heap[0] >> self._shift if self._heap else None
 
     @property
     def is_quiet(self) -> bool:
@@ -213,47 +316,145 @@ class Simulation:
             self._in_flight = {}
             for name, message, sender in self._ahead.values():
                 if sender is not None:
-                    self._in_flight.setdefault((sender, name), deque()).append(message)
-                    self._filters_in_flight += _is_about_filters(message)
+                    self._note_in_flight(sender, name, message)
+            for station, server in self._servers.items():
+                for message, sender in server:
+                    if sender is not None:
+                        self._note_in_flight(sender, station[-1], message)
         return self._in_flight
 
-    def _send(self, source: str, to: str, message: Message) -> None:
-        """Send a message; the loop does this itself where links have no faults and nobody looks at them."""
-        arrivals = self._arrivals[source]
-        arrival, last = self.now + self._delays(), arrivals.get(to, 0)
-        copies, overtakes = (1, False) if self._faults is None else self._faulty(self._faults, source, to)
-        if not overtakes:
-            arrivals[to] = arrival = max(arrival, last)
-        for _ in range(copies):
-            self._put(arrival, to, message, source)
+    def _note_in_flight(self, source: str, to: str, message: Message) -> None:
         if self._in_flight is not None:
-            self._in_flight.setdefault((source, to), deque()).extend([message] * copies)
-            self._filters_in_flight += copies * _is_about_filters(message)
+            self._in_flight.setdefault((source, to), deque()).append(message)
+            self._filters_in_flight += _is_about_filters(message)
+
+    def _arrived(self, source: str, to: str, message: Message) -> None:
+        """A message is in flight no longer: it is handled, or lost."""
+        if self._in_flight is not None:
+            self._filters_in_flight -= _is_about_filters(message)
+            _take_out(self._in_flight[source, to], message)
+
+    def _send(self, source: str, to: str, message: Message) -> None:
+        """Send a message; the loop does it itself where links have neither faults nor limits and nobody looks."""
+        self._note_in_flight(source, to, message)
         for sent in self._sent:
             sent(self.now, source, to, message)
+        if not self._capacity.link_rate:
+            self._depart(source, to, message)
+            return
+        self._queue_at((source, to), message, source)
 
-    def _faulty(self, faults: Faults, source: str, to: str) -> tuple[int, bool]:
+    def _depart(self, source: str, to: str, message: Message) -> None:
+        """A message sets out on a link."""
+        arrivals = self._arrivals[source]
+        identity = self._identity_on(source, to, message) if self._keyed else ()
+        took = self._delay.of(self._seed, (source, to), *identity) if identity else self._delays()
+        arrival, last = self.now + took, arrivals.get(to, 0)
+        copies, overtakes = 1, False
+        if self._faults is not None:
+            chance = seeded("faults", self._seed, source, to, *identity) if identity else self._chance
+            copies, overtakes = self._faulty(self._faults, chance, source, to)
+        if not overtakes:
+            arrivals[to] = arrival = max(arrival, last)
+        if not copies:
+            self._arrived(source, to, message)
+        for number in range(copies):
+            self._put(arrival, to, message, source)
+            if number:
+                self._note_in_flight(source, to, message)
+
+    def _identity_on(self, source: str, to: str, message: Any) -> tuple[int | str, ...]:
+        """The identity of the notification that a message carries; of others, their number on the link."""
+        inner = message
+        while type(inner) in _ENVELOPES:
+            inner = inner.message
+        if type(inner) is Forward:
+            return ("notification", *identity_of(inner.notification))
+        number = self._sent_on[source, to] = self._sent_on.get((source, to), 0) + 1
+        return ("control", number)
+
+    def _faulty(self, faults: Faults, chance: Random, source: str, to: str) -> tuple[int, bool]:
         """The number of times that a message arrives, and whether it overtakes those before it."""
-        copies = faults.copies(self._chance)
+        copies = faults.copies(chance)
         if copies != 1:
-            self._tell("loss" if not copies else "duplication", source=source, to=to)
+            self._report("loss" if not copies else "duplication", source=source, to=to)
         if faults.separates(source, to, self.now):
             copies = 0
-        return copies, faults.reorders(self._chance)
+        return copies, faults.reorders(chance)
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def _queue(self, name: str, message: Any, source: str | None) -> None:
+        """A message has reached a broker, and waits until it is handled."""
+        if name in self._down:
+            if source is not None:
+                self._arrived(source, name, message)
+            return
+        self._queue_at((name,), message, source)
+
+    def _queue_at(self, station: Station, message: Any, source: str | None) -> None:
+        server = self._servers.get(station)
+        if server is None:
+            server = self._servers[station] = Server(self._capacity.queue_max)
+        if server.put((message, source), carries_notification=carries_notification(message)):
+            self._serve(server, station)
+            return
+        if source is not None:
+            self._arrived(source, station[-1], message)
+        self._report("overflow", station=list(station))
+
+    def _serve(self, server: Server[Any], station: Station) -> None:
+        """Let a server begin with what is next, if it is idle."""
+        if server.begin():
+            is_broker = len(station) == 1
+            took = self._capacity.service_us if is_broker else self._capacity.transmission_us
+            self._put(self.now + took, station[0], _Done(server, station))
+        for waits in self._waits:
+            waits(self.now, station, len(server))
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def _corrupt(self, corruption: Corruption) -> None:
+        """Damage the state of a broker, or the messages that are in flight to it."""
+        name = corruption.broker
+        if name in self._down:
+            return
+        chance = seeded("corruption", self._seed, name, corruption.at, corruption.what)
+        if corruption.what == "messages":
+            damaged = self._corrupt_messages(corruption, chance)
+        else:
+            damaged = corrupt_broker(self.brokers[name], corruption, chance)
+        self._damaged.add(name)
+        self._report("corruption", broker=name, what=corruption.what, damaged=damaged)
+
+    def _corrupt_messages(self, corruption: Corruption, chance: Random) -> int:
+        self._in_flight = None  # counted anew when somebody asks
+        self._filters_in_flight = 0
+        damaged = 0
+        for moment in sorted(self._ahead):
+            name, message, source = self._ahead[moment]
+            if name == corruption.broker and source is not None and corruption.hits(chance):
+                self._ahead[moment] = (name, corrupt_message(message, chance), source)
+                damaged += 1
+        return damaged
 
     def _crash(self, crash: Crash) -> None:
         if crash.broker in self._down:
             self._down.discard(crash.broker)
             assert self._remake is not None
             self.brokers[crash.broker] = self._remake(crash.broker)
-            self._tell("recovery", broker=crash.broker)
+            self._damaged.discard(crash.broker)
+            self._report("recovery", broker=crash.broker)
             return
         self._down.add(crash.broker)
-        self._tell("crash", broker=crash.broker)
+        for message, source in self._servers.pop((crash.broker,), ()):
+            if source is not None:
+                self._arrived(source, crash.broker, message)
+        self._report("crash", broker=crash.broker)
         if crash.back is not None:
             self._put(crash.back, crash.broker, crash)
 
-    def _tell(self, change: str, **about: object) -> None:
+    def _report(self, change: str, **about: object) -> None:
         for observer in self.observers:
             observer.failed(self.now, change, about)
 
@@ -269,6 +470,6 @@ def _is_about_filters(message: Message) -> bool:
     kind = type(message)
     if kind is Batch:
         return any(map(_is_about_filters, message.messages))  # type: ignore[union-attr]
-    if kind is InTree:
+    if kind in _ENVELOPES:
         return _is_about_filters(message.message)  # type: ignore[union-attr]
     return kind in _ABOUT_FILTERS

@@ -24,7 +24,7 @@ from fairlead.errors import FairleadError, SimulationFailed
 from fairlead.matching import engine_named
 from fairlead.routing import Catalogue
 from fairlead_lab.simulation.algorithms import ALGORITHMS
-from fairlead_lab.simulation.metrics import Metrics, Row
+from fairlead_lab.simulation.metrics import CAPACITY_FIGURES, Metrics, Row
 from fairlead_lab.simulation.network import Simulation
 from fairlead_lab.simulation.scenario import Scenario
 from fairlead_lab.simulation.workload import LocatedCall, workload_of
@@ -68,7 +68,7 @@ class Results:
     rows: tuple[Row, ...]
 
     def __post_init__(self) -> None:
-        if not self.scenario.faults:
+        if not self.scenario.loses:
             _check_agreement(self.scenario, self.rows)
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +84,9 @@ class Results:
         """The rows as a table with a head."""
         text = io.StringIO()
         names = [each.name for each in fields(Row)]
-        writer = csv.DictWriter(text, names, lineterminator="\n")
+        if not self.scenario.capacity:
+            names = [name for name in names if name not in CAPACITY_FIGURES]
+        writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(row.to_json() for row in self.rows)
         return text.getvalue()
@@ -157,6 +159,8 @@ def _run(
         seed=cell.seed,
         delay=scenario.delay,
         faults=scenario.faults,
+        capacity=scenario.capacity,
+        keyed=scenario.keyed,
         remake=make,
         observers=[metrics],
     )
@@ -179,19 +183,21 @@ def _run(
             subscriptions=phase.subscriptions,
             seed=cell.seed,
         )
-        if not (scenario.faults or row.is_right):
+        if not (scenario.loses or row.is_right):
             raise _Wrong(_difference(row, metrics, phase.expected))
         yield row
 
 
 def _happen(scenario: Scenario, simulation: Simulation, calls: Sequence[LocatedCall]) -> None:
     """Let clients call one after the other, and the network come to rest."""
+    if not calls:
+        return
     last = simulation.now
     for number, (broker, call) in enumerate(calls):
         last = simulation.now + number * scenario.workload.every_us
         simulation.at(last, broker, call)
-    # A crash that is still to come keeps the simulation busy; waiting for it would bring it about now.
-    simulation.run(until=last + scenario.rest_us if scenario.faults.crashes else None)
+    # A fault that is still to come keeps the simulation busy; waiting for it would bring it about now.
+    simulation.run(until=last + scenario.rest_us if scenario.faults.has_events else None)
 
 
 def _difference(row: Row, metrics: Metrics, expected: frozenset[Any]) -> str:

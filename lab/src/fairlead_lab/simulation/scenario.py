@@ -34,6 +34,7 @@ from fairlead.configuration import (
 from fairlead.errors import FairleadError, ScenarioError
 from fairlead.overlay.topology import Topology, topology
 from fairlead_lab.simulation.algorithms import ALGORITHMS, CYCLIC, STRATEGIES
+from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity
 from fairlead_lab.simulation.delays import Delay
 from fairlead_lab.simulation.faults import NO_FAULTS, Faults
 from fairlead_lab.simulation.kinds import EXPONENT, MILLION, MS, PPM, SEED, SHARE, brokers, names, rising
@@ -229,10 +230,24 @@ class Scenario:
     delay: Delay = Delay()  # noqa: RUF009 (frozen)
     clients: ClientsPlan = ClientsPlan()
     faults: Faults = NO_FAULTS
+    capacity: Capacity = NO_CAPACITY
     rest_us: Annotated[
-        int, Key("with crashes: how long after its last call a checkpoint ends", MS, at="faults.rest_ms")
+        int,
+        Key(
+            "with crashes or corruptions: how long after its last call a checkpoint ends",
+            MS,
+            at="faults.rest_ms",
+        ),
     ] = MILLION
-    """How long a checkpoint is waited for, where crashes are still to come: until then nothing is at rest."""
+    """How long a checkpoint is waited for, where faults are still to come: until then nothing is at rest."""
+    keyed: Annotated[
+        bool,
+        Key(
+            "`true`: the same notification takes the same time on the same link in every run, and is lost, "
+            "duplicated and reordered there in every run",
+            at="delay.keyed",
+        ),
+    ] = False
     source: str = field(default="scenario.toml", compare=False)
     """The file, for the command that repeats a run."""
 
@@ -257,6 +272,11 @@ class Scenario:
         scenario = cls(**values | {"name": values["name"] or Path(source).stem}, source=source)
         reading.check(source, ScenarioError, scenario._problems())
         return scenario
+
+    @property
+    def loses(self) -> bool:
+        """Whether notifications may be lost, or damaged: by faults, or in queues that are full."""
+        return bool(self.faults) or self.capacity.may_drop
 
     def topology(self, seed: int | None = None) -> Topology:
         """The overlay, by this seed or the scenario's own."""
@@ -427,6 +447,7 @@ def _check_workload(scenario: Scenario, overlay: Topology) -> Iterable[str]:
 def _check_faults(scenario: Scenario, overlay: Topology) -> Iterable[str]:
     faults = scenario.faults
     named = [("crashes", crash.broker) for crash in faults.crashes]
+    named += [("corruptions", each.broker) for each in faults.corruptions]
     named += [("partitions", name) for part in faults.partitions for name in sorted(part.brokers)]
     for key, name in named:
         if name not in overlay.brokers:
