@@ -80,7 +80,7 @@ class Admission:
             return
         relays = Relays(packed)
         parts = relays.plain
-        if max(map(len, packed)) > self._limits.attributes and self._is_some_too_large(relays):
+        if relays.size > self._limits.attributes and self._is_some_too_large(relays):
             self._take_any(session, zip(numbers, packed, strict=True), taken, now)
         elif parts is None or not _are_plain(parts):
             for is_plain, run in groupby(zip(numbers, packed, strict=True), _is_plain):
@@ -95,6 +95,8 @@ class Admission:
             self._send(relays, parts)
 
     def _is_some_too_large(self, relays: Relays) -> bool:
+        if max(map(len, relays.each)) <= self._limits.attributes:  # each attribute takes a byte, at least
+            return False
         try:
             for packed in relays.each:
                 check_notification(packed, self._limits)

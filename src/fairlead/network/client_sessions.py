@@ -91,17 +91,18 @@ class ClientSession(Session):
 
     def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
         """Deliver several that are in no log."""
-        if self.outflow.queues or self.waiting + relays.size > self._buffer_bytes:
-            for packed in relays.each:
+        each, size, out = relays.each, relays.size, self.out
+        if self.outflow.queues or self.waiting + size > self._buffer_bytes:
+            for packed in each:
                 self.deliver(NO_OFFSET, recipient, packed)
             return
-        if not self.out:
+        if not out:
             self._turns.append(self)
         heads = recipient.heads
-        for packed in relays.each:
-            self.out += (heads.get(len(packed)) or recipient.head_of(len(packed)), packed)
+        for packed in each:
+            out += (heads.get(len(packed)) or recipient.head_of(len(packed)), packed)
         self._counters.delivered += relays.count
-        self.waiting += relays.size
+        self.waiting += size
 
     def deliver_records(self, offsets: Sequence[int], recipient: Recipient, relays: Relays) -> None:
         """Deliver several records of the log."""

@@ -146,7 +146,7 @@ class Durability:
         ends = not message.durable
         if f"d:{name}" in self._broker.links:
             raise ValueRefused("a neighbour of this broker has that name")
-        if f"d:{name}" in self._leaving:
+        if f"d:{name}" in self._leaving.left:
             raise ValueRefused(f"the durable subscriber {name!r} is just being removed", hint="try again")
         memory, size = self._outgoing.memory, size_of(message.filter, filter)
         if not ends and not memory.may_last(size):

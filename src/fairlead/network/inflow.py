@@ -145,13 +145,16 @@ READS: Final = {
 
 
 class Inflow:
-    """The state of one connection, and the frames that are held. `limit` is that of a neighbour, in bytes."""
+    """The state of one connection, and the frames that are held. `limit` is that of a neighbour, in bytes.
 
-    __slots__ = ("_limit", "_reads", "_table", "frames", "size", "state")
+    The consequences of the state that are needed for every publication are stored.
+    """
+
+    __slots__ = ("_limit", "_reads", "_table", "frames", "has_ended", "is_open", "size", "state")
 
     def __init__(self, kind: str, limit: int | None = None) -> None:
         self._table, self._reads, self._limit = TABLES[kind], READS[kind], limit
-        self.state = State.READING
+        self._enter(State.READING)
         self.frames: list[Frame] = []
         """Those that are held, in their order."""
         self.size = 0
@@ -159,11 +162,18 @@ class Inflow:
 
     def on(self, event: Event) -> None:
         """Take one step. KeyError if the event cannot happen in this state."""
-        self.state = self._table[self.state][event]
+        self._enter(self._table[self.state][event])
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self.is_open = state is State.READING
+        """Whether frames are handled as they arrive."""
+        self.has_ended = state is State.ENDED
+        """Whether the connection has ended."""
 
     def hold(self, frames: Iterable[Frame], *, blocked: bool = False) -> None:
         """Hold frames back: the first one is for a slow destination, if it is `blocked`."""
-        if self.state is State.ENDED:
+        if self.has_ended:
             return
         more = list(frames)
         self.frames += more
@@ -182,11 +192,6 @@ class Inflow:
         """Nothing is handled any more."""
         self.on(Event.END)
         self.frames, self.size = [], 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether frames are handled as they arrive."""
-        return self.state is State.READING
 
     @property
     def is_read(self) -> bool:

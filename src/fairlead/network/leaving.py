@@ -28,22 +28,16 @@ class Leaving:
 
     def __init__(self, broker: Broker, router: Router, interests: Interests, turn: Turn) -> None:
         self._broker, self._router, self._interests, self._turn = broker, router, interests, turn
-        self._left: dict[str, deque[str]] = {}
-        """By client, as the broker calls it."""
+        self.left: Final[dict[str, deque[str]]] = {}
+        """Their subscriptions by client, as the broker calls it."""
         self._back: dict[str, ClientSession] = {}
         """Clients that have come back under one of these names."""
-
-    def __contains__(self, client: str) -> bool:
-        return client in self._left
-
-    def __bool__(self) -> bool:
-        return bool(self._left)
 
     def begin(self, client: str) -> None:
         """A client is gone."""
         self._router.targets.pop(client, None)
         self._back.pop(client, None)
-        if client in self._left:
+        if client in self.left:
             return
         clients = self._broker.clients
         filters = clients[client].subscriptions.by_id if client in clients else {}
@@ -51,14 +45,14 @@ class Leaving:
             # The narrow ones first: a wide one that goes first uncovers them, and neighbours get them for nothing.
             catalogue = self._broker.catalogue
             depths = {id: catalogue.depth(catalogue.interest(filter)) for id, filter in filters.items()}
-            self._left[client] = deque(sorted(filters, key=depths.__getitem__, reverse=True))
+            self.left[client] = deque(sorted(filters, key=depths.__getitem__, reverse=True))
             self._router.change()
         else:
             self._interests.leave(client)
 
     def welcome(self, session: ClientSession) -> None:
         """A client has come, perhaps back: it is a destination as soon as what it had is gone."""
-        if session.client in self._left:
+        if session.client in self.left:
             self._back[session.client] = session
         else:
             self._router.targets[session.client] = session
@@ -67,14 +61,14 @@ class Leaving:
         """Take subscriptions out of the tables until the turn is over; one at least."""
         if not self._interests.prepare():
             return
-        for client, ids in list(self._left.items()):
+        for client, ids in list(self.left.items()):
             while ids:
                 self._interests.call(calls.Unsubscribe(client, ids.popleft()), now)
                 if self._turn.is_over:
                     break
             if ids:
                 return
-            del self._left[client]
+            del self.left[client]
             self._interests.leave(client)
             if (back := self._back.pop(client, None)) is not None:
                 self._broker.handle(calls.Join(client), now)

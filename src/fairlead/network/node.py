@@ -293,7 +293,7 @@ class Node:
     @property
     def is_busy(self) -> bool:
         """Whether there is more to do than was done in this turn."""
-        return bool(self.dirty or self.leaving)
+        return bool(self.dirty or self.leaving.left)
 
     @property
     def sessions(self) -> list[Session]:
@@ -309,12 +309,12 @@ class Node:
 
     def _receive(self, session: Session, frames: Iterable[Frame], now: int) -> None:
         self._clock.now = now
-        if session.ended:
+        inflow = session.inflow
+        if inflow.has_ended:
             return  # frames behind the gap that ended it must not close the gap
         session.has_spoken = True
         taken: list[Taken] = []
         waiting: list[Frame] = []
-        inflow = session.inflow
         try:
             if self.backpressure.blocking or not inflow.is_open:
                 frames = self.backpressure.pass_on(session, frames, waiting)
@@ -331,7 +331,8 @@ class Node:
         if waiting:
             blocked = not inflow.frames and self.backpressure.blocks(session, *waiting[0])
             inflow.hold(waiting, blocked=blocked)
-        session.look_at_answers()
+        if session.waiting:
+            session.look_at_answers()
         if not inflow.is_open:
             session.follow_inflow()
 
@@ -347,7 +348,7 @@ class Node:
     def _from_client(
         self, session: ClientSession, frames: Iterable[Frame], taken: list[Taken], now: int
     ) -> None:
-        if self.leaving and session.client in self.leaving:
+        if self.leaving.left and session.client in self.leaving.left:
             session.inflow.hold(frames)  # what it had under this name is still being removed
             return
         frames, enough = iter(frames), session.waiting + ANSWERED_AT_ONCE
@@ -465,7 +466,7 @@ class Node:
             except Exception as error:
                 self._end_failed(session, error)
         self.dirty[:0] = late
-        if self.leaving:
+        if self.leaving.left:
             self.leaving.go_on(self._clock.now)
 
     def _turn(self, session: Session, at_most: int) -> int:

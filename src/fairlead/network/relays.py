@@ -31,8 +31,8 @@ class Relays:
         self._each: list[bytes] | None = each
         self._array = b""
         """The payload of the frame that they came in."""
-        self._size: int | None = None
-        self._body: bytes | None = each[0] if len(each) == 1 else None
+        self._body: bytes | None = each[0] if self.count == 1 else None
+        self._size: int | None = None if self._body is None else len(self._body)
 
     @classmethod
     def read(cls, payload: bytes) -> Relays:

@@ -6,7 +6,7 @@ tables, the destinations or the state of a rule change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -68,8 +68,10 @@ class Fanout:
 
     def send_all(self, relays: Relays) -> None:
         """Hand several that are in no log to all destinations."""
-        self.relay_all(relays)
-        self.deliver_all(relays)
+        for link in self.links:
+            link.relay_all(relays)
+        for recipient in self.recipients:
+            recipient.target.deliver_all(recipient, relays)
 
     def deliver_all(self, relays: Relays) -> None:
         """Hand several that are in no log to the recipients only."""
@@ -148,7 +150,7 @@ class Router:
             )
         return fanout
 
-    def of_all(self, relays: Relays, source: str) -> Iterator[tuple[Fanout, Relays]]:
+    def of_all(self, relays: Relays, source: str) -> Iterable[tuple[Fanout, Relays]]:
         """The fan-outs of several notifications from this neighbour: those that stay together, in their order."""
         parts = relays.plain
         if parts is not None and is_plain(*map(_fields, parts)):
@@ -175,7 +177,8 @@ class Router:
     # -- what is remembered --------------------------------------------------------------------------------------
 
     def _remembered(self, source: str) -> Memory[Fanout]:
-        self._renew()
+        if self._is_changed or self._seen != self._seam.version:
+            self._renew()
         memory = self._routes.get(source)
         if memory is None:
             memory = self._routes[source] = Memory()
@@ -183,7 +186,8 @@ class Router:
         return memory
 
     def _remembered_verdicts(self, who: str) -> Memory[Verdict]:
-        self._renew()
+        if self._is_changed or self._seen != self._seam.version:
+            self._renew()
         source = self._seam.remembered_as(who)
         memory = self._verdicts.get(source)
         if memory is None:
@@ -194,12 +198,11 @@ class Router:
         return memory
 
     def _renew(self) -> None:
-        """Forget what is remembered, if it may hold no longer."""
-        if self._is_changed or self._seen != self._seam.version:
-            self._is_changed, self._seen = False, self._seam.version
-            self._verdicts.clear()
-            for source, memory in self._routes.items():
-                memory.forget(self._seam.keys(source))
+        """Forget what is remembered: it may hold no longer."""
+        self._is_changed, self._seen = False, self._seam.version
+        self._verdicts.clear()
+        for source, memory in self._routes.items():
+            memory.forget(self._seam.keys(source))
 
     def tick(self) -> None:
         """From time to time: arrange the filters, so that the first notification need not wait for that."""
@@ -210,11 +213,14 @@ class Router:
             self._broker.catalogue.matching(Notification.of({}))
 
 
-def together(fanouts: Sequence[Fanout], relays: Relays) -> Iterator[tuple[Fanout, Relays]]:
+def together(fanouts: Sequence[Fanout], relays: Relays) -> Iterable[tuple[Fanout, Relays]]:
     """Notifications that follow one another with one fan-out, in their order: all at once, where that is so."""
     if fanouts and fanouts.count(fanouts[0]) == len(fanouts):  # they are compared by identity
-        yield fanouts[0], relays
-        return
+        return ((fanouts[0], relays),)
+    return _runs(fanouts, relays)
+
+
+def _runs(fanouts: Sequence[Fanout], relays: Relays) -> Iterator[tuple[Fanout, Relays]]:
     each, plain, at = relays.each, relays.plain, 0
     for fanout, group in groupby(fanouts):
         until = at + sum(1 for _ in group)

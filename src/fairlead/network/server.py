@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import random
@@ -35,6 +34,7 @@ from fairlead.network.contexts import (
 )
 from fairlead.network.files import room_for_connections
 from fairlead.network.histograms import Histogram
+from fairlead.network.interpreter import Settled, prepare
 from fairlead.network.ledger import RESERVE_BYTES, Ledger, Remember
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.memory import Holder
@@ -105,7 +105,6 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
-            self.server.node.memory.grow(len(data))
 
     def buffered(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
@@ -530,9 +529,11 @@ class Server:
         if self.node.is_busy:
             self.schedule()
         ledger = self.node.ledger
+        if ledger is None:
+            return
         if self._waits_since is None and self.node.wants_sync:
             self._waits_since = self.loop.time()
-        if ledger is None or self._syncing is not None or self._full:
+        if self._syncing is not None or self._full:
             return
         if self.node.wants_sync or ledger.log.cursors.changed:
             self._sync_began, waited, self._waits_since = self.loop.time(), self._waits_since, None
@@ -750,6 +751,7 @@ def run(
     async def main() -> None:
         server = Server(settings)
         await server.start()
+        settling = asyncio.ensure_future(_settle(server))
         try:
             ready(server)
             stop = asyncio.ensure_future(stopped())
@@ -760,14 +762,19 @@ def run(
                 raise server.failure.result()
             stop.result()
         finally:
+            settling.cancel()
             await server.stop()
 
-    # A broker holds many filters that stay, and makes many notifications that go: to look through all for cycles
-    # as often as Python does by default would take a fifth of its time.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    prepare()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(main())
+
+
+async def _settle(server: Server) -> None:
+    settled = Settled()
+    while True:
+        await asyncio.sleep(HOUSEKEEPING_S)
+        settled.look_at(len(server.node.broker.catalogue))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -17,7 +17,7 @@ from fairlead.errors import LogFull
 from fairlead.model.order import Identity
 from fairlead.network import wire
 from fairlead.network.backpressure import Backpressure
-from fairlead.network.inflow import Inflow, State
+from fairlead.network.inflow import Inflow
 from fairlead.network.memory import Memory
 from fairlead.network.peers import GONE, Peer
 from fairlead.network.settings import Limits
@@ -96,7 +96,7 @@ class Session(ABC):
     @property
     def ended(self) -> bool:
         """Whether the connection has ended."""
-        return self.inflow.state is State.ENDED
+        return self.inflow.has_ended
 
     @property
     def is_full(self) -> bool:
@@ -109,11 +109,13 @@ class Session(ABC):
 
     def flush(self) -> None:
         """Hand out what is to be sent."""
-        if self.out and not self.ended:
+        if self.out and not self.inflow.has_ended:
             frames = self.take_out()
             self.written += len(frames)
             self.peer.write(frames)
             self.waiting = self.peer.buffered()
+            if self.waiting:
+                self._outgoing.memory.grow(len(frames))
 
     @property
     def held_bytes(self) -> int:

@@ -13,17 +13,23 @@ TURN_S: Final = 0.02
 
 class Turn:
     """The time that the current turn has taken. The clock gives seconds; one that never advances bounds
-    nothing."""
+    nothing.
+
+    The clock starts with the first question: most turns take publications, for which nobody asks.
+    """
 
     def __init__(self, clock: Callable[[], float], seconds: float = TURN_S) -> None:
         self._clock, self._seconds = clock, seconds
-        self._until = 0.0
+        self._until: float | None = None
 
     def begin(self) -> None:
         """A turn begins."""
-        self._until = self._clock() + self._seconds
+        self._until = None
 
     @property
     def is_over(self) -> bool:
         """Whether what is left should wait."""
-        return self._clock() >= self._until
+        now = self._clock()
+        if self._until is None:
+            self._until = now + self._seconds
+        return now >= self._until

@@ -43,8 +43,12 @@ class Memory(Generic[T]):
         if (
             keys and keys[0] == keys[-1] and keys.count(keys[0]) == len(keys)
         ):  # as long as a stream stays the same
-            self._hits += len(keys) - 1
-            return [self._answer(keys[0], find, 0)] * len(keys)
+            answer = self._answers.get(keys[0])
+            if answer is None:
+                answer = self._answer(keys[0], find, 0)
+                self._hits -= 1
+            self._hits += len(keys)
+            return [answer] * len(keys)
         found = [*map(self._answers.get, keys)]
         if None in found:
             return [self._answer(key, find, index) for index, key in enumerate(keys)]
