@@ -56,6 +56,18 @@ def test_what_is_remembered_is_what_matches(given: list[Filter], streams: list[d
     assert memory.of(several, found.__getitem__) == found
 
 
+@given(st.lists(st.lists(filters(), max_size=3), min_size=1, max_size=3), st.lists(FIELDS, max_size=8))
+def test_cells_joined_tell_apart_what_all_filters_together_do(
+    given: list[list[Filter]], streams: list[dict[str, object]]
+) -> None:
+    together = cells_of(*(each for several in given for each in several)).keys()
+    joined = Cells.joined(*(cells_of(*several) for several in given)).keys()
+    assert (joined is None) == (together is None)
+    if joined is not None and together is not None:
+        plain = [each for each in parts_of(*streams) if is_plain(each[2])]
+        assert [*map(joined(plain).index, joined(plain))] == [*map(together(plain).index, together(plain))]
+
+
 @given(FIELDS)
 def test_plain_fields_are_never_refused(fields: dict[str, object]) -> None:
     packed = msgspec.msgpack.encode(["p", "1", fields])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import Final, TypeGuard
+from typing import Final, cast
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
@@ -75,7 +75,7 @@ class Admission:
     def _take(
         self, session: ClientSession, numbers: list[int], packed: list[bytes], taken: list[Taken], now: int
     ) -> None:
-        if not self._broker.seam.is_plain_enough(session.client):
+        if not self._router.is_plain_enough(session.client):
             self._take_any(session, zip(numbers, packed, strict=True), taken, now)
             return
         relays = Relays(packed)
@@ -89,10 +89,8 @@ class Admission:
                     self._take(session, [each[0] for each in some], [each[1] for each in some], taken, now)
                 else:
                     self._take_any(session, run, taken, now)
-        elif taken or self._dispatch.pending or any(numbers) or not self._broker.seam.admits_all:
-            self._take_plain(session, numbers, relays, parts, taken, now=now)
         else:
-            self._send(relays, parts)
+            self._take_plain(session, numbers, relays, parts, taken, now=now)
 
     def _is_some_too_large(self, relays: Relays) -> bool:
         if max(map(len, relays.each)) <= self._limits.attributes:  # each attribute takes a byte, at least
@@ -104,16 +102,6 @@ class Admission:
             return True
         return False
 
-    def _send(self, relays: Relays, parts: list[PlainParts]) -> None:
-        """Plain publications that are in no log go on at once."""
-        new = self._identities.sent.take_all([*map(_identity, parts)])
-        if new is not None:
-            self._counters.duplicates += new.count(False)
-            relays, parts = Relays([*compress(relays.each, new)]), [*compress(parts, new)]
-        self._counters.published += relays.count
-        for fanout, some in together(self._router.of_plain(relays, parts, ""), relays):
-            self._once.send_all(fanout, some)
-
     def _take_plain(
         self,
         session: ClientSession,
@@ -124,22 +112,23 @@ class Admission:
         *,
         now: int,
     ) -> None:
-        """Plain publications, some of which wait for the log, or are refused."""
+        """Plain publications: all together, or one by one, where some wait for the log, or are refused."""
         identities = self._identities
         try:
             verdicts = self._router.verdicts(session.client, relays, parts, now)
         except Exception:  # of one of them: which one that is, is seen one by one
             self._take_any(session, zip(numbers, relays.each, strict=True), taken, now)
             return
-        if all(numbers) and max(map(len, relays.each)) <= self._room and _are_admitted(verdicts):
-            new = identities.take_all([*map(_identity, parts)])
-            fanouts = (
-                verdicts
-                if new is None
-                else [fanout if is_new else None for fanout, is_new in zip(verdicts, new, strict=True)]
-            )
-            taken += zip(fanouts, relays.each, numbers, strict=True)
-            return
+        if self._broker.seam.admits_all or _are_admitted(verdicts):
+            fanouts = cast(Sequence[Fanout], verdicts)
+            if not (taken or self._dispatch.pending or any(numbers)):
+                self._send(relays, fanouts, identities.sent.take_all([*map(_identity, parts)]))
+                return
+            if all(numbers) and max(map(len, relays.each)) <= self._room:
+                new = identities.take_all([*map(_identity, parts)])
+                of_new = fanouts if new is None else [*map(_only_if, fanouts, new)]
+                taken += zip(of_new, relays.each, numbers, strict=True)
+                return
         for number, packed, each, verdict in zip(numbers, relays.each, parts, verdicts, strict=True):
             memory = identities if number else identities.sent
             if isinstance(verdict, Fanout):
@@ -150,6 +139,15 @@ class Admission:
                 self._go_on(session, None, packed, number, taken)
             else:
                 self._refuse(session, number, verdict)
+
+    def _send(self, relays: Relays, fanouts: Sequence[Fanout], new: list[bool] | None) -> None:
+        """Publications that are in no log go on at once, as far as they are new."""
+        if new is not None:
+            self._counters.duplicates += new.count(False)
+            relays, fanouts = relays.only(new), [*compress(fanouts, new)]
+        self._counters.published += relays.count
+        for fanout, some in together(fanouts, relays):
+            self._once.send_all(fanout, some)
 
     def _take_any(
         self, session: ClientSession, publications: Iterable[tuple[int, bytes]], taken: list[Taken], now: int
@@ -217,8 +215,12 @@ def _is_plain(publication: tuple[int, bytes]) -> bool:
     return parts is not None and _are_plain([parts])
 
 
-def _are_admitted(verdicts: Sequence[Verdict]) -> TypeGuard[Sequence[Fanout]]:
+def _are_admitted(verdicts: Sequence[Verdict]) -> bool:
     return {*map(type, verdicts)} == _ADMITTED
+
+
+def _only_if(fanout: Fanout, is_new: bool) -> Fanout | None:
+    return fanout if is_new else None
 
 
 def _are_plain(parts: list[PlainParts]) -> bool:

@@ -97,7 +97,7 @@ class Router:
         self._routes: dict[str, Memory[Fanout]] = {}
         """By the neighbour that notifications come from; from clients, by nothing."""
         self._verdicts: dict[str, Memory[Verdict]] = {}
-        """By client, where rules tell clients apart."""
+        """By client; all have the same one, where no rule tells clients apart."""
         self._fanouts: dict[Route, Fanout] = {}
         self._is_changed = self._was_changed = False
         self._seen = self._seam.version
@@ -163,6 +163,15 @@ class Router:
             parts, lambda index: self.computed_route(relays.each[index], source)
         )
 
+    def is_plain_enough(self, who: str) -> bool:
+        """Whether several plain publications of a client may be decided about together (`Seam.is_plain_enough`).
+
+        That is remembered with the verdicts: it holds for as long as they do.
+        """
+        if self._verdicts and (self._is_changed or self._seen != self._seam.version):
+            self._renew()
+        return who in self._verdicts or self._seam.is_plain_enough(who)
+
     def verdicts(self, who: str, relays: Relays, parts: Sequence[PlainParts], now: int) -> Sequence[Verdict]:
         """Of each of several plain publications of a client: where it goes, or why it is refused."""
         if self._seam.admits_all:
@@ -188,13 +197,16 @@ class Router:
     def _remembered_verdicts(self, who: str) -> Memory[Verdict]:
         if self._is_changed or self._seen != self._seam.version:
             self._renew()
-        source = self._seam.remembered_as(who)
-        memory = self._verdicts.get(source)
+        memory = self._verdicts.get(who)
         if memory is None:
             if len(self._verdicts) >= MEMORIES_MAX:
                 self._verdicts.clear()
-            memory = self._verdicts[source] = Memory()
-            memory.forget(self._seam.keys(source))
+            source = self._seam.remembered_as(who)
+            memory = self._verdicts.get(source)
+            if memory is None:
+                memory = self._verdicts[source] = Memory()
+                memory.forget(self._seam.keys(source))
+            self._verdicts[who] = memory
         return memory
 
     def _renew(self) -> None:

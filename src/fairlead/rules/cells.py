@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect, bisect_left
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from itertools import repeat
+from itertools import chain, repeat
 from math import isnan
 from operator import add, itemgetter
 from typing import Any, Final, TypeGuard
@@ -150,6 +150,19 @@ class _Attribute:
         if len(self.numbers) > CUTS_MAX:
             self.numbers = None
 
+    def join(self, other: _Attribute) -> None:
+        """Tell apart what another one does, too."""
+        if self.numbers is None or other.numbers is None:
+            self.numbers = None
+        elif other.numbers:
+            numbers = sorted({*self.numbers, *other.numbers})
+            self.numbers = numbers if len(numbers) <= CUTS_MAX else None
+        if self.texts is None or other.texts is None:
+            self.texts = None
+        elif other.texts:
+            self.texts = self.texts | other.texts
+            self.texts = self.texts if len(self.texts) <= CUTS_MAX else None
+
     def cells(self) -> Callable[[list[Any]], list[Any]]:
         """The cells of values; 1 and True are two values.
 
@@ -200,6 +213,20 @@ class Cells:
     def __init__(self) -> None:
         self._attributes: dict[str, _Attribute] | None = {}
         """None where they look at more than attributes."""
+
+    @classmethod
+    def joined(cls, *each: Cells) -> Cells:
+        """The distinctions that any of them makes, which is not changed: one for each attribute."""
+        joined, [first, *more] = cls(), each
+        if not more:
+            return first
+        attributes = [cells._attributes for cells in each if cells._attributes is not None]
+        if len(attributes) < len(each):
+            joined._attributes = None
+        else:
+            for name, attribute in chain.from_iterable(map(dict.items, attributes)):
+                joined._of(name).join(attribute)
+        return joined
 
     def add(self, filter: Filter) -> None:
         """One more filter."""

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeAlias
 
 from fairlead.filters.filter import EVERYTHING, Filter
 from fairlead.model import Notification
@@ -30,6 +31,9 @@ from fairlead.rules.cells import Cells
 from fairlead.rules.rule import Refusal, Route, Rule
 
 __all__ = ["IdentityMemory", "Keys", "Seam"]
+
+_producer: Final = itemgetter(0)
+_id: Final = itemgetter(1)
 
 Keys: TypeAlias = Callable[[Sequence[PlainParts]], list[Any]]
 """For each of several plain notifications, all that the answers about it depend on."""
@@ -230,13 +234,11 @@ class Seam:
         if not self.is_plain_enough(source):
             return None
         depends = [rule.depends_for(source) for rule in self._concerned(source)]
-        columns: list[Keys | None] = [
-            cells.keys() for cells in (self._cells, *(each.cells for each in depends))
-        ]
+        columns: list[Keys | None] = [Cells.joined(self._cells, *(each.cells for each in depends)).keys()]
         if any(each.producer for each in depends):
-            columns.append(lambda parts: [producer for producer, _, _ in parts])
+            columns.append(lambda parts: [*map(_producer, parts)])
         if any(each.id for each in depends):
-            columns.append(lambda parts: [id for _, id, _ in parts])
+            columns.append(lambda parts: [*map(_id, parts)])
         known = [each for each in columns if each is not None]
         if len(known) < len(columns):
             return None
