@@ -48,6 +48,7 @@ Bad input that arrives in bulk is not raised: it is a `Rejection`, a value that 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 __all__ = [
     "AccessRefused",
@@ -132,7 +133,7 @@ class FilterSyntaxError(FairleadError, ValueError):
         *,
         expected: tuple[str, ...] = (),
         hint: str | None = None,
-    ) -> FilterSyntaxError:
+    ) -> Self:
         """The error for the character at `offset`, with the line and a caret below it."""
         line = source.count("\n", 0, offset) + 1
         start = source.rfind("\n", 0, offset) + 1

@@ -15,12 +15,14 @@ A dialect is a module of that name with two functions, and is itself callable:
     write(filter) -> text    a text that says the same, verified by reading it back; the callable is `read`
 
 Law: a notification matches `read(text)` iff the dialect's own engine accepts it. Where the meaning of a
-dialect differs from ours (three-valued logic, errors, coercion, case), the filter states the dialect's meaning. A
-construct that no filter can state is a `TranslationRefused` with its name and location; nothing is approximated.
+dialect differs from ours (three-valued logic, errors, coercion, case), the filter states the dialect's
+meaning. A construct that no filter can state is a `TranslationRefused` with its name and location; nothing is
+approximated.
 
-Whatever a constraint of ours can state becomes one, so the relations between filters hold across dialects. The
-rest (functions, casts, comparisons of two attributes) becomes a filter object that evaluates the dialect's own
-expression: `@cesql("LENGTH(subject) > size")`. It matches exactly, and is related to others by its text alone.
+Whatever a constraint of ours can state becomes one, so the relations between filters hold across dialects.
+The rest (functions, casts, comparisons of two attributes) becomes a filter object that evaluates the
+dialect's own expression: `@cesql("LENGTH(subject) > size")`. It matches exactly, and is related to others by
+its text alone.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "OWN", "Dialect", "named", "read", "write"]
 
-NAMES: Final = ("eventbridge", "mqtt", "nats")
+NAMES: Final = ("cesql", "eventbridge", "jms", "mqtt", "nats", "sql")
 """The dialects there are."""
 OWN: Final = "fairlead"
 """The name of our own language, where a dialect may be named."""

@@ -14,9 +14,10 @@ All fields have to match, each by one test of its list; `$or` joins objects. The
     exists                   the field has a value, or has none anywhere
     exactly                  a string
 
-A field matches by one element where the event has a list there. Where an object lies in a list, all that is said
-of its fields is about one element; `exists: false` is about all of them. A list in a list is opened up. Numbers
-are compared as numbers. Fields with objects in them have no value of their own: `exists` is about leaves.
+A field matches by one element where the event has a list there. Where an object lies in a list, all that is
+said of its fields is about one element; `exists: false` is about all of them. A list in a list is opened up.
+Numbers are compared as numbers. Fields with objects in them have no value of their own: `exists` is about
+leaves.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# -- from the pattern to fields and their tests ----------------------------------------------------------------
+# -- from the pattern to fields and their tests ----------------------------------------------------------
 
 _Path = tuple[str, ...]
 _Test = Callable[[str], Filter]
@@ -183,7 +184,7 @@ def _is_address(text: str) -> bool:
     return "%" not in text
 
 
-# -- tests -------------------------------------------------------------------------------------------------------
+# -- tests -----------------------------------------------------------------------------------------------
 
 
 def _test(given: Mapping[str, Any], path: _Path) -> _Test:
@@ -346,7 +347,7 @@ def _block(text: str, path: _Path) -> _Test:
     return _cidr(f"{address}/{int(bits)}")
 
 
-# -- from fields to filters --------------------------------------------------------------------------------------
+# -- from fields to filters ------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -138,6 +138,7 @@ _PROVIDED: Final = (
     "fairlead.filters.extensions.intersection:FILTERS",
     "fairlead.filters.extensions.classes:CLASSES",
     "fairlead.filters.extensions.elements:ELEMENTS",
+    "fairlead.dialects.objects:EXPRESSIONS",  # found by name: the language does not depend on the dialects
 )
 _TAKEN: Final = RESERVED | {word for op in Op for word in (op.value, *op.value.split())} | {"*", "+", "-"}
 _OPERATOR_NAME: Final = re.compile(r"""[^\s\d"'`()\[\]{},@.][^\s"'`()\[\]{},@.]*""")
