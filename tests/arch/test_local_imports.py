@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "src" / "fairlead"
 LIBRARIES = {
-    *("jwt", "numba", "numpy", "pyarrow", "pyspark", "rich", "uvloop"),  # of extras
+    *("jwt", "numba", "numpy", "pyarrow", "pyspark", "rich", "uvloop", "yaml"),  # of extras
     *("fcntl", "resource"),  # of some systems
     "importlib.metadata",  # slow to import
 }

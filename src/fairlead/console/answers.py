@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from msgspec import Meta
 
+from fairlead.dialects import NAMES, OWN
 from fairlead.network.reports import Absent, Count
 from fairlead.network.settings import POLICIES
 
@@ -28,6 +29,15 @@ class StreamParameters(TypedDict):
     """The parameters of a stream, in its query."""
 
     filter: Annotated[str, Meta(min_length=1, description="what to deliver, in the filter language")]
+    dialect: NotRequired[
+        Annotated[
+            str,
+            Meta(
+                description="the language of the filter, where it is not ours",
+                extra_json_schema={"enum": [OWN, *NAMES]},
+            ),
+        ]
+    ]
     durable: NotRequired[
         Annotated[str, Meta(description="the name of a durable subscriber, which misses nothing while away")]
     ]

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from fairlead import dialects
 from fairlead.console.answers import StreamParameters
 from fairlead.console.cloudevents import text_of
 from fairlead.console.desk import Arrival, Desk
@@ -66,7 +67,7 @@ class Wanted:
         if "filter" not in given:
             raise Problem(400, "a filter is needed; 'true' matches everything")
         try:
-            parse(given["filter"])
+            filter = str(dialects.read(given.get("dialect", dialects.OWN), given["filter"]))
             since = _microseconds(given["since"]) if "since" in given else None
         except FairleadError as error:
             raise Problem.of(400, error) from None
@@ -80,7 +81,7 @@ class Wanted:
             raise Problem(
                 400, "a policy is for best effort: leave out durable, since and after, or leave it out"
             )
-        return cls(given["filter"], durable, since, after, policy)
+        return cls(filter, durable, since, after, policy)
 
 
 def _microseconds(text: str) -> int:

@@ -31,7 +31,7 @@ import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from fairlead.dialects.dialect import Dialect
 from fairlead.errors import FilterError
@@ -40,12 +40,16 @@ from fairlead.filters.language import parse
 if TYPE_CHECKING:
     from fairlead.filters import Filter, Schema
 
-__all__ = ["NAMES", "OWN", "Dialect", "named", "read", "write"]
+__all__ = ["NAMES", "OWN", "Dialect", "DialectName", "named", "read", "write"]
 
-NAMES: Final = ("cesql", "eventbridge", "jms", "mqtt", "nats", "sql")
-"""The dialects there are."""
+DialectName: TypeAlias = Literal[
+    "fairlead", "cesql", "eventbridge", "jms", "jsonpath", "mqtt", "nats", "sigma", "sql"
+]
+"""The languages that a filter may be given in."""
 OWN: Final = "fairlead"
 """The name of our own language, where a dialect may be named."""
+NAMES: Final[tuple[str, ...]] = get_args(DialectName)[1:]
+"""The dialects there are."""
 
 
 def named(name: str) -> Dialect:

@@ -25,7 +25,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from fairlead.dialects import truth
-from fairlead.dialects.dialect import make_callable
+from fairlead.dialects.dialect import make_callable, translating
 from fairlead.dialects.expressions import (
     Binary,
     Call,
@@ -44,7 +44,7 @@ from fairlead.dialects.expressions import read as read_expression
 from fairlead.dialects.numerals import whole_number
 from fairlead.dialects.objects import CesqlExpression
 from fairlead.dialects.truth import FALSE, TRUE, UNKNOWN, Truth, both, either
-from fairlead.errors import FairleadError, TranslationRefused
+from fairlead.errors import TranslationRefused
 from fairlead.filters.algebra import overlaps
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import NOTHING, Filter, Not, Or
@@ -87,12 +87,8 @@ def read(text: str) -> Filter:
         return Constraint(Attribute(tree.name), Op.EQ, True)
     if not _is_boolean(tree):
         return NOTHING
-    try:
+    with translating("the expression"):
         return _Reader(text).truth(tree).true
-    except TranslationRefused:
-        raise
-    except FairleadError as error:
-        raise TranslationRefused.at(text, tree.start, f"the expression has no filter: {error}") from error
 
 
 def write(filter: Filter) -> str:
@@ -204,7 +200,7 @@ class _Reader:
         return TRUE if value else FALSE
 
     def _evaluated(self, node: Node) -> Truth:
-        """What no constraint states is evaluated. NOT casts to a Boolean, as the context of the part does."""
+        """Evaluation of what no constraint states. NOT casts to a Boolean, as the context of the part does."""
         part = self._text[node.start : node.end]
         if _is_boolean(node):
             return Truth(CesqlExpression.filter(part), CesqlExpression.filter(f"NOT ({part})"))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairlead.errors import TranslationRefused
+from fairlead.errors import FairleadError, NotInstalled, TranslationRefused
 from fairlead.filters.algebra import identical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from fairlead.filters import Filter
 
-__all__ = ["Dialect", "make_callable", "written"]
+__all__ = ["Dialect", "make_callable", "translating", "written"]
 
 
 class Dialect(Protocol):
@@ -42,6 +43,17 @@ class _CallableModule(ModuleType):
 def make_callable(name: str) -> None:
     """Let the module of a dialect be called: `dialects.mqtt("a/+")` is `dialects.mqtt.read("a/+")`."""
     sys.modules[name].__class__ = _CallableModule
+
+
+@contextmanager
+def translating(what: str) -> Iterator[None]:
+    """Refuse the translation for whatever the algebra refuses, such as an expression that is too large."""
+    try:
+        yield
+    except (NotInstalled, TranslationRefused):
+        raise
+    except FairleadError as error:
+        raise TranslationRefused(f"{what} has no filter: {error}") from error
 
 
 def written(filter: Filter, candidates: Iterable[str], read: Callable[[str], Filter], language: str) -> str:

@@ -30,9 +30,9 @@ from ipaddress import ip_address
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.dialects.dialect import make_callable
+from fairlead.dialects.dialect import make_callable, translating
 from fairlead.dialects.texts import described, escaped, ignoring_case
-from fairlead.errors import FairleadError, TranslationRefused, ValueRefused
+from fairlead.errors import TranslationRefused, ValueRefused
 from fairlead.filters.constraint import Constraint, Op, Range
 from fairlead.filters.extensions.elements import ELEMENT, SomeFilter
 from fairlead.filters.filter import And, Filter, Not, Or
@@ -48,7 +48,7 @@ __all__ = ["read", "write"]
 
 ALTERNATIVES_MAX: Final = 1_000
 DEPTH_MAX: Final = 8
-"""How deep fields may nest: each level may be a list or not, so the filter doubles with it."""
+"""The most levels of fields: each may be a list or not, so the filter doubles with it."""
 _OR: Final = "$or"
 _LISTS: Final = (Kind.SET, Kind.ARRAY)
 
@@ -63,12 +63,8 @@ def read(text: str) -> Filter:
         raise TranslationRefused(f"not JSON: {error}") from None
     if not isinstance(pattern, dict):
         raise TranslationRefused.at(text, 0, "an event pattern is a JSON object")
-    try:
+    with translating("the pattern"):
         return Or.of(_rule(leaves) for leaves in _alternatives(pattern, ()))
-    except TranslationRefused:
-        raise
-    except FairleadError as error:
-        raise TranslationRefused(f"the pattern has no filter: {error}") from error
 
 
 def write(filter: Filter) -> str:

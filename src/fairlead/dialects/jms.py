@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from fairlead.dialects.dialect import make_callable
+from fairlead.dialects.dialect import make_callable, translating
 from fairlead.dialects.expressions import (
     Between,
     Binary,
@@ -38,7 +38,7 @@ from fairlead.dialects.expressions import (
 from fairlead.dialects.expressions import read as read_expression
 from fairlead.dialects.objects import JmsExpression
 from fairlead.dialects.truth import Truth, both, truth_of
-from fairlead.errors import FairleadError, TranslationRefused
+from fairlead.errors import TranslationRefused
 from fairlead.filters.constraint import Constraint, Op, Range
 from fairlead.filters.filter import NOTHING, Filter, Not
 from fairlead.filters.patterns import RegularExpression
@@ -87,12 +87,8 @@ GRAMMAR: Final = Grammar(
 def read(text: str) -> Filter:
     """The filter of a selector."""
     tree = _checked(text)
-    try:
+    with translating("the selector"):
         return truth_of(tree, lambda node: _leaf(node, text)).true
-    except TranslationRefused:
-        raise
-    except FairleadError as error:
-        raise TranslationRefused.at(text, tree.start, f"the selector has no filter: {error}") from error
 
 
 def write(filter: Filter) -> str:

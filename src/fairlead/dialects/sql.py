@@ -22,7 +22,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from fairlead.dialects.dialect import make_callable, written
+from fairlead.dialects.dialect import make_callable, translating, written
 from fairlead.dialects.expressions import (
     Between,
     Binary,
@@ -40,7 +40,7 @@ from fairlead.dialects.expressions import (
 from fairlead.dialects.expressions import read as read_expression
 from fairlead.dialects.objects import SqlExpression
 from fairlead.dialects.truth import UNKNOWN, Truth, all_of, any_of, both, truth_of
-from fairlead.errors import FairleadError, TranslationRefused
+from fairlead.errors import TranslationRefused
 from fairlead.filters.constraint import Constraint, Op, Range, compare
 from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or
 from fairlead.filters.normal import NEGATION
@@ -88,12 +88,8 @@ _FLIPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "
 def read(text: str) -> Filter:
     """The filter of a condition; the word WHERE may stand before it."""
     shortened = re.sub(r"(?i)\A\s*where\b", lambda found: " " * len(found[0]), text)
-    try:
+    with translating("the condition"):
         return truth_of(read_expression(shortened, GRAMMAR), lambda node: _leaf(node, shortened)).true
-    except TranslationRefused:
-        raise
-    except FairleadError as error:
-        raise TranslationRefused(f"the condition has no filter: {error}") from error
 
 
 def write(filter: Filter) -> str:

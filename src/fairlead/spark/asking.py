@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fairlead.correlation.queries import Query
+from fairlead.dialects import OWN
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
 from fairlead.model.order import BEGINNING, END
-from fairlead.spark.config import Config, SubscriptionsSource
+from fairlead.spark.config import Config, PatternsSource, SubscriptionsSource
 from fairlead.spark.frames import table_of_rows
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.patterns import PATTERN, ChangedPatterns, PatternRow, Patterns
@@ -239,7 +240,7 @@ def read_subscriptions(
     """All subscriptions that there are at the beginning; where they are watched, in these files."""
     source = config.subscriptions
     if not source.watch:
-        given = SubscriptionsInput(source.path, source.format, source.options)
+        given = SubscriptionsInput(source.path, source.format, source.options, dialect=source.dialect)
         return Changed(
             Subscriptions.read(given, directory, schema=schema, spark=spark, extensions=config.extensions)
         )
@@ -295,7 +296,7 @@ def _files(path: str) -> list[str]:
     return [directory.path(name) for name, _ in directory.files()]
 
 
-def _files_of(source: SubscriptionsSource, files: Iterable[str]) -> list[str]:
+def _files_of(source: PatternsSource, files: Iterable[str]) -> list[str]:
     """Of the files of changes those of a source."""
     return _files_in(source.path, files) if source.watch else []
 
@@ -316,9 +317,10 @@ def _text_of(file: str) -> str:
 
 
 def _entries(
-    source: SubscriptionsSource, files: Iterable[str], spark: SparkSession | None, noun: Noun = SUBSCRIPTION
+    source: PatternsSource, files: Iterable[str], spark: SparkSession | None, noun: Noun = SUBSCRIPTION
 ) -> Iterable[Any]:
-    inputs = (SubscriptionsInput(file, source.format, source.options) for file in files)
+    dialect = source.dialect if isinstance(source, SubscriptionsSource) else OWN
+    inputs = (SubscriptionsInput(file, source.format, source.options, dialect=dialect) for file in files)
     return chain.from_iterable(entries(each, spark, noun=noun) for each in inputs)
 
 

@@ -48,6 +48,7 @@ from fairlead.configuration import (
     written,
 )
 from fairlead.correlation.patterns.durations import duration_of
+from fairlead.dialects import OWN, DialectName
 from fairlead.errors import PipelineError, ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest.formats import HEAD_BYTES, format_of_all
@@ -65,6 +66,7 @@ __all__ = [
     "Events",
     "Limit",
     "Order",
+    "PatternsSource",
     "Publish",
     "SparkSettings",
     "Stream",
@@ -175,8 +177,8 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionsSource:
-    """The location of subscriptions or patterns, and whether a stream watches them for changes."""
+class PatternsSource:
+    """The location of patterns or subscriptions, and whether a stream watches them for changes."""
 
     path: Annotated[str, Key("a file, a directory or a pattern", PATH)]
     format: Annotated[
@@ -191,6 +193,16 @@ class SubscriptionsSource:
     options: Annotated[
         Mapping[str, str], Key("options of Spark's reader, such as `sep` for CSV", SETTINGS, public=_public)
     ] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionsSource(PatternsSource):
+    """The location of subscriptions, and the language of their filters."""
+
+    dialect: Annotated[
+        DialectName,
+        Key("the [dialect](dialects.md) of filters whose rows name none in a column `dialect`", counts=SET),
+    ] = OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +420,7 @@ class Config:
             counts=NEVER,
         ),
     ] = Limit()
-    patterns: SubscriptionsSource | None = None
+    patterns: PatternsSource | None = None
     scopes: ScopesSource | None = None
     advertisements: AdvertisementsSource | None = None
     report: Annotated[bool, Key("write `OUTPUT/report.html` at the end of a run", counts=NEVER)] = True

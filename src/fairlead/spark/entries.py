@@ -11,7 +11,7 @@ import datetime as dt
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow import fs
 
+from fairlead import dialects
+from fairlead.dialects import OWN
 from fairlead.errors import FairleadError, PipelineError, ValueRefused
 from fairlead.ingest import Rejection
 from fairlead.model import Instant
@@ -58,6 +60,8 @@ class SubscriptionsInput:
     format: str = "json"
     options: Mapping[str, str] = field(default_factory=dict)
     watch: bool = False
+    dialect: str = OWN
+    """The language of filters whose rows name none."""
 
 
 class Location(NamedTuple):
@@ -76,6 +80,8 @@ class Entry(NamedTuple):
 
     location: Location
     content: Mapping[str, Any] | str | bytes | FairleadError
+    dialect: str = OWN
+    """The language of the filter, unless the row names another."""
 
     @property
     def raw(self) -> str | bytes:
@@ -117,7 +123,7 @@ class Noun(NamedTuple):
         return frozenset(self.columns)
 
 
-SUBSCRIPTION: Final = Noun("subscription", "filter")
+SUBSCRIPTION: Final = Noun("subscription", "filter", ("dialect",))
 
 
 def entries(
@@ -131,6 +137,9 @@ def entries(
     Lines of JSON and CSV are read here, wherever pyarrow can open them, for only so does each have a number;
     everything else is read by Spark.
     """
+    if isinstance(given, SubscriptionsInput) and given.dialect != OWN:
+        plain = entries(replace(given, dialect=OWN), spark, columns, noun)
+        return (each._replace(dialect=given.dialect) for each in plain)
     if isinstance(given, SubscriptionsInput):
         reader = _LINES.get(given.format)
         if reader is not None and set(given.options) <= _OPTIONS[given.format]:
@@ -265,6 +274,9 @@ def read_entry(entry: Entry, noun: Noun = SUBSCRIPTION) -> Subscription | Ending
     text = fields.get(noun.text)
     if text is None:
         return Ending(id, until)
+    dialect = fields.get("dialect") or entry.dialect if "dialect" in noun.others else OWN
+    if dialect != OWN:
+        text = _translated(dialect, text)
     if not isinstance(text, str):
         raise ValueRefused(f"a {noun.text} is a text, not {text!r}")
     given = fields.get("subscriber")
@@ -273,6 +285,13 @@ def read_entry(entry: Entry, noun: Noun = SUBSCRIPTION) -> Subscription | Ending
     if since is not None and until is not None and until <= since:
         raise ValueRefused(f"a {noun.one} that ends ({Instant(until)}) before it begins ({Instant(since)})")
     return Subscription(id, subscriber, text, since, until)
+
+
+def _translated(dialect: Any, given: Any) -> str:
+    """The filter of ours for one in a dialect; documents of dialects in JSON may be objects in the row."""
+    if not isinstance(dialect, str) or not isinstance(given, str | Mapping):
+        raise ValueRefused(f"a filter in a dialect is a text or an object, not {given!r}")
+    return str(dialects.read(dialect, given))
 
 
 def _name(what: str, given: Any) -> str:

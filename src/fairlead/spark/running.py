@@ -37,7 +37,7 @@ from fairlead.spark.advertising import Advertised, advertised_of
 from fairlead.spark.asking import check_ids, read_patterns, read_subscriptions, schema_of, table_of
 from fairlead.spark.auditing import audit
 from fairlead.spark.batch import Progress
-from fairlead.spark.config import Config, SubscriptionsSource, format_duration
+from fairlead.spark.config import Config, PatternsSource, format_duration
 from fairlead.spark.delivery import FILES, attributes_in, callback_named, check_format, check_table
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, VERSION, few_rows
@@ -226,7 +226,7 @@ class Pipeline:
         count = patterns.count_from(BEGINNING)
         return subscribed, [f"detect      {count:,} patterns from {config.patterns.path}{watched}"]
 
-    def _reader(self, source: SubscriptionsSource | None) -> SparkSession | None:
+    def _reader(self, source: PatternsSource | None) -> SparkSession | None:
         """The session, unless subscriptions or patterns can be read without one: starting it takes a while."""
         plain = source is None or (source.format in ("json", "csv") and not source.options)
         return None if plain and (source is None or is_at_hand(source.path)) else self.spark
