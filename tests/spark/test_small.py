@@ -39,6 +39,22 @@ PATTERNS = (
     {"fair": "pair: A.x < B.x or C", "choice": "most recent"},
     {"pattern": '[type = "pair"] as p followed by C within 100 us'},
 )
+FILTERED = """
+DEFINE SCOPE World AS ALL FROM Low, High, p2
+DEFINE SCOPE Low AS ALL FROM p0, `u0é`, `u1é`, `u2é` INTERFACES INPUT(y < 5), OUTPUT(exists x)
+DEFINE SCOPE High AS ALL FROM p1, `u3é`, `u4é`, `u5é`, `u6é` INTERFACES INPUT(1), OUTPUT(name prefix "n")
+LEAVE `u1é` FROM Low SINCE 1500
+JOIN `u7é` TO High SINCE 1700
+"""
+SCOPED = (
+    FILTERED.replace(
+        "OUTPUT(exists x)", "OUTPUT(exists x) MAP OUTWARD { z = y * 2, DROP name } MAP INWARD { DROP k }"
+    )
+    + """
+DEFINE SCOPE Turns AS ALL FROM p2, `u8é`, `u9é` INTERNAL POLICY ONE BY TURN WHEN (y > 2) INTERNAL POLICY DELAY 70us
+DROP SCOPE Turns SINCE 1900
+"""
+)
 ODD = (
     "broken",
     "",
@@ -112,6 +128,7 @@ def run(
     *,
     with_patterns: bool = False,
     taken: list[bool] | None = None,
+    scopes: str = "",
 ) -> Path:
     """A stream in batches of one file each, of which those that `may` names may be taken in the driver."""
     output = directory / name
@@ -119,6 +136,7 @@ def run(
     config = Config.of(
         {
             **({"patterns": patterns} if with_patterns else {}),
+            **({"scopes": {"path": str(directory / "all.scopes")}} if scopes else {}),
             "name": "small",
             "mode": "stream",
             "output": str(output),
@@ -132,6 +150,7 @@ def run(
         }
     )
     (directory / "asked" / "1.jsonl").unlink(missing_ok=True)
+    (directory / "all.scopes").write_text(scopes, encoding="utf-8")
 
     def change(_: object) -> None:  # what changes behind the first batch is taken in by the second
         (directory / "asked" / "1.jsonl").write_bytes((directory / "changes.jsonl").read_bytes())
@@ -216,6 +235,24 @@ def test_a_batch_in_the_driver_writes_what_jobs_write_and_either_may_follow_the_
         assert halved.get(name) == by_jobs.get(name), name
         assert driven.get(name) == by_jobs.get(name), name
         assert mixed.get(name) == by_jobs.get(name), name
+
+
+@pytest.mark.parametrize("scopes", [FILTERED, SCOPED], ids=["filters", "mappings and policies"])
+def test_a_scoped_batch_in_the_driver_writes_what_jobs_write(
+    spark: SparkSession, tmp_path: Path, scopes: str
+) -> None:
+    written_down(tmp_path, Random(5))
+    sink = {"format": "json" if scopes is FILTERED else "parquet", "buckets": 3}
+    asked: list[bool] = []
+    driven = told(run(spark, tmp_path, "driver", sink, lambda _: True, taken=asked, scopes=scopes))
+    assert asked == [True] * (FILES + 1)
+    mixed = told(run(spark, tmp_path, "mixed", sink, lambda batch: batch.number % 2 == 1, scopes=scopes))
+    for name in driven.keys() | mixed.keys():
+        assert driven.get(name) == mixed.get(name), name
+    has_versions = any(
+        "'version': '" in row for name, rows in driven.items() for row in rows if "trace" in name
+    )
+    assert has_versions == (scopes is SCOPED)
 
 
 def test_what_is_large_or_long_goes_to_jobs(spark: SparkSession, tmp_path: Path) -> None:

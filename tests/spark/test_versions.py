@@ -32,7 +32,7 @@ from fairlead.spark import scoping
 from fairlead.spark.config import Config
 from fairlead.spark.frames import encode
 from fairlead.spark.matcher import subscribers_of
-from fairlead.spark.scoping import ScopeText
+from fairlead.spark.scoping import Components, ScopeText
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.versions import LATER, Deciding, Due
 from fairlead_lab.testing.scopes import graphs, publications, subscriptions
@@ -149,7 +149,9 @@ def in_batches(
             time = plain.column("time")[number].as_py()
             [names] = subscribers_of(targets, [notification], [time])
             row = np.zeros(len(names), np.int64)
-            seen = opened.sees(plain.slice(number, 1), row, pa.array(list(names), pa.string()))
+            components = Components(pa.array(list(names), pa.string()))
+            view = opened.visibility(plain.slice(number, 1), None, [notification])
+            seen = view.sees(row, components, np.arange(len(names)))
             for name, sees in zip(names, seen, strict=True):
                 if sees:
                     content = encode(notification)

@@ -1,7 +1,7 @@
 """Visibility of many notifications at once, where filters alone decide: a column of bits for each scope.
 
-Law: `Sliced.sees` says of each pair what `ScopePlan.reach` says of its notification and its component, if what the
-notification's producer publishes comes to no mapping and no policy.
+Law: `SlicedBatch.sees` says of each pair what `ScopePlan.reach` says of its notification and its component, if
+what the notification's producer publishes comes to no mapping and no policy; a producer sees its own besides.
 
 All distinct filters of interfaces are evaluated first, one column of bits each. Upwards, a scope has the bits of
 its members, as far as the filters of their edges let them pass; downwards likewise. So the cost is that of two
@@ -11,18 +11,21 @@ place are treated together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.filters import Filter
+from fairlead.scopes.interfaces import OPEN
 from fairlead.scopes.plan import Ancestry, Parent, ScopePlan
 
-__all__ = ["Bits", "Sliced"]
+__all__ = ["Bits", "Positions", "Sliced", "SlicedBatch"]
 
 Bits = NDArray[np.bool_]
+Positions = NDArray[np.int64]
+"""Numbers of positions in a graph."""
 
 
 class Sliced:
@@ -30,113 +33,128 @@ class Sliced:
 
     def __init__(self, plan: ScopePlan) -> None:
         self._plan = plan
+        self._ancestries: list[Ancestry] = []
+        self._numbers: dict[int, int] = {}
+        self._position_of: dict[str, int] = {}
 
     @cached_property
     def filters(self) -> tuple[Filter, ...]:
         """The distinct filters of all edges."""
         found: dict[Filter, None] = {}
-        for edge in self._plan.graph.edges:
-            parent = Parent.of(self._plan.graph, edge)
+        graph = self._plan.graph
+        for edge in graph.edges:
+            open_ends = graph.node(edge.member).interface is OPEN and graph.scope(edge.scope).imposed is OPEN
+            if edge.is_plain and open_ends:  # most are, and there may be many
+                continue
+            parent = Parent.of(graph, edge)
             found.update(dict.fromkeys((*(parent.out_filters or ()), *(parent.in_filters or ()))))
         return tuple(found)
 
-    def _passing(self, filters: tuple[Filter, ...] | None, passed: dict[Filter, Bits]) -> Bits | bool:
+    # -- positions ----------------------------------------------------------------------------------------------
+
+    def positions(self, names: Sequence[str]) -> Positions:
+        """The positions of components in the graph, by number: those at the same position see the same."""
+        known, made = self._position_of, []
+        for name in names:
+            number = known.get(name)
+            if number is None:
+                number = self._position(name)
+            made.append(number)
+        return np.array(made, np.int64)
+
+    def _position(self, name: str) -> int:
+        ancestry = self._plan.ancestry(name)
+        number = self._numbers.setdefault(id(ancestry), len(self._ancestries))
+        if number == len(self._ancestries):
+            self._ancestries.append(ancestry)  # which keeps it, and so its id, in use
+        if name in self._plan.graph:
+            self._position_of[name] = number
+        return number
+
+    def _at_positions(self, positions: Positions) -> Iterator[tuple[NDArray[np.int64], Ancestry]]:
+        """The indexes of each position that is there."""
+        if not len(positions):
+            return
+        small = positions.astype(np.uint16) if len(self._ancestries) < 1 << 16 else positions
+        order = np.argsort(small, kind="stable")  # which counts, where numbers are small
+        ranked = positions[order]
+        starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(ranked)], strict=True):
+            yield order[start:end], self._ancestries[ranked[start]]
+
+    # -- notifications ------------------------------------------------------------------------------------------
+
+    def batch(self, producers: Positions, passed: Mapping[Filter, Bits]) -> SlicedBatch:
+        """The visibility of notifications, by the positions of their producers; `passed`: which match a filter."""
+        return SlicedBatch(self, producers, passed)
+
+
+class SlicedBatch:
+    """The visibility of some notifications. What is asked for is computed once."""
+
+    def __init__(self, sliced: Sliced, producers: Positions, passed: Mapping[Filter, Bits]) -> None:
+        self._sliced, self._plan = sliced, sliced._plan
+        self._producers, self._passed = producers, passed
+        self._visible: dict[str, Bits] = {}
+
+    def _passing(self, filters: tuple[Filter, ...] | None) -> Bits | bool:
         if filters is None:
             return False
         bits: Bits | bool = True
         for filter in filters:
-            bits = passed[filter] if bits is True else bits & passed[filter]
+            bits = self._passed[filter] if bits is True else bits & self._passed[filter]
         return bits
 
-    def inside(
-        self, producers: Sequence[str], codes: NDArray[np.int64], passed: dict[Filter, Bits]
-    ) -> dict[str, Bits]:
-        """The scopes that each notification is internal to. `codes` number the producer of each row."""
-        size, plan = len(codes), self._plan
+    @cached_property
+    def inside(self) -> dict[str, Bits]:
+        """The scopes that notifications are internal to, each with those."""
+        size = len(self._producers)
         found: dict[str, Bits] = {}
         above: dict[str, None] = {}
-        for rows, parents, scopes in self._by_ancestry(producers, codes):
-            for parent in parents:
-                bits = self._passing(parent.out_filters, passed)
+        for rows, ancestry in self._sliced._at_positions(self._producers):
+            for parent in ancestry.parents:
+                bits = self._passing(parent.out_filters)
                 if bits is not False:
                     column = found.setdefault(parent.scope, np.zeros(size, np.bool_))
                     column[rows] |= True if bits is True else bits[rows]
-            above.update(dict.fromkeys(scopes))
-        for name in plan.graph.above(*above):  # members first
+                above[parent.scope] = None
+        for name in self._plan.graph.above(*above):  # members first
             column = found.get(name)  # type: ignore[assignment]
             if column is None:
                 continue
-            for parent in plan.parents(name):
-                bits = self._passing(parent.out_filters, passed)
+            for parent in self._plan.parents(name):
+                bits = self._passing(parent.out_filters)
                 if bits is not False:
                     upper = found.setdefault(parent.scope, np.zeros(size, np.bool_))
                     upper |= column & bits
         return found
 
-    def visible(
-        self, inside: dict[str, Bits], size: int, scopes: Iterable[str], passed: dict[Filter, Bits]
-    ) -> dict[str, Bits]:
-        """The visibility of each notification, for some scopes and all above them."""
-        found: dict[str, Bits] = {}
-        for name in reversed(self._plan.graph.above(*scopes)):  # superscopes first
-            own = inside.get(name)
-            column = np.zeros(size, np.bool_) if own is None else own.copy()
+    def visible(self, *scopes: str) -> dict[str, Bits]:
+        """The notifications that are visible in some scopes, and in all above them."""
+        found = self._visible
+        for name in reversed(self._plan.graph.above(*(each for each in scopes if each not in found))):
+            if name in found:  # superscopes come first
+                continue
+            own = self.inside.get(name)
+            column = np.zeros(len(self._producers), np.bool_) if own is None else own.copy()
             for parent in self._plan.parents(name):
-                bits = self._passing(parent.in_filters, passed)
+                bits = self._passing(parent.in_filters)
                 if bits is not False:
                     column |= found[parent.scope] & bits
             found[name] = column
         return found
 
-    def sees(
-        self,
-        producers: Sequence[str],
-        codes: NDArray[np.int64],
-        passed: dict[Filter, Bits],
-        *,
-        rows: NDArray[np.int64],
-        components: Sequence[str],
-        whose: NDArray[np.int64],
-    ) -> Bits:
-        """Of each pair of a row and a component, whether the component sees the notification.
-
-        `codes` number the producer of each row in `producers`, `whose` the component of each pair in `components`.
-        """
-        inside = self.inside(producers, codes, passed)
-        ancestries = list(self._by_ancestry(components, whose))
-        scopes = dict.fromkeys(scope for _, _, homes in ancestries for scope in homes)
-        visible = self.visible(inside, len(codes), scopes, passed)
+    def sees(self, rows: NDArray[np.int64], positions: Positions) -> Bits:
+        """Of each pair of a notification and a place, whether a component there sees it, unless it published it
+        itself."""
         seen = np.zeros(len(rows), np.bool_)
-        for pairs, parents, _ in ancestries:
+        for pairs, ancestry in self._sliced._at_positions(positions):
             at = rows[pairs]
+            visible = self.visible(*(parent.scope for parent in ancestry.parents))
             column = np.zeros(len(at), np.bool_)
-            for parent in parents:
-                bits = self._passing(parent.in_filters, passed)
+            for parent in ancestry.parents:
+                bits = self._passing(parent.in_filters)
                 if bits is not False:
                     column |= visible[parent.scope][at] & (True if bits is True else bits[at])
             seen[pairs] = column
-        own = {name: number for number, name in enumerate(producers)}
-        published = np.array([own.get(name, -1) for name in components], np.int64)
-        seen |= codes[rows] == published[whose]
         return seen
-
-    def _by_ancestry(
-        self, names: Sequence[str], codes: NDArray[np.int64]
-    ) -> Iterable[tuple[NDArray[np.int64], tuple[Parent, ...], tuple[str, ...]]]:
-        """The positions of all components that stand at one place, with its edges and the scopes right above."""
-        numbers: dict[int, int] = {}
-        ancestries: list[Ancestry] = []
-        of_name = np.empty(len(names), np.int64)
-        for number, name in enumerate(names):
-            ancestry = self._plan.ancestry(name)
-            at = numbers.setdefault(id(ancestry), len(numbers))
-            if at == len(ancestries):
-                ancestries.append(ancestry)
-            of_name[number] = at
-        at_place = of_name[codes] if len(codes) else codes
-        order = np.argsort(at_place, kind="stable")
-        bounds = np.searchsorted(at_place[order], np.arange(len(ancestries) + 1))
-        for number, ancestry in enumerate(ancestries):
-            positions = order[bounds[number] : bounds[number + 1]]
-            if len(positions):
-                yield positions, ancestry.parents, tuple(parent.scope for parent in ancestry.parents)

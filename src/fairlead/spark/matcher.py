@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, notifications_in
 from fairlead.spark.parts import Part, Table, located, table_of
 from fairlead.spark.placement import ANYWHERE, Placement
 from fairlead.spark.scanning import columns_in
+from fairlead.spark.scoping import Components, ScopeText
 from fairlead.spark.subscriptions import Subscriptions, load_extension
 
 if TYPE_CHECKING:
@@ -140,7 +142,8 @@ class Matcher:
     """Record batches of keyed notifications in; out go those that match, with their receivers.
 
     Of several targets a row says which one it is for. `names` are those of the attributes that are
-    columns. `carried` columns come along; with `every`, so do rows that nobody receives.
+    columns. `carried` columns come along; with `every`, so do rows that nobody receives. With `scopes` subscribers
+    receive what they may see; rows that more than filters decide about are left out.
     """
 
     targets: tuple[Subscriptions, ...]
@@ -148,10 +151,12 @@ class Matcher:
     carried: tuple[str, ...] = ()
     memory: int = MEMORY
     every: bool = False
+    scopes: ScopeText | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for target, rows in self._by_target(batch):
+            given = batch if self.scopes is None else self.scopes.opened.plain(batch)
+            for target, rows in self._by_target(given):
                 yield from _opened(target, self.memory).matched(rows, self)
 
     def _by_target(self, batch: pa.RecordBatch) -> Iterator[tuple[Subscriptions, pa.RecordBatch]]:
@@ -240,7 +245,12 @@ class _Opened:
 
     def matched(self, batch: pa.RecordBatch, wanted: Matcher) -> Iterator[pa.RecordBatch]:
         """The rows of a batch that match, with their receivers, in pieces."""
-        for content in _contents(batch, self._names if RECORD in batch.schema.names else wanted.names):
+        scopes = None if wanted.scopes is None else wanted.scopes.opened
+        names = self._names if RECORD in batch.schema.names else wanted.names
+        if scopes is not None and RECORD in batch.schema.names:
+            names = tuple(sorted({*names, *scopes.names(batch)}))
+        for content in _contents(batch, names):
+            view = None if scopes is None else scopes.visibility(*content)
             start = 0
             while start < content.rows.num_rows:
                 step = self._step
@@ -251,11 +261,21 @@ class _Opened:
                     rows, ordinals = self._matched_one_by_one(piece.notifications)
                 # A single notification may match everything, and the next batch another number than this one.
                 self._step = max(16, min(1 << 16, _AT_ONCE * piece.rows.num_rows // max(1, len(ordinals))))
+                if view is not None:
+                    seen = view.sees(rows + start, self._components, self._codes[ordinals])
+                    rows, ordinals = rows[seen], ordinals[seen]
                 start += step
                 if self._dated:
                     rows, ordinals = self._valid(rows, ordinals, piece.rows.column("time").to_numpy())
                 if len(rows) or wanted.every:
                     yield self._grouped(piece.rows, rows, ordinals, wanted)
+
+    @cached_property
+    def _components(self) -> Components:
+        """The subscribers, by code."""
+        first = np.full(int(self._codes.max(initial=-1)) + 1, -1, np.int64)
+        first[self._codes] = np.arange(len(self._codes))
+        return Components(self._subscribers.take(pa.array(first, mask=first < 0)))
 
     def pairs(
         self, notifications: Sequence[Notification], times: Sequence[int]

@@ -29,6 +29,7 @@ from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PUBLISHED, RECORD, 
 from fairlead.spark.matcher import MEMORY, PARTITION, RECEIVERS, TARGET, Matcher, Router
 from fairlead.spark.parts import Part, located, table_of
 from fairlead.spark.placement import ANYWHERE, Placement
+from fairlead.spark.scoping import Plain, ScopeText
 from fairlead.spark.sessions import is_remote
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 
@@ -78,15 +79,21 @@ def match(
     return _Plan.of(notifications, compiled, payload=payload, memory=memory, ship=ship).deliveries()
 
 
-def matched(notifications: DataFrame, subscriptions: Subscriptions, *, payload: bool) -> DataFrame:
+def matched(
+    notifications: DataFrame, subscriptions: Subscriptions, *, payload: bool, scopes: ScopeText | None = None
+) -> DataFrame:
     """All notifications of `order`, each with its receivers, of which there may be none.
 
     With `payload` their content comes along, and when they happened. `deliveries_of` makes the deliveries of it.
+    With `scopes` those that filters alone decide about, each with the receivers that may see it.
     """
-    plan = _Plan.of(notifications, subscriptions, payload=payload, memory=MEMORY, ship=None)
+    plan = _Plan.of(notifications, subscriptions, payload=payload, memory=MEMORY, ship=None, scopes=scopes)
     if len(plan.targets) == 1:
         return plan.matched(every=True)
-    return with_receivers(plan.rows.select(*KEY, *plan.carried), plan.deliveries())
+    rows = plan.rows
+    if scopes is not None and not scopes.opened.is_filters_only:
+        rows = rows.mapInArrow(Plain(scopes), rows.schema)
+    return with_receivers(rows.select(*KEY, *plan.carried), plan.deliveries())
 
 
 def targets_of(spark: SparkSession, subscriptions: Subscriptions) -> tuple[Subscriptions, ...]:
@@ -125,6 +132,7 @@ class _Plan:
     targets: tuple[Subscriptions, ...]
     placement: Placement
     memory: int
+    scopes: ScopeText | None = None
 
     @classmethod
     def of(
@@ -135,14 +143,17 @@ class _Plan:
         payload: bool,
         memory: int,
         ship: bool | None,
+        scopes: ScopeText | None = None,
     ) -> _Plan:
         _ship(notifications.sparkSession, subscriptions, ship)
         named, is_whole = _attributes(subscriptions)
-        rows, names = keyed(notifications, None if is_whole else named, payload)
+        whole = payload or scopes is not None  # interfaces look at other attributes
+        rows, names = keyed(notifications, None if is_whole else named, whole)
         content = ("event_time", RECORD, PUBLISHED, ATTRIBUTES)
         carried = tuple(name for name in content if payload and name in rows.columns)
         targets = _targets(subscriptions, memory)
-        return cls(rows, names, carried, targets, subscriptions.placement or Placement((), 1), memory)
+        placement = subscriptions.placement or Placement((), 1)
+        return cls(rows, names, carried, targets, placement, memory, scopes)
 
     def deliveries(self) -> DataFrame:
         """A row for each subscriber of each notification that matches."""
@@ -171,7 +182,7 @@ class _Plan:
         receiver = T.StructType([T.StructField("subscriber", T.StringType()), ids])
         receivers = T.StructField(RECEIVERS, T.ArrayType(receiver))
         declared = T.StructType([*key, *(self.rows.schema[name] for name in self.carried), receivers])
-        matcher = Matcher(self.targets, self.names, self.carried, self.memory, every)
+        matcher = Matcher(self.targets, self.names, self.carried, self.memory, every, self.scopes)
         return self.rows.mapInArrow(matcher, declared)
 
 

@@ -1,11 +1,12 @@
 """Scopes: visibility for whole batches of notifications.
 
     scope(notifications, scopes)       each with the scopes in which it is visible
-    narrowed(received, scopes)         each with those of its receivers that may see it: between match and deliver
+    OpenedScopes.visibility(rows, …)   for matching: of each pair of a row and a subscriber, whether it may see it
 
-Visibility is computed for the graph, a column of bits for each scope (`fairlead.scopes.sliced`), not for rows. The
-graph may change: a change with SINCE holds for order times from there on, and the rows of a batch are divided by
-the graphs that hold for them. A subscription belongs to the component that its subscriber's name says.
+Visibility is computed for the graph, a column of bits for each scope (`fairlead.scopes.sliced`), not for rows, and
+the worker that matches narrows what it has matched (`fairlead.spark.matcher`). The graph may change: a change with
+SINCE holds for order times from there on, and the rows of a batch are divided by the graphs that hold for them. A
+subscription belongs to the component that its subscriber's name says.
 
 That is for notifications which filters alone decide about. Those that can come to a mapping or a policy are
 decided about by `fairlead.spark.versions`. Rules are refused, and so are patterns beside scopes: the ordered bus
@@ -16,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,7 +33,7 @@ from fairlead.errors import FairleadError, PipelineError, ScopeError
 from fairlead.filters import Filter, Schema
 from fairlead.ingest import Rejection
 from fairlead.matching.columnar import Columnar
-from fairlead.model import Instant
+from fairlead.model import Instant, Notification
 from fairlead.model.order import BEGINNING, OrderKey
 from fairlead.scopes import (
     DEFAULT,
@@ -44,15 +46,15 @@ from fairlead.scopes import (
     parse_statements,
     print_statements,
 )
+from fairlead.scopes.graph import Outsiders
 from fairlead.scopes.language.statements import Statement
 from fairlead.scopes.mappings import IDENTITY
 from fairlead.scopes.policies import Choice, Hold, One, Own, Rate
 from fairlead.scopes.running import Running
 from fairlead.scopes.sights import tag_of
-from fairlead.scopes.sliced import Bits, Sliced
+from fairlead.scopes.sliced import Bits, Positions, Sliced, SlicedBatch
 from fairlead.scopes.states import restore_states
 from fairlead.spark.frames import ATTRIBUTES, RECORD, VERSION, encode, notifications_in, to_records
-from fairlead.spark.matcher import RECEIVERS
 from fairlead.spark.parts import Attributes
 from fairlead.spark.scanning import columns_in
 
@@ -61,7 +63,17 @@ if TYPE_CHECKING:
 
     from fairlead.spark.config import Config
 
-__all__ = ["SCOPE_CHANGES", "ChangedScopes", "OpenedScopes", "ScopeText", "narrowed", "scope", "scopes_of"]
+__all__ = [
+    "SCOPE_CHANGES",
+    "ChangedScopes",
+    "Components",
+    "OpenedScopes",
+    "Plain",
+    "ScopeText",
+    "Visibility",
+    "scope",
+    "scopes_of",
+]
 
 SCOPES: Final = "scopes"
 SCOPE_CHANGES: Final = "changes"
@@ -84,7 +96,9 @@ class ScopeText:
     def of(cls, scopes: Scopes | ScopeText, schema: Schema | None = None) -> ScopeText:
         """The text of a scope graph; PipelineError where it cannot be evaluated for batches."""
         if isinstance(scopes, Scopes):
-            scopes = cls(print_statements(scopes.statements), scopes.outsiders, schema)
+            statements = scopes.statements
+            scopes = cls(print_statements(statements), scopes.outsiders, schema)
+            scopes._open(statements)
         try:
             scopes.opened.check()
         except ScopeError as error:
@@ -139,12 +153,15 @@ class ScopeText:
     @property
     def opened(self) -> OpenedScopes:
         """The graph, prepared; a process prepares it once."""
-        found = _OPENED.get(self)
-        if found is None:
+        return _OPENED.get(self) or self._open(None)
+
+    def _open(self, statements: Sequence[Statement] | None) -> OpenedScopes:
+        """Prepare it; its statements are read unless they are given."""
+        if self not in _OPENED:
             while len(_OPENED) >= _KEPT:
                 del _OPENED[next(iter(_OPENED))]
-            found = _OPENED[self] = OpenedScopes(self)
-        return found
+            _OPENED[self] = OpenedScopes(self, statements)
+        return _OPENED[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +199,19 @@ def scopes_of(config: Config) -> ScopeText | None:
     if config.scopes is None:
         return None
     schema = None if config.schema is None else Schema.read(config.schema)
+    path, outsiders = config.scopes.path, config.scopes.outsiders
     try:
-        scopes = Scopes.read(config.scopes.path, schema, outsiders=config.scopes.outsiders)
+        return _text_read(path, Path(path).read_bytes(), outsiders, schema)
+    except PipelineError:
+        raise
     except (FairleadError, OSError) as error:
-        raise PipelineError(f"scopes: {error}") from error
-    return ScopeText.of(scopes, schema)
+        raise PipelineError(f"scopes: {path}: {error}") from error
+
+
+@lru_cache(maxsize=_KEPT)
+def _text_read(path: str, content: bytes, outsiders: Outsiders, schema: Schema | None) -> ScopeText:
+    """The text of a file with this content: a stream asks for it with each batch, and reading it takes longer."""
+    return ScopeText.of(Scopes.read(path, schema, outsiders=outsiders), schema)
 
 
 def scope(notifications: DataFrame, scopes: Scopes | ScopeText, *, schema: Schema | None = None) -> DataFrame:
@@ -206,11 +231,6 @@ def scope(notifications: DataFrame, scopes: Scopes | ScopeText, *, schema: Schem
         added.append(T.StructField(VERSION, T.StringType()))
     declared = T.StructType([*notifications.schema.fields, *added])
     return notifications.mapInArrow(_Visible(text), declared)
-
-
-def narrowed(received: DataFrame, scopes: Scopes | ScopeText) -> DataFrame:
-    """Notifications with their content, each with the receivers to which it is visible."""
-    return received.mapInArrow(_Narrower(ScopeText.of(scopes)), received.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,23 +273,74 @@ def _versions_in(batch: pa.RecordBatch, opened: OpenedScopes) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Narrower:
+class Plain:
+    """Record batches in; the rows that filters alone decide about out, or with `special` the others."""
+
     scopes: ScopeText
+    special: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if not batch.num_rows:
+            special = self.scopes.opened.is_special(batch)
+            those = special if self.special else ~special
+            yield batch if those.all() else batch.filter(pa.array(those))
+
+
+class Components:
+    """Those who subscribe, by number. Their positions in a graph are computed once."""
+
+    def __init__(self, names: pa.Array) -> None:
+        self._names = names
+        self._positions: dict[int, tuple[_Epoch, Positions]] = {}
+
+    def positions(self, epoch: _Epoch) -> Positions:
+        """The position of each."""
+        found = self._positions.get(id(epoch))
+        if found is None:
+            while len(self._positions) >= _KEPT:
+                del self._positions[next(iter(self._positions))]
+            found = self._positions[id(epoch)] = (
+                epoch,
+                epoch.sliced.positions(self._names.fill_null("").to_pylist()),
+            )
+        return found[1]
+
+    def numbers_of(self, names: Any) -> NDArray[np.int64]:
+        """The numbers of those among some names; -1 for those who do not subscribe."""
+        found: NDArray[np.int64] = pc.index_in(names, value_set=self._names).fill_null(-1).to_numpy()
+        return found
+
+
+class Visibility:
+    """The visibility of the rows of a batch, each by the graph at its own order time."""
+
+    def __init__(
+        self, rows: pa.RecordBatch, parts: Sequence[tuple[_Epoch, NDArray[np.int64], SlicedBatch]]
+    ) -> None:
+        self._rows, self._parts = rows, parts
+        self._publishers: tuple[Components, NDArray[np.int64]] | None = None
+
+    def sees(self, rows: NDArray[np.int64], components: Components, whose: NDArray[np.int64]) -> Bits:
+        """Of each pair of a row and the number of a component, whether this one may see it."""
+        seen = np.zeros(len(rows), np.bool_)
+        for epoch, those, sliced in self._parts:
+            positions = components.positions(epoch)[whose]
+            if len(those) == self._rows.num_rows:
+                seen = sliced.sees(rows, positions)
                 continue
-            receivers = batch.column(RECEIVERS)
-            flat = receivers.flatten()
-            counts = pc.fill_null(pc.list_value_length(receivers), 0).to_numpy()
-            rows = np.repeat(np.arange(batch.num_rows), counts)
-            seen = self.scopes.opened.sees(batch, rows, flat.field("subscriber"))
-            left = np.bincount(rows[seen], minlength=batch.num_rows)
-            offsets = np.concatenate(([0], np.cumsum(left))).astype(np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), flat.filter(pa.array(seen)))
-            at = batch.schema.get_field_index(RECEIVERS)
-            yield batch.set_column(at, batch.schema.field(at), lists.cast(receivers.type))
+            own = np.full(self._rows.num_rows, -1, np.int64)
+            own[those] = np.arange(len(those))
+            pairs = np.flatnonzero(own[rows] >= 0)
+            seen[pairs] = sliced.sees(own[rows[pairs]], positions[pairs])
+        seen |= self._published_by(components)[rows] == whose
+        return seen
+
+    def _published_by(self, components: Components) -> NDArray[np.int64]:
+        """The publisher of each row, who sees it in any case."""
+        if self._publishers is None or self._publishers[0] is not components:
+            producers = pc.fill_null(self._rows.column("producer"), "")
+            self._publishers = (components, components.numbers_of(producers))
+        return self._publishers[1]
 
 
 class _Epoch:
@@ -295,38 +366,38 @@ class _Epoch:
             attributes.add(filter)
         return tuple(sorted(attributes.names))
 
-    def passed(self, batch: pa.RecordBatch) -> dict[Filter, Bits]:
+    def sliced_batch(
+        self, rows: pa.RecordBatch, columns: pa.RecordBatch | None, notifications: Sequence[Notification] = ()
+    ) -> SlicedBatch:
+        """The visibility of rows, whose attributes are columns, or are read from the notifications."""
+        producers, codes = _encoded(rows.column("producer"))
+        return self.sliced.batch(
+            self.sliced.positions(producers)[codes], self._passed(rows, columns, notifications)
+        )
+
+    def _passed(
+        self, rows: pa.RecordBatch, columns: pa.RecordBatch | None, notifications: Sequence[Notification]
+    ) -> dict[Filter, Bits]:
         """For each filter, which rows match it."""
         filters = self.sliced.filters
-        found = np.zeros((len(filters), batch.num_rows), np.bool_)
-        if filters:
-            columns, unsure = self._columns(batch)
-            matches = self.engine.match_arrow(columns, lambda row: notifications_in(batch.slice(row, 1))[0])
+        found = np.zeros((len(filters), rows.num_rows), np.bool_)
+        if filters and columns is not None:
+            matches = self.engine.match_arrow(columns, lambda row: notifications_in(rows.slice(row, 1))[0])
             ids = np.asarray(matches.ids, np.int64)
-            at = np.repeat(np.arange(batch.num_rows), np.diff(matches.starts))
+            at = np.repeat(np.arange(rows.num_rows), np.diff(matches.starts))
             found[ids[matches.ordinals], at] = True
-            if len(unsure):
-                whole = self.engine.match_batch(notifications_in(batch.take(pa.array(unsure))))
-                found[:, unsure] = False
-                for row, numbers in zip(unsure.tolist(), whole, strict=True):
-                    found[numbers, row] = True
+        elif filters:
+            for row, numbers in enumerate(self.engine.match_batch(notifications)):
+                found[numbers, row] = True
         return dict(zip(filters, found, strict=True))
-
-    def _columns(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-        """The attributes as columns, and the rows that a scan of texts is not sure of."""
-        if RECORD not in batch.schema.names:
-            struct = batch.column(ATTRIBUTES)
-            names = [field.name for field in struct.type]
-            return pa.RecordBatch.from_arrays(struct.flatten(), names), np.empty(0, np.int64)
-        columns, sure = columns_in(batch.column(RECORD), self.names)
-        return columns, np.flatnonzero(~sure)
 
 
 class OpenedScopes:
     """The graphs of a text, each from an order time on."""
 
-    def __init__(self, scopes: ScopeText) -> None:
-        statements = parse_statements(scopes.text, scopes.schema)
+    def __init__(self, scopes: ScopeText, statements: Sequence[Statement] | None = None) -> None:
+        if statements is None:
+            statements = parse_statements(scopes.text, scopes.schema)
         start = System.of((each for each in statements if each.since is None), scopes.outsiders)  # type: ignore[arg-type]
         self._start, self._changing = start, scopes.changing
         running = Running(start)
@@ -410,6 +481,13 @@ class OpenedScopes:
                 special[those] = relevant[codes]
         return special
 
+    def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that filters alone decide about."""
+        if self.is_filters_only:
+            return batch
+        special = self.is_special(batch)
+        return batch.filter(pa.array(~special)) if special.any() else batch
+
     def _epoch(self, number: int) -> _Epoch:
         if number not in self._epochs:
             self._epochs[number] = _Epoch(self._systems[number].graph)
@@ -424,25 +502,24 @@ class OpenedScopes:
         for number in np.unique(numbers).tolist():
             yield self._epoch(number), np.flatnonzero(numbers == number)
 
-    def sees(self, batch: pa.RecordBatch, rows: NDArray[np.int64], subscribers: pa.Array) -> Bits:
-        """Of each pair of a row and a subscriber, whether the subscriber may see it."""
-        components, whose = _encoded(subscribers)
-        seen = np.zeros(len(rows), np.bool_)
-        for epoch, those in self._parts(batch):
-            part = batch if len(those) == batch.num_rows else batch.take(pa.array(those))
-            own = np.full(batch.num_rows, -1, np.int64)
-            own[those] = np.arange(len(those))
-            pairs = np.flatnonzero(own[rows] >= 0)
-            producers, codes = _encoded(part.column("producer"))
-            seen[pairs] = epoch.sliced.sees(
-                producers,
-                codes,
-                epoch.passed(part),
-                rows=own[rows[pairs]],
-                components=components,
-                whose=whose[pairs],
-            )
-        return seen
+    def names(self, rows: pa.RecordBatch) -> set[str]:
+        """The attributes that decide about rows."""
+        return {name for epoch, _ in self._parts(rows) for name in epoch.names}
+
+    def visibility(
+        self, rows: pa.RecordBatch, columns: pa.RecordBatch | None, notifications: Sequence[Notification] = ()
+    ) -> Visibility:
+        """The visibility of rows. Their `names` are among the columns; without columns, notifications are read."""
+        parts = []
+        for epoch, those in self._parts(rows):
+            if len(those) == rows.num_rows:
+                parts.append((epoch, those, epoch.sliced_batch(rows, columns, notifications)))
+                continue
+            at = pa.array(those)
+            own = None if columns is None else columns.take(at)
+            some = [notifications[row] for row in those.tolist()] if columns is None else ()
+            parts.append((epoch, those, epoch.sliced_batch(rows.take(at), own, some)))
+        return Visibility(rows, parts)
 
     def scopes_of(self, batch: pa.RecordBatch) -> pa.Array:
         """The scopes in which each row is visible, by name."""
@@ -450,11 +527,8 @@ class OpenedScopes:
         at, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for epoch, those in self._parts(batch):
             part = batch if len(those) == batch.num_rows else batch.take(pa.array(those))
-            producers, codes = _encoded(part.column("producer"))
-            passed = epoch.passed(part)
-            inside = epoch.sliced.inside(producers, codes, passed)
             scopes = [each.name for each in epoch.graph.scopes if not each.abstract]
-            for name, bits in epoch.sliced.visible(inside, len(those), scopes, passed).items():
+            for name, bits in _visible_in(part, epoch, scopes):
                 rows = np.flatnonzero(bits)
                 if len(rows):
                     at.append(those[rows])
@@ -469,6 +543,24 @@ class OpenedScopes:
         )
         values = pa.array(names, pa.string()).take(pa.array(numbers[order]))
         return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _visible_in(batch: pa.RecordBatch, epoch: _Epoch, scopes: Sequence[str]) -> Iterator[tuple[str, Bits]]:
+    """Scopes, each with the rows that are visible in it."""
+    if RECORD not in batch.schema.names:
+        struct = batch.column(ATTRIBUTES)
+        columns = pa.RecordBatch.from_arrays(struct.flatten(), [field.name for field in struct.type])
+        yield from epoch.sliced_batch(batch, columns).visible(*scopes).items()
+        return
+    columns, sure = columns_in(batch.column(RECORD), epoch.names)
+    rows = batch.filter(pa.array(sure))
+    found = epoch.sliced_batch(rows, columns.filter(pa.array(sure))).visible(*scopes)
+    others = batch.filter(pa.array(~sure))
+    again = epoch.sliced_batch(others, None, notifications_in(others)).visible(*scopes)
+    for name in scopes:
+        bits = np.zeros(batch.num_rows, np.bool_)
+        bits[sure], bits[~sure] = found[name], again[name]
+        yield name, bits
 
 
 def _times(batch: pa.RecordBatch) -> NDArray[np.int64]:

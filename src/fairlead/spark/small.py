@@ -28,7 +28,14 @@ from numpy.typing import NDArray
 from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import SCHEMA as TRACE
-from fairlead.audit.trace import LANGUAGE_VERSION, VERSION, Language, event_to_json
+from fairlead.audit.trace import (
+    LANGUAGE_VERSION,
+    SCOPES_VERSION,
+    VERSION,
+    Language,
+    ScopeChanged,
+    event_to_json,
+)
 from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.errors import PipelineError
 from fairlead.model.encoding import format_json
@@ -37,8 +44,10 @@ from fairlead.spark.advertising import advertised_of
 from fairlead.spark.asking import Demand
 from fairlead.spark.batch import (
     FEW_ROWS,
+    POLICIES,
     PROGRESS,
     REMEMBERED,
+    WAITING,
     Batch,
     Bounds,
     Composites,
@@ -51,15 +60,26 @@ from fairlead.spark.delivery import FILES, Lines
 from fairlead.spark.detection import PROGRESS as PROGRESS_TYPES
 from fairlead.spark.detection import detected, detected_here
 from fairlead.spark.doors import BLANK, ENVELOPE_ARROW, OUTCOME_TYPES, TextDoor
-from fairlead.spark.frames import DELIVERY, KEY, PUBLISHED, RANK, RECORD
+from fairlead.spark.frames import DELIVERY, KEY, MOVED, PUBLISHED, RANK, RECORD
+from fairlead.spark.frames import VERSION as TAG
 from fairlead.spark.groups import RANK_TYPES
 from fairlead.spark.ingestion import KAFKA
 from fairlead.spark.matcher import MEMORY, RECEIVERS, Matcher
 from fairlead.spark.orderer import HELD, KNOWN, LATE, RELEASED, OrderAtOnce
 from fairlead.spark.ordering import LAST, Facts
 from fairlead.spark.output import Manifest, Segment
+from fairlead.spark.scoping import SCOPE_CHANGES
 from fairlead.spark.storage import size_of
-from fairlead.spark.writing import REJECTED, Rejected, reasons_in, rejected_changes, segments_after
+from fairlead.spark.versions import LATER, DecidedHere, decided_here
+from fairlead.spark.writing import (
+    REJECTED,
+    TEXT,
+    Rejected,
+    reasons_in,
+    rejected_changes,
+    scope_events,
+    segments_after,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,7 +129,6 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
     if (
         not {*texts} <= {*rows.columns}
         or config.publish is not None
-        or config.scopes is not None
         or config.deliveries.format not in FILES
         or demand.subscriptions.size > MEMORY
     ):
@@ -175,7 +194,8 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
 
     batch.at("match")
     sink, traced = batch.config.deliveries, batch.config.audit.trace
-    matched = _Matched.of(released, found, demand, payload=sink.payload or traced)
+    decided = _decided(batch, demand, released, bounds)
+    matched = _Matched.of(released, found, demand, decided, payload=sink.payload or traced)
     count = writing.deliveries(matched)
 
     batch.at("trace")
@@ -183,8 +203,10 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
     writing.late(late)
     told = writing.trace(demand, matched, late) if traced else 0
     held = None if batch.final else writing.state(placed, outcomes, seen.facts, bounds.watermark)
-    if found.state.num_rows and not batch.final:
-        writing.table(f"state/{PROGRESS}", found.state)
+    if not batch.final:
+        if found.state.num_rows:
+            writing.table(f"state/{PROGRESS}", found.state)
+        writing.scopes(demand, decided)
     remembered = writing.remembered(released, late, outcomes, bounds.watermark)
 
     batch.at("commit")
@@ -329,9 +351,24 @@ def _rows_before(rows: pa.Table, files: pa.Array, blocks: pa.Array) -> pa.Array:
 
 def _with_receivers(given: pa.Table, demand: Demand, carried: tuple[str, ...]) -> pa.Table:
     """Notifications with those who get them, in any order."""
-    match = Matcher((demand.subscriptions,), (), carried, MEMORY, every=True)
+    match = Matcher((demand.subscriptions,), (), carried, MEMORY, every=True, scopes=demand.scopes)
     schema = pa.schema([*(given.schema.field(name) for name in (*KEY, *carried)), (RECEIVERS, _RECEIVERS)])
     return pa.Table.from_batches(match(given.combine_chunks().to_batches()), schema=schema)
+
+
+def _decided(batch: Batch, demand: Demand, released: pa.Table, bounds: Bounds) -> DecidedHere | None:
+    """The decisions of scopes with mappings and policies; None if scopes are filters alone, or there are none."""
+    if demand.scopes is None or demand.scopes.opened.is_filters_only:
+        return None
+    return decided_here(
+        released.take(pa.array(_order(released, *KEY))),
+        demand.subscriptions,
+        demand.scopes,
+        states="" if batch.last is None else batch.output.state_text(batch.last.batch, POLICIES),
+        moved=batch.state_table(WAITING, LATER),
+        since=batch.before.watermark,
+        bound=bounds.watermark,
+    )
 
 
 class _Detected(NamedTuple):
@@ -419,13 +456,25 @@ class _Matched(NamedTuple):
     """For each notification whether the trace tells of it: of a composite for those only who asked it does not."""
 
     @classmethod
-    def of(cls, released: pa.Table, found: _Detected, demand: Demand, *, payload: bool) -> _Matched:
+    def of(
+        cls,
+        released: pa.Table,
+        found: _Detected,
+        demand: Demand,
+        decided: DecidedHere | None = None,
+        *,
+        payload: bool,
+    ) -> _Matched:
         carried = ("event_time", RECORD, PUBLISHED) if payload else ()
         given = released.select([*KEY, "event_time", RECORD, PUBLISHED])
         matched = _with_receivers(given, demand, carried)
         ranked: tuple[str, ...] = KEY
         if found.composites.num_rows:
             matched, ranked = found.joining(matched, demand, carried)
+        if decided is not None:
+            matched = _filled(matched, _versions(matched.schema), {TAG: "", MOVED: False})
+            matched = pa.concat_tables([matched, _filled(decided.received, matched.schema)])
+            ranked = (*ranked, TAG)
         matched = matched.take(pa.array(_order(matched, *ranked))).combine_chunks()
         receivers = _single(matched.column(RECEIVERS))
         each = receivers.flatten()
@@ -453,14 +502,23 @@ class _Matched(NamedTuple):
         key = self.notifications.select(KEY).take(pa.array(of))
         whom = self.names.take(pa.array(self.subscriber[deliveries]))
         columns = [whom, *key.columns, self.subscriptions.take(pa.array(deliveries))]
+        names = list(DELIVERY)
+        if TAG in self.notifications.column_names:
+            columns.append(self.notifications.column(TAG).take(pa.array(of)))
+            names.append(TAG)
         if not payload:
-            return pa.Table.from_arrays(columns, list(DELIVERY))
+            return pa.Table.from_arrays(columns, names)
         # Each content once: Parquet writes numbers of texts, and so need not look for equal ones.
         used, at = np.unique(of, return_inverse=True)
         published = pc.coalesce(*(self.notifications.column(name) for name in (PUBLISHED, RECORD)))
         contents = _single(published).take(pa.array(used))
         content = pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int32)), contents)
-        return pa.Table.from_arrays([*columns, content], [*DELIVERY, RECORD])
+        return pa.Table.from_arrays([*columns, content], [*names, RECORD])
+
+
+def _versions(schema: pa.Schema) -> pa.Schema:
+    """Notifications with their versions, and whether policies have moved them."""
+    return schema.append(pa.field(TAG, pa.string())).append(pa.field(MOVED, pa.bool_()))
 
 
 def _single(column: Any) -> pa.Array:
@@ -552,6 +610,7 @@ class _Writing:
         advertised = advertised_of(self._config, demand.subscriptions.schema) if demand.is_first else None
         parts = [
             *([] if language is None else [_spoken(language)]),
+            *map(_scoped, scope_events(demand)),
             *([] if advertised is None else [_advertised(advertised.table())]),
             *([] if (over := demand.over()) is None else [by_subscriber(subscribed("unsub", over))]),
             *([] if not begun else [by_subscriber(pa.concat_tables(begun))]),
@@ -581,6 +640,18 @@ class _Writing:
         if last.num_rows:
             self.table("state/last", last)
         return facts if some else None
+
+    def scopes(self, demand: Demand, decided: DecidedHere | None) -> None:
+        """Leave to the next batch what scopes have to know."""
+        if decided is not None and decided.waiting.num_rows:
+            self.table(f"state/{WAITING}", decided.waiting)
+        texts = {
+            POLICIES: "" if decided is None else decided.states,
+            SCOPE_CHANGES: "" if demand.scoping is None else demand.scoping.changes,
+        }
+        for name, text in texts.items():
+            if text:
+                self.table(f"state/{name}", pa.table([[text]], schema=TEXT))
 
     def remembered(
         self, released: pa.Table, late: pa.Table, outcomes: Outcomes, bound: int
@@ -618,15 +689,20 @@ class _Writing:
 # -- the trace -----------------------------------------------------------------------------------------------
 
 
-def _events(kind: str, count: int, v: int = VERSION, **columns: Any) -> pa.Table:
+def _events(kind: str, count: int, v: int | pa.Array = VERSION, **columns: Any) -> pa.Table:
     """So many events of a kind: the columns that are given, and nulls."""
-    rows = pa.table(columns) if columns else pa.table({"": pa.nulls(count)})
-    return _filled(rows, TRACE, {"v": v, "event": kind})
+    versions = pa.repeat(pa.scalar(v), count) if isinstance(v, int) else v
+    return _filled(pa.table({"v": versions, **columns}), TRACE, {"event": kind})
 
 
 def _spoken(language: Language) -> pa.Table:
     about = format_json(event_to_json(language)["about"])
     return _events("language", 1, LANGUAGE_VERSION, about=[about])
+
+
+def _scoped(event: ScopeChanged) -> pa.Table:
+    about = [format_json(dict(event.about))]
+    return _events("scope", 1, SCOPES_VERSION, change=[event.change], about=about)
 
 
 def _advertised(rows: pa.Table) -> pa.Table:
@@ -669,12 +745,24 @@ def _first_at(rows: pa.Table, name: str) -> pa.Array:
 
 
 def _published(matched: _Matched) -> pa.Table:
-    """The publications, each with the notifications about it."""
+    """The publications, each with the notifications about it and about its versions."""
     given = matched.notifications
     told = np.flatnonzero(matched.is_public[matched.rank])
     of, whose = matched.rank[told], matched.subscriber[told]
     columns = {name: given.column(name) for name in (*KEY, "event_time", RECORD)}
-    about = given.select(["producer", "id"]).take(pa.array(of))
+    about = given.take(pa.array(of))
+    is_published = np.ones(given.num_rows, np.bool_)
+    extra: dict[str, Any] = {}
+    ranked: tuple[str, ...] = KEY[1:]
+    if TAG in given.column_names:
+        is_own = pc.and_(pc.equal(given.column(TAG), ""), pc.invert(given.column(MOVED)))
+        is_published = is_own.to_numpy()
+        extra = {
+            "v": pa.array(np.where(is_published, VERSION, SCOPES_VERSION)[of], TRACE.field("v").type),
+            "time": pc.if_else(about.column(MOVED), about.column("time"), None),
+            TAG: pc.if_else(pc.equal(about.column(TAG), ""), None, about.column(TAG)),
+        }
+        ranked = (*ranked, TAG)
     both = pa.concat_tables(
         [
             _events("pub", given.num_rows, **columns),
@@ -685,15 +773,16 @@ def _published(matched: _Matched) -> pa.Table:
                 producer=about.column("producer"),
                 id=about.column("id"),
                 subscriptions=matched.subscriptions.take(pa.array(told)),
+                **extra,
             ),
         ]
     )
     # Composites are published behind what else happens at their instant.
     behind = pc.equal(given.column("producer"), PRODUCER).cast(pa.int8())
-    place = _ranks(_order(given.append_column("behind", behind), "time", "behind", *KEY[1:]))
+    place = _ranks(_order(given.append_column("behind", behind), "time", "behind", *ranked))
     first = np.concatenate((place, place[of]))
     then = np.concatenate((np.full(given.num_rows, -1, np.int64), whose))
-    shown = np.concatenate((matched.is_public, np.ones(len(told), np.bool_)))
+    shown = np.concatenate((matched.is_public & is_published, np.ones(len(told), np.bool_)))
     order = np.lexsort((then, first))
     return both.combine_chunks().take(pa.array(order[shown[order]]))
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -47,13 +48,13 @@ from fairlead.spark.frames import (
 )
 from fairlead.spark.matcher import RECEIVERS, subscribers_of
 from fairlead.spark.matching import matched, targets_of
-from fairlead.spark.scoping import OpenedScopes, ScopeText, narrowed
+from fairlead.spark.scoping import OpenedScopes, Plain, ScopeText
 from fairlead.spark.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["LATER", "Decided", "Deciding", "Due", "decided", "plain", "received"]
+__all__ = ["LATER", "Decided", "DecidedHere", "Deciding", "Due", "decided", "decided_here", "received"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -92,9 +93,9 @@ def received(
     where the graph has more than filters.
     """
     if made is None:
-        return narrowed(matched(released, subscriptions, payload=True), scopes)
-    rows = plain(to_records(released) if content else released, scopes)
-    seen = narrowed(matched(rows, subscriptions, payload=True), scopes)
+        return matched(released, subscriptions, payload=content, scopes=scopes)
+    rows = to_records(released) if content else released
+    seen = matched(rows, subscriptions, payload=content, scopes=scopes)
     columns = [
         *KEY,
         *(name for name in ("event_time", RECORD, PUBLISHED) if content),
@@ -106,11 +107,6 @@ def received(
     if content and PUBLISHED not in seen.columns:
         seen = seen.withColumn(PUBLISHED, F.lit(None).cast("string"))
     return seen.select(*columns).unionByName(made.received.select(*columns))
-
-
-def plain(released: DataFrame, scopes: ScopeText) -> DataFrame:
-    """The rows that filters alone decide about."""
-    return released.mapInArrow(_Divided(scopes, special=False), released.schema)
 
 
 def decided(
@@ -130,13 +126,54 @@ def decided(
     opened = scopes.opened
     spark = released.sparkSession
     targets = targets_of(spark, subscriptions)
-    special = to_records(released).mapInArrow(_Divided(scopes, special=True), to_records(released).schema)
-    in_order = opened.has_states or any(since <= each.key.time < bound for each in opened.notices)
+    records = to_records(released)
+    special = records.mapInArrow(Plain(scopes, special=True), records.schema)
+    in_order = _is_in_order(opened, since, bound)
     if in_order:
         special = special.repartition(1).sortWithinPartitions(*KEY)
     deciding = Deciding(scopes, targets, states, since, bound, in_order)
     rows = special.mapInArrow(deciding, from_arrow_schema(DECIDED))
     return Decided(rows, targets, states, moved, bound)
+
+
+def _is_in_order(opened: OpenedScopes, since: int, bound: int) -> bool:
+    """Whether one task has to take all notifications in their order."""
+    return opened.has_states or any(since <= each.key.time < bound for each in opened.notices)
+
+
+class DecidedHere(NamedTuple):
+    """The decisions of a batch, as tables: what is received in it, what waits, and the states of policies."""
+
+    received: pa.Table
+    waiting: pa.Table
+    states: str
+
+
+def decided_here(
+    released: pa.Table,
+    subscriptions: Subscriptions,
+    scopes: ScopeText,
+    *,
+    states: str,
+    moved: pa.Table,
+    since: int,
+    bound: int,
+) -> DecidedHere:
+    """The same as `decided`, of rows that are here, in the total order."""
+    targets = (subscriptions,)
+    in_order = _is_in_order(scopes.opened, since, bound)
+    given = Plain(scopes, special=True)(released.combine_chunks().to_batches())
+    deciding = Deciding(scopes, targets, states, since, bound, in_order)
+    rows = pa.Table.from_batches(deciding(given), schema=DECIDED)
+    is_later, is_state = rows.column(ONLY).is_valid(), rows.column(STATES).is_valid()
+    later = pa.concat_tables([rows.filter(is_later).select(LATER.names), moved])
+    is_due = pc.less(later.column("time"), bound)
+    due = pa.Table.from_batches(Due(targets)(later.filter(is_due).to_batches()), schema=RECEIVED)
+    now = rows.filter(pc.invert(pc.or_(is_later, is_state))).select(RECEIVED.names)
+    left = rows.filter(is_state).column(STATES).to_pylist()
+    return DecidedHere(
+        pa.concat_tables([now, due]), later.filter(pc.invert(is_due)), left[0] if left else states
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +216,6 @@ class Decided:
         """The states of policies behind this batch."""
         found = self.rows.where(F.col(STATES).isNotNull()).select(STATES).collect()
         return found[0][0] if found else self.before
-
-
-@dataclass(frozen=True, slots=True)
-class _Divided:
-    """The rows that may come to a mapping or a policy, or the others."""
-
-    scopes: ScopeText
-    special: bool
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            special = self.scopes.opened.is_special(batch)
-            those = special if self.special else ~special
-            yield batch if those.all() else batch.filter(pa.array(those))
 
 
 class _Given(NamedTuple):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REJECTED",
+    "TEXT",
     "Rejected",
     "at_once",
     "check_owner",
@@ -49,6 +50,7 @@ __all__ = [
     "publish_all",
     "reasons_in",
     "rejected_changes",
+    "scope_events",
     "segments_after",
     "write_deliveries",
     "write_late",
@@ -256,14 +258,14 @@ def write_trace(
         late=late,
         final=batch.final,
         language=Language.spoken(schema) if demand.is_first else None,
-        scopes=_scope_events(demand),
+        scopes=scope_events(demand),
     )
     first = demand.subscriptions.count if demand.is_first else 0
     trace.write(told, batch.attempt.channel("trace"), files=1 if events + first < FEW else None)
     return batch.attempt.rows("trace")
 
 
-def _scope_events(demand: Demand) -> Sequence[ScopeChanged]:
+def scope_events(demand: Demand) -> Sequence[ScopeChanged]:
     """The scope graph and its changes in the first batch; later, the changes that are new."""
     if demand.scoping is None:
         return ()
