@@ -29,7 +29,7 @@ LATE = {
     ("fairlead.bus", "fairlead.correlation"): "only a bus with patterns",
     ("fairlead.bus", "fairlead.scopes"): "only a bus with scopes",
     ("fairlead.network.server", "fairlead.network.scoping"): "only a broker with scopes",
-    ("fairlead.network.settings", "fairlead.rules.scoping"): "only a broker with scopes",
+    ("fairlead.network.settings", "fairlead.rules.integrated"): "only a broker with scopes",
     ("fairlead.network.settings", "fairlead.scopes"): "only a broker with scopes",
     ("fairlead.network.arguments", "fairlead.correlation"): "only a client with a duration",
     ("fairlead.network.client", "fairlead.correlation"): "only a client that detects",

@@ -50,8 +50,10 @@ from fairlead.network.relays import Relays
 from fairlead.routing import STRATEGIES
 from fairlead.rules import Rule, Seam
 from fairlead.rules.access import Access, client_name
+from fairlead.rules.integrated import BrokerScoping
 from fairlead.rules.quota import Quota
 from fairlead.rules.trust import Trust
+from fairlead.scopes import Scopes
 from fairlead.security import AccessPolicy, Principal
 from fairlead_lab.simulation.network import Observer, Simulation
 from fairlead_lab.testing.chaos import FAULTS, Plan, World
@@ -92,6 +94,22 @@ TRUSTING = AccessPolicy.of(
 )
 
 
+INTERFACES = """
+DEFINE SCOPE T AS ALL FROM S, s0
+DEFINE SCOPE S AS ALL FROM p, s1, p1 INTERFACES INPUT(0), OUTPUT(x < 5)
+DEFINE COMPONENT p0 AS SUPERSCOPE FROM T SET relays = true
+DEFINE COMPONENT p1 AS SUPERSCOPE FROM S : { INTERFACES INPUT(kind = "a"), OUTPUT(1) } SET relays = true
+"""
+VERSIONS = """
+DEFINE SCOPE T AS ALL FROM S, s0
+DEFINE SCOPE S AS ALL FROM p, s1, p1 INTERFACES INPUT(1), OUTPUT(x < 5)
+  MAP OUTWARD { x = x + 4 } MAP INWARD { DROP kind }
+  INTERNAL POLICY ONE BY TURN WHEN (kind = "b")
+DEFINE COMPONENT p0 AS SUPERSCOPE FROM T SET relays = true
+DEFINE COMPONENT p1 AS SUPERSCOPE FROM S SET relays = true
+"""
+
+
 def _with_quota(access: Access) -> list[Rule]:
     return [access, Quota(access)]
 
@@ -104,6 +122,8 @@ RULES: dict[str, Callable[[str], list[Rule]]] = {
     "attribute": lambda name: [NoDuck()],
     "count": lambda name: [AtMost(3)],
     "quota": lambda name: _with_quota(Access(LIMITED, lambda client: Principal(client_name(client)))),
+    "scopes": lambda name: [BrokerScoping(Scopes.parse(INTERFACES))],
+    "versions": lambda name: [BrokerScoping(Scopes.parse(VERSIONS))],
     "access": lambda name: [Access(POLICY, lambda client: Principal(client_name(client)))],
     "trust": lambda name: [Trust(name, TRUSTING)],
 }

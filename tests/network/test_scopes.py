@@ -18,7 +18,7 @@ from fairlead.errors import FairleadError, NetworkError
 from fairlead.model import Instant, Notification
 from fairlead.network import sync
 from fairlead.network.scoping import ScopeChanges
-from fairlead.rules.scoping import BrokerScoping
+from fairlead.rules.integrated import BrokerScoping
 from fairlead.scopes import Scopes
 from fairlead_lab.testing.brokers import Brokers
 
@@ -75,11 +75,23 @@ def test_a_client_publishes_under_its_own_name_unless_it_relays(brokers: Brokers
         spark.publish({"producer": "ada", "type": "order"})
 
 
-def test_a_graph_that_brokers_cannot_evaluate_is_refused(brokers: Brokers, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "algorithm", "problem"),
+    [
+        ("DEFINE SCOPE S AS ALL FROM a INTERNAL POLICY RATE 2 PER 10s", "covering", "limit the rate"),
+        ("DEFINE SCOPE S AS ALL FROM a INTERNAL POLICY DELAY 1s", "covering", "cannot delay"),
+        ("DEFINE SCOPE S AS ALL FROM a INTERNAL POLICY HOLD UNTIL (x = 1)", "covering", "cannot delay, hold"),
+        ("DEFINE SCOPE S AS ALL FROM a UPDATE ON join(x, S) DO LEAVE x FROM S", "covering", "UPDATE ON"),
+        ("DEFINE SCOPE S AS ALL FROM a INTERNAL POLICY ONE", "merging", "do not say whose"),
+    ],
+)
+def test_a_graph_that_brokers_cannot_evaluate_is_refused(
+    brokers: Brokers, tmp_path: Path, text: str, algorithm: str, problem: str
+) -> None:
     path = tmp_path / "choosing.scopes"
-    path.write_text("DEFINE SCOPE S AS ALL FROM a, b INTERNAL POLICY ONE")
-    with pytest.raises(NetworkError, match="neither mappings nor policies"):
-        brokers.start(scopes=str(path))
+    path.write_text(text)
+    with pytest.raises(NetworkError, match=problem):
+        brokers.start(scopes=str(path), algorithm=algorithm)
 
 
 def test_changes_reach_every_broker_and_are_there_after_a_restart(
@@ -265,6 +277,109 @@ def test_changes_survive_kill_9_and_reach_a_broker_that_was_dead(
             clients["ada"].publish({"id": "after", "type": "note"})
             assert [seen[name].get(timeout=20).id for name in ("eve", "zoe")] == ["after", "after"]
             assert taken(seen["kim"]) == []
+    finally:
+        one.kill()
+        two.kill()
+
+
+VERSIONS = """
+DEFINE SCOPE T AS ALL FROM x, A, B, Pool
+DEFINE SCOPE A AS ALL FROM y INTERFACES INPUT(1), OUTPUT(0) MAP INWARD { via = "A", DROP secret }
+DEFINE SCOPE B AS ALL FROM y INTERFACES INPUT(1), OUTPUT(0) MAP INWARD { via = "B", DROP secret }
+DEFINE SCOPE Pool AS ALL FROM w1, w2 INTERFACES INPUT(1), OUTPUT(0) DELIVERY POLICY ONE BY TURN
+"""
+
+
+def test_a_durable_subscriber_gets_every_version_and_accepts_all_of_them(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    path = tmp_path / "versions.scopes"
+    path.write_text(VERSIONS)
+    one = brokers.start("one", tmp_path, scopes=str(path))
+    two = brokers.start("two", tmp_path, scopes=str(path), links=(one.url,))
+    with sync.connect(two.url, name="y") as y:
+        y.subscribe("exists n", durable="y").close()
+    with sync.connect(one.url, name="x") as x:
+        x.publish({"n": 1, "secret": "s"})
+        x.publish({"n": 2, "secret": "s"})
+
+    def versions(accepted: int) -> list[tuple[Any, Any]]:
+        found = []
+        with sync.connect(two.url, name="y") as y, y.subscribe("exists n", durable="y") as mine:
+            for number in range(4):
+                delivery = mine.delivery(timeout=20)
+                assert "secret" not in delivery.notification.attributes
+                assert "$scopes" not in delivery.notification.attributes
+                found.append((delivery.notification.get("n"), delivery.notification.get("via")))
+                if number < accepted:
+                    delivery.accept()
+        return sorted(found)
+
+    every = [(1, "A"), (1, "B"), (2, "A"), (2, "B")]
+    assert versions(1) == every  # one of two versions is not enough
+    assert versions(4) == every
+    with sync.connect(two.url, name="y") as y, y.subscribe("exists n", durable="y") as mine:
+        with sync.connect(one.url, name="x") as x:
+            x.publish({"n": 3})
+        assert mine.get(timeout=20).get("n") == 3
+
+
+def test_a_policy_chooses_once_for_all_brokers_and_members_take_turns(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    path = tmp_path / "versions.scopes"
+    path.write_text(VERSIONS)
+    one = brokers.start("one", tmp_path, scopes=str(path))
+    two = brokers.start("two", tmp_path, scopes=str(path), links=(one.url,))
+    with (
+        sync.connect(one.url, name="w1") as first,
+        sync.connect(two.url, name="w2") as second,
+        sync.connect(two.url, name="x") as x,
+        first.subscribe("exists n") as ones,
+        second.subscribe("exists n") as others,
+    ):
+        for number in range(6):
+            x.publish({"n": number})
+        assert [ones.get(timeout=20).get("n") for _ in range(3)] == [0, 2, 4]
+        assert [others.get(timeout=20).get("n") for _ in range(3)] == [1, 3, 5]
+
+
+def test_versions_survive_kill_9_each_once_and_in_order(tmp_path: Path, until: Any) -> None:
+    (tmp_path / "market.scopes").write_text("""
+DEFINE SCOPE T AS ALL FROM x, A INTERNAL POLICY ONE BY HASH
+DEFINE SCOPE A AS ALL FROM y INTERFACES INPUT(1), OUTPUT(0) MAP INWARD { via = "A", DROP secret }
+""")
+    one = Process(tmp_path, "one")
+    two = Process(tmp_path, "two", one.url)
+
+    def publish(first: int, last: int) -> None:
+        with sync.connect(one.url, name="x") as x:
+            for number in range(first, last):
+                x.publish({"id": str(number), "n": number, "secret": "s"})
+
+    try:
+        with sync.connect(two.url, name="y") as y:
+            y.subscribe("exists n and absent secret", durable="y").close()
+        publish(0, 5)
+        two.kill()
+        publish(5, 10)  # decided, and logged, while the subscriber's broker is dead
+        one.kill()
+        one.start()
+        two.start()
+        publish(10, 12)
+        change = tmp_path / "change.scopes"
+        change.write_text("LEAVE y FROM A")
+        assert main(["scope", "apply", str(change), "-b", one.url]) == 0
+        until(lambda: "LEAVE" in two.changes())
+        publish(12, 14)
+        with (
+            sync.connect(two.url, name="y") as y,
+            y.subscribe("exists n and absent secret", durable="y") as mine,
+        ):
+            found = [mine.get(timeout=20) for _ in range(12)]
+            assert taken(mine) == []
+        assert [each.get("n") for each in found] == list(range(12))
+        assert {(each.get("via"), "secret" in each.attributes) for each in found} == {("A", False)}
     finally:
         one.kill()
         two.kill()

@@ -50,6 +50,7 @@ from fairlead.broker.messages import (
     Passed,
     Publish,
     Reconsider,
+    Redeclare,
     Redisclose,
     Refuse,
     Renew,
@@ -124,7 +125,6 @@ class Broker:
         """T^A: where subscriptions go."""
         self.clients = Clients(self.catalogue)
         self._names = Names()
-        self._declarations = Declarations(name, settings, self.catalogue, self.clients, self._names)
         self.history = History(name) if settings.cyclic else None
         self.links: dict[str, LinkId] = {}
         """Over which link each neighbour is one."""
@@ -144,6 +144,11 @@ class Broker:
         self.seam = Seam(self._destinations, (*own, *rules))
         """Decides about every notification, whoever drives this broker."""
         self._disclosure = Disclosure(self.seam, self.catalogue, is_whole=settings.cyclic)
+        for rule in self.seam.rules:
+            rule.attach(self._matching_entries)
+        self._declarations = Declarations(
+            name, settings, self.catalogue, self.clients, names=self._names, seam=self.seam
+        )
         self._publications: Publications[str, Route, Notification] = Publications(
             _EffectLog(self) if settings.durable else None
         )
@@ -203,7 +208,14 @@ class Broker:
         elif admitted is None:
             self._enter(source, (None, call.notification, number), now)
         else:
-            self._enter(source, (self.seam.route(admitted, ""), admitted, number), now)
+            marked = self.seam.mark(admitted)
+            self._learn(marked, now)
+            self._enter(source, (self.seam.route(marked, ""), marked, number), now)
+
+    def _learn(self, notification: Notification, now: int) -> None:
+        """Rules learn from a notification before it is routed; neighbours are sent what follows."""
+        if self.seam.learns_from and self.seam.learn(notification, self._publications.end):
+            self._redeclare(Redeclare(), now)
 
     def _enter(self, origin: str, publication: Publication[Route, Notification], now: int) -> None:
         """A notification is to be logged, or waits for what is; or is sent on at once."""
@@ -254,8 +266,9 @@ class Broker:
         """A notification is sent on; a local publication, where there are several trees, when it is its turn."""
         history = self.history
         if history is None:
-            if route.clients and not self._is_first(notification, is_logged=number > 0):
-                route = Route(route.neighbours, ())
+            has_clients = route.clients or route.versions
+            if has_clients and not self._is_first(notification, is_logged=number > 0):
+                route = route.without_clients()
             self._send_along(route, Forward(self.name, notification, number=number))
             return
         if not self._keeps_order:
@@ -323,6 +336,7 @@ class Broker:
         if number and number <= self._received.get(source, 0):
             route, number = None, self._received[source]
         else:
+            self._learn(notification, now)
             route = self.seam.route(notification, source)
             self._received[source] = number or self._received.get(source, 0)
         self._enter(source, (route, notification, number), now)
@@ -347,7 +361,21 @@ class Broker:
             self._send(neighbour, message)
         for client, ids in route.clients:
             self._effects.append(Deliver(client, message.notification, ids))
+        for client, ids, version in route.versions:
+            self._effects.append(Deliver(client, version, ids))
         return route.neighbours
+
+    def route_to(self, client: str, notification: Notification, source: str, offset: int) -> Route:
+        """The part of the route of a record of the log that is about one client."""
+
+        def matching(form: Notification) -> tuple[str, ...]:
+            return self.clients.matching(client, self.catalogue.matching(form))
+
+        return self.seam.delivered_to(client, notification, source, offset, matching)
+
+    def _matching_entries(self, form: Notification) -> list[Filter]:
+        """The routing entries that a form of a notification matches, with any destination."""
+        return self.subscriptions.matching(form)
 
     def _passed(self, message: Passed, now: int) -> None:
         assert self.history is not None, "only brokers with a history are answered"
@@ -446,6 +474,13 @@ class Broker:
                 self._unsubscribe(Unsubscribe(client, each), now)
             if each == id:
                 install(client, id, filter, now)
+
+    def _redeclare(self, command: Redeclare, now: int) -> None:
+        """Send the neighbours what the rules make of clients' subscriptions now, each client's at once: at no time
+        does a neighbour know less than before and than after."""
+        for client in list(self.clients):
+            added, removed = self._declarations.renew(client)
+            self._administer(client, added, removed)
 
     def _unsubscribe(self, call: Unsubscribe, now: int) -> None:
         removed = self.clients.unsubscribe(call.source, call.id)
@@ -807,6 +842,7 @@ class Broker:
         Batch: _batch,
         Join: _join,
         Reconsider: _reconsider,
+        Redeclare: _redeclare,
         Leave: _leave,
         Publish: _publish,
         Subscribe: _subscribe,

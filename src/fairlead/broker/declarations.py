@@ -1,7 +1,8 @@
 """The interests that a broker declares to others on behalf of its clients' filters.
 
-An interest may be wider than the filter (`Settings.widen`), and may have its client as the owner, where a strategy
-needs that. In cyclic overlays the owner's name is new each time, so that what is late is known as late.
+An interest may be wider than the filter (`Settings.widen`), may say more than the filter (`Seam.declare`), and may
+have its client as the owner, where a strategy needs that. In cyclic overlays the owner's name is new each time, so
+that what is late is known as late.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from fairlead.broker.clients import Clients
 from fairlead.broker.settings import Settings
 from fairlead.filters.filter import Filter
 from fairlead.routing import Catalogue, Interest
+from fairlead.rules import Seam
 
 __all__ = ["Declarations", "Names"]
 
@@ -32,9 +34,16 @@ class Declarations:
     """By client and filter, the interest that other brokers have."""
 
     def __init__(
-        self, broker: str, settings: Settings, catalogue: Catalogue, clients: Clients, names: Names
+        self,
+        broker: str,
+        settings: Settings,
+        catalogue: Catalogue,
+        clients: Clients,
+        *,
+        names: Names,
+        seam: Seam,
     ) -> None:
-        self._broker, self._settings = broker, settings
+        self._broker, self._settings, self._seam = broker, settings, seam
         self._catalogue, self._clients, self._names = catalogue, clients, names
         self._interests: dict[tuple[bool, str, Filter], Interest] = {}
 
@@ -47,10 +56,33 @@ class Declarations:
             if self._settings.cyclic:
                 owner = f"{client}@{self._broker}#{self._names.next(now)}"
         widen = self._settings.widen
-        interest = self._catalogue.interest(filter if widen is None else widen(filter), owner)
+        interest = self._catalogue.interest(self._entry(client, filter, advertisements=advertisements), owner)
         is_new = widen is None or not self._stands_for_others(client, interest, advertisements)
         self._interests[advertisements, client, filter] = interest
         return [interest] if is_new else []
+
+    def _entry(self, client: str, filter: Filter, *, advertisements: bool) -> Filter:
+        """The filter that tables have for a client's."""
+        if self._settings.widen is not None:
+            filter = self._settings.widen(filter)
+        return filter if advertisements else self._seam.declare(client, filter)
+
+    def renew(self, client: str) -> tuple[list[Interest], list[Interest]]:
+        """The rules have changed: the interests of a client's subscriptions that are new, and those that end.
+
+        One subscription stands for all of a client: rules tell clients apart by name.
+        """
+        added, removed = [], []
+        for filter in self._clients[client].subscriptions.by_filter:
+            before = self._interests[False, client, filter]
+            entry = self._entry(client, filter, advertisements=False)
+            if entry == before.filter:
+                break
+            now = self._catalogue.interest(entry, before.owner)
+            self._interests[False, client, filter] = now
+            added.append(now)
+            removed.append(before)
+        return added, removed
 
     def remove(self, client: str, filters: Iterable[Filter], *, advertisements: bool) -> list[Interest]:
         """A client has taken filters back: the interests that end with them."""

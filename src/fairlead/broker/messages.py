@@ -15,7 +15,7 @@ Calls come from a local client: Join, Leave, Publish, Subscribe, Unsubscribe, Ad
 
 Commands come from whoever runs the broker: Link and Unlink, Climb (another broker is the parent now), Tick (the
 time it asked for has come), Synced (what it gave to the log is safe), Redisclose (neighbours may know other
-filters).
+filters), Redeclare (rules have changed).
 
 The answers are effects, to be carried out in their order:
 
@@ -262,7 +262,11 @@ class Redisclose(Struct, frozen=True):
     """The rules have changed for neighbours: they are told what they may know now, and the rest is taken back."""
 
 
-Command: TypeAlias = Link | Unlink | Climb | Tick | Synced | Redisclose
+class Redeclare(Struct, frozen=True):
+    """The rules have changed: what neighbours know of clients' subscriptions is declared once more."""
+
+
+Command: TypeAlias = Link | Unlink | Climb | Tick | Synced | Redisclose | Redeclare
 
 
 class Send(Struct, frozen=True, gc=False):

@@ -217,7 +217,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
 
 def run_apply(arguments: argparse.Namespace) -> int:
-    from fairlead.rules.scoping import CHANGE, CHANGES
+    from fairlead.rules.integrated import CHANGE, CHANGES
     from fairlead.scopes import print_statements
     from fairlead.scopes.documents import read_statements
 

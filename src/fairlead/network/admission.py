@@ -23,6 +23,7 @@ from fairlead.network.bounds import check_notification
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.guard import Guard
+from fairlead.network.interests import Interests
 from fairlead.network.once import Once
 from fairlead.network.relays import Relays
 from fairlead.network.router import Fanout, Router, Verdict, together
@@ -49,7 +50,9 @@ class Admission:
         counters: Counters,
         limits: Limits,
         guard: Guard,
+        interests: Interests,
     ) -> None:
+        self._interests = interests
         self._broker, self._router, self._dispatch, self._once = broker, router, dispatch, once
         self._counters, self._limits, self._identities = counters, limits, broker.identities
         self._guard = guard
@@ -179,11 +182,14 @@ class Admission:
         if admitted is None or isinstance(admitted, Refusal):
             return admitted, packed
         try:
-            fanout = self._router.fanout(admitted, "")
+            marked = self._broker.seam.mark(admitted)
+            if self._broker.seam.learns_from:
+                self._interests.learn(marked, now)
+            fanout = self._router.fanout(marked, "")
         except Exception:
             memory.forget(identity_of(admitted))  # it is not here, and may come again
             raise
-        return fanout, packed if admitted is notification else pack(admitted)
+        return fanout, packed if marked is notification else pack(marked)
 
     def _go_on(
         self, session: ClientSession, fanout: Fanout | None, packed: bytes, number: int, taken: list[Taken]

@@ -306,7 +306,7 @@ class Clientele:
         anyone = any(
             catalogue.overlaps(published, catalogue.number(interest))
             for interest, destination in self._broker.subscriptions
-            if destination != session.client
+            if destination != session.client and self._broker.seam.reaches(session.client, interest.filter)
         )
         session.listens[id] = (filter, anyone)
         if first or anyone != before:

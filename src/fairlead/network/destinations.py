@@ -151,7 +151,7 @@ class Durable(Outbox):
 
     def concerns(self, record: Record) -> bool:
         """Whether a record of the log is for this subscriber."""
-        return self.head_for(record) is not None
+        return bool(self.deliveries_of(record))
 
     def take_back(self, end: int) -> None:
         """The log ends before what it was thought to: what comes next is for this subscriber all the same."""
@@ -159,22 +159,29 @@ class Durable(Outbox):
         for id, (filter, since) in self.subscriptions.items():
             self.subscriptions[id] = (filter, min(since, end))
 
-    def head_for(self, record: Record) -> bytes | None:
-        """The head of a record's delivery; None if no filter of this subscriber matches."""
+    def deliveries_of(self, record: Record) -> list[tuple[bytes, bytes]]:
+        """The deliveries of a record, each with its head: none, one, or one for each version."""
         packed = notification_in(record)
-        recipients = self._router.of(packed, neighbour_in(record)).recipients
-        routed = next((each.subscriptions for each in recipients if each.target is self), ())
-        ids = tuple(id for id in routed if record.offset >= self.subscriptions[id][1])
-        if not ids or not self._once.is_first_in_log(record.offset, packed):
-            return None
-        return wire.deliver_head(ids)
+        mine = [
+            (tuple(id for id in each.subscriptions if record.offset >= self.subscriptions[id][1]), each)
+            for each in self._router.recipients_of(record, self)
+        ]
+        mine = [(ids, each) for ids, each in mine if ids]
+        if not mine or not self._once.is_first_in_log(record.offset, packed):
+            return []
+        return [
+            (wire.deliver_head(ids, (number, len(mine))), each.content or packed)
+            for number, (ids, each) in enumerate(mine, 1)
+        ]
 
     def send_record(self, record: Record) -> None:
         """Deliver a record of the log, if it concerns this subscriber."""
-        head, session = self.head_for(record), self.session
-        if head is not None and session is not None:
+        session = self.session
+        if session is None:
+            return
+        for head, packed in self.deliveries_of(record):
             self.unconfirmed[record.offset] = None
-            session.send(wire.deliver(record.offset + 1, head, notification_in(record)))
+            session.send(wire.deliver(record.offset + 1, head, packed))
             self._counters.delivered += 1
 
     def missed(self, count: int) -> None:
@@ -187,13 +194,27 @@ class Durable(Outbox):
 class Recipient:
     """A client on a notification's route, and for which of its subscriptions the notification is."""
 
-    __slots__ = ("heads", "ids", "subscriptions", "target")
+    __slots__ = ("content", "heads", "ids", "part", "subscriptions", "target")
 
-    def __init__(self, target: ClientSession | Durable, subscriptions: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        target: ClientSession | Durable,
+        subscriptions: tuple[str, ...],
+        content: bytes = b"",
+        part: tuple[int, int] = (1, 1),
+    ) -> None:
         self.target, self.subscriptions = target, subscriptions
-        self.ids = wire.deliver_head(subscriptions)
+        self.content = content
+        """The version that it gets; empty where that is the notification as it travels."""
+        self.part = part
+        """Which of its versions this is, and how many it gets."""
+        self.ids = wire.deliver_head(subscriptions, part)
         self.heads: dict[int, bytes] = {}
         """What stands before a best-effort delivery's notification, by the length of that."""
+
+    def of(self, relays: Relays) -> Relays:
+        """Notifications as this client gets them."""
+        return Relays([self.content]) if self.content else relays
 
     def head_of(self, size: int) -> bytes:
         """The head of a delivery, before a notification of this length."""
@@ -298,10 +319,9 @@ class Link(Outbox):
 
     def send_record(self, record: Record) -> None:
         """Relay a record of the log, if it concerns the neighbour and does not come from it."""
-        packed = notification_in(record)
-        if self in self._router.of(packed, neighbour_in(record)).links:
+        if self in self._router.of_record(record).links:
             self.send_queued(record.offset)
-            self.send(record.offset, packed)
+            self.send(record.offset, notification_in(record))
 
     def missed(self, count: int) -> None:
         """Count records that may have matched and are in the log no more."""

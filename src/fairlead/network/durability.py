@@ -19,7 +19,7 @@ from fairlead.broker import messages as calls
 from fairlead.errors import NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
-from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
+from fairlead.log.records import ARRIVAL, PUBLICATION
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
 from fairlead.network.bounds import size_of
@@ -285,11 +285,11 @@ class Durability:
         assert ledger is not None
         with ledger.reader(ordinal - 1, PUBLICATION, ARRIVAL) as reader:
             [record] = reader.read(1)
-        head = durable.head_for(record)
-        if head is None:  # the subscription it came for is gone
+        deliveries = durable.deliveries_of(record)
+        if not deliveries:  # the subscription it came for is gone
             durable.confirm(ordinal - 1)
-        else:
-            session.send(wire.deliver(ordinal, head, notification_in(record)))
+        for head, packed in deliveries:
+            session.send(wire.deliver(ordinal, head, packed))
 
 
 def _name_of(session: ClientSession, id: str) -> str:

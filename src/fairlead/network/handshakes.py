@@ -33,7 +33,7 @@ class Handshakes:
     ) -> None:
         self._name, self._life, self._frame_bytes = broker.name, life, frame_bytes
         self._persistence, self._dispatch = persistence, dispatch
-        self._routing = agreed(broker.settings)
+        self._routing = agreed(broker.settings, in_scopes=broker.seam.declares)
         self._refused: set[tuple[str, str]] = set()
         """Brokers that have been refused, each with what was wrong about it: that is logged once."""
         self.authorization = ""

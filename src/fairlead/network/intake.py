@@ -25,6 +25,8 @@ class _Durable:
     """The last place that came."""
     open: dict[int, int] = field(default_factory=dict)
     """Places that are not dealt with, and by how many subscriptions they still have to be."""
+    parts: dict[int, set[int]] = field(default_factory=dict)
+    """Of places with several versions, those versions that have come."""
     again: set[int] = field(default_factory=set)
     let_go: set[str] = field(default_factory=set)
     """Its subscriptions that were closed here, while others of it were not."""
@@ -93,7 +95,7 @@ class Intake:
         for durable in self._durables.values():
             durable.seen = min(durable.seen, end)
             for ordinal in [each for each in durable.open if each > end]:
-                del durable.open[ordinal]
+                self._forget(durable, ordinal)
             durable.again = {each for each in durable.again if each <= end}
 
     def check_taken(self, subscription: Subscription) -> None:
@@ -110,18 +112,19 @@ class Intake:
 
     def delivered(self, ordinal: int, ids: list[str], packed: bytes) -> None:
         """Something has come."""
+        ids, part = wire.part_in(ids)
         found = [self.subscriptions[id] for id in ids if id in self.subscriptions]
         if not found:
-            self._not_wanted(ordinal, ids)
+            self._not_wanted(ordinal, ids, part)
             return
         durable = found[0].durable
         if ordinal and not durable:
             # From the past, by a subscription that is not durable: nothing is to be accepted, but room is made.
             self._accept(f"c:{self._client}#{found[0].id}", ordinal)
-            if ordinal <= found[0]._seen:
+            if ordinal < found[0]._seen or (ordinal == found[0]._seen and part[0] == 1):
                 return  # the connection was lost in between, and the past comes again
             found[0]._seen, ordinal = ordinal, 0
-        if ordinal and not self._is_new(self._durables[durable], durable, ordinal, len(found)):
+        if ordinal and not self._is_new(self._durables[durable], durable, ordinal, len(found), part):
             return
         notification = unpack(packed)
         for subscription in found:
@@ -129,17 +132,30 @@ class Intake:
         self.waiting += len(found)
         self._moved()
 
-    def _not_wanted(self, ordinal: int, ids: list[str]) -> None:
+    def _not_wanted(self, ordinal: int, ids: list[str], part: tuple[int, int]) -> None:
         """It is for subscriptions that are not here any longer."""
         for name, durable in self._durables.items():
             if durable.forgotten.issuperset(ids):
-                self._accept(name, ordinal)
+                if part[1] == 1:
+                    self._accept(name, ordinal)
+                else:
+                    self._is_new(durable, name, ordinal, 0, part)
             elif not durable.untaken and (closed := durable.let_go.intersection(ids)):
                 durable.untaken = min(closed)
                 for each in self.of(name):
                     each._arrived.set()
 
-    def _is_new(self, durable: _Durable, name: str, ordinal: int, subscriptions: int) -> bool:
+    def _is_new(
+        self, durable: _Durable, name: str, ordinal: int, subscriptions: int, part: tuple[int, int]
+    ) -> bool:
+        number, parts = part
+        if parts > 1 and ordinal in durable.parts:
+            if number in durable.parts[ordinal]:
+                return False
+            durable.parts[ordinal].add(number)
+            durable.open[ordinal] += subscriptions
+            self._dealt_with(durable, name, ordinal)
+            return True
         if ordinal <= durable.seen and ordinal not in durable.again:
             if ordinal not in durable.open:
                 self._accept(name, ordinal)  # the broker has not heard that it is dealt with
@@ -147,7 +163,23 @@ class Intake:
         durable.again.discard(ordinal)
         durable.seen = max(durable.seen, ordinal)
         durable.open[ordinal] = subscriptions
+        if parts > 1:
+            durable.parts[ordinal] = {number}
+            durable.open[ordinal] += parts - 1  # until the others have come
         return True
+
+    def _dealt_with(self, durable: _Durable, name: str, ordinal: int) -> None:
+        """One more of those that a notification is for, or a version of it, need not be waited for."""
+        if durable.open[ordinal] > 1:
+            durable.open[ordinal] -= 1
+        else:
+            self._forget(durable, ordinal)
+            self._accept(name, ordinal)
+
+    @staticmethod
+    def _forget(durable: _Durable, ordinal: int) -> None:
+        del durable.open[ordinal]
+        durable.parts.pop(ordinal, None)
 
     def taken(self, count: int = 1) -> None:
         """Deliveries have been taken from a subscription: so many wait no longer."""
@@ -160,17 +192,15 @@ class Intake:
         if durable is None or delivery.ordinal not in durable.open:
             return
         if rejected and again:
-            del durable.open[delivery.ordinal]
+            self._forget(durable, delivery.ordinal)
             durable.again.add(delivery.ordinal)
             self._tell(wire.Reject(delivery.durable, delivery.ordinal, True))
             return
-        durable.open[delivery.ordinal] -= 1
-        if not durable.open[delivery.ordinal]:
-            del durable.open[delivery.ordinal]
-            if rejected:
-                self._tell(wire.Reject(delivery.durable, delivery.ordinal, False))
-            else:
-                self._accept(delivery.durable, delivery.ordinal)
+        if rejected and durable.open[delivery.ordinal] == 1:
+            self._forget(durable, delivery.ordinal)
+            self._tell(wire.Reject(delivery.durable, delivery.ordinal, False))
+        else:
+            self._dealt_with(durable, delivery.durable, delivery.ordinal)
 
     def _accept(self, durable: str, ordinal: int) -> None:
         self._accepts.setdefault(durable, []).append(ordinal)

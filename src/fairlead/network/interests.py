@@ -15,6 +15,7 @@ from fairlead.broker import messages as calls
 from fairlead.errors import FairleadError, Forbidden, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
+from fairlead.model import Notification
 from fairlead.network import wire
 from fairlead.network.destinations import Link
 from fairlead.network.ledger import InterestsChanged, InterestText
@@ -50,6 +51,8 @@ class Interests:
         self._persistence, self._texts_max = persistence, texts_max
         self._texts: dict[str, Filter] = {}
         self._texts_size = 0
+        self.end: Callable[[], int] = lambda: 0
+        """The offset of the next record of the log."""
         self.granted: Callable[[calls.Grant], None] = lambda grant: None
         """Called with what is granted, where that is not what was requested, or another filter than before."""
 
@@ -113,6 +116,19 @@ class Interests:
     def redisclose(self, now: int) -> None:
         """Tell the neighbours what the rules let them know now."""
         self._send(self._broker.handle(calls.Redisclose(), now))
+        self._router.change()
+
+    def learn(self, notification: Notification, now: int) -> None:
+        """Rules learn from a notification before it is routed; the neighbours are sent what follows."""
+        if self._broker.seam.learn(notification, self.end()):
+            self.redeclare(now)
+
+    def redeclare(self, now: int) -> None:
+        """The rules have changed: declare the subscriptions of all clients once more."""
+        for client in list(self._broker.clients):
+            for filter in self._broker.clients[client].subscriptions.by_filter:
+                self._router.look_at(self._broker.seam.declare(client, filter))
+        self._send(self._broker.handle(calls.Redeclare(), now))
         self._router.change()
 
     def recall_durable(self, client: str, id: str, filter: Filter, now: int) -> None:

@@ -31,12 +31,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
 from fairlead.errors import FairleadError, Forbidden, LogFull, ProtocolError
+from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.admission import Admission
 from fairlead.network.backpressure import Backpressure
@@ -65,7 +66,7 @@ from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
 from fairlead.network.reports import Status, Tables
-from fairlead.network.router import Router
+from fairlead.network.router import Fanout, Router
 from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
 from fairlead.network.turns import Turn
@@ -223,7 +224,9 @@ class Node:
             counters=self.counters,
             limits=self.limits,
             guard=self.guard,
+            interests=self.interests,
         )
+        self.interests.end = lambda: self.dispatch.end
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,
             LinkSession: self._from_broker,
@@ -380,6 +383,7 @@ class Node:
         self, session: LinkSession, frames: Iterable[Frame], taken: list[Taken], now: int
     ) -> None:
         router, pending = self.router, self.dispatch.pending
+        learns_from = self.broker.seam.learns_from
         name = session.name
         last = self.neighbourhood.received(session)
         for kind, payload in frames:
@@ -395,6 +399,8 @@ class Node:
                     taken.append((None, packed, last))
                     continue
                 last = number or last
+                if learns_from:
+                    self._learn(packed, now)
                 fanout = router.of(packed, name)
                 if number or taken or pending:
                     taken.append((fanout, packed, number))
@@ -406,7 +412,7 @@ class Node:
                     continue
                 several = Relays.read(payload)
                 session.deal(several.size)
-                for fanout, relays in router.of_all(several, name):
+                for fanout, relays in self._routed(several, name, now):
                     if taken or pending:
                         taken += [(fanout, packed, 0) for packed in relays.each]
                     else:
@@ -429,6 +435,19 @@ class Node:
                 session.parts.add(payload)
             else:
                 raise ProtocolError(f"brokers do not send frames of the kind {kind}")
+
+    def _routed(self, several: Relays, name: str, now: int) -> Iterator[tuple[Fanout, Relays]]:
+        """The fan-outs of several notifications, each by what rules have learned from those before it."""
+        if not any(text in several.body for text in self.broker.seam.learns_from):
+            yield from self.router.of_all(several, name)
+            return
+        for packed in several.each:
+            self._learn(packed, now)
+            yield self.router.of(packed, name), Relays([packed])
+
+    def _learn(self, packed: bytes, now: int) -> None:
+        if any(text in packed for text in self.broker.seam.learns_from):
+            self.interests.learn(unpack(packed), now)
 
     def _hear(self, session: LinkSession, now: int) -> None:
         """Handle what a neighbour has said, in its order, until the turn is over."""

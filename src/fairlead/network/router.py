@@ -6,6 +6,7 @@ tables, the destinations or the state of a rule change.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,10 +15,12 @@ from typing import Final, TypeAlias
 
 from fairlead.broker import Broker
 from fairlead.filters.filter import Filter
+from fairlead.log import Record
+from fairlead.log.records import notification_in
 from fairlead.model import Notification
-from fairlead.model.packed import PlainParts, unpack, unpack_plain
+from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network.client_sessions import ClientSession
-from fairlead.network.destinations import Durable, Link, Recipient
+from fairlead.network.destinations import Durable, Link, Recipient, neighbour_in
 from fairlead.network.relays import Relays
 from fairlead.network.sessions import Session
 from fairlead.rules import Memory, Refusal, Route, is_plain
@@ -42,7 +45,7 @@ class Fanout:
         for link in self.links:
             link.relay(offset, packed)
         for recipient in self.recipients:
-            recipient.target.deliver(offset, recipient, packed)
+            recipient.target.deliver(offset, recipient, recipient.content or packed)
 
     def relay(self, offset: int, packed: bytes) -> None:
         """Hand a notification to the neighbours only."""
@@ -59,7 +62,7 @@ class Fanout:
         """Hand several records of the log to the recipients only."""
         relays = Relays(packed)
         for recipient in self.recipients:
-            recipient.target.deliver_records(offsets, recipient, relays)
+            recipient.target.deliver_records(offsets, recipient, recipient.of(relays))
 
     def relay_all(self, relays: Relays) -> None:
         """Hand several that are in no log to the neighbours only."""
@@ -71,12 +74,12 @@ class Fanout:
         for link in self.links:
             link.relay_all(relays)
         for recipient in self.recipients:
-            recipient.target.deliver_all(recipient, relays)
+            recipient.target.deliver_all(recipient, recipient.of(relays))
 
     def deliver_all(self, relays: Relays) -> None:
         """Hand several that are in no log to the recipients only."""
         for recipient in self.recipients:
-            recipient.target.deliver_all(recipient, relays)
+            recipient.target.deliver_all(recipient, recipient.of(relays))
 
     def sessions(self) -> list[Session]:
         """The connections of those destinations that are connected."""
@@ -139,16 +142,48 @@ class Router:
     def fanout(self, notification: Notification, source: str) -> Fanout:
         """The same, of a notification that has been unpacked."""
         route = self._seam.route(notification, source)
+        if route.versions:
+            return self._made(route)  # for this notification alone
         fanout = self._fanouts.get(route)
         if fanout is None:
             if len(self._fanouts) >= FANOUTS_MAX:
                 self._fanouts.clear()
-            targets = [(self.targets.get(client), ids) for client, ids in route.clients]
-            fanout = self._fanouts[route] = Fanout(
-                tuple(self._links[name] for name in route.neighbours),
-                tuple(Recipient(target, ids) for target, ids in targets if target is not None),
-            )
+            fanout = self._fanouts[route] = self._made(route)
         return fanout
+
+    def _made(self, route: Route) -> Fanout:
+        links = tuple(self._links[name] for name in route.neighbours)
+        return Fanout(links, self._recipients(route))
+
+    def _recipients(self, route: Route) -> tuple[Recipient, ...]:
+        targets = [(self.targets.get(client), ids) for client, ids in route.clients]
+        recipients = [Recipient(target, ids) for target, ids in targets if target is not None]
+        each_number = Counter(client for client, _, _ in route.versions)
+        numbers: Counter[str] = Counter()
+        for client, ids, version in route.versions:
+            target = self.targets.get(client)
+            if target is not None:
+                numbers[client] += 1
+                part = (numbers[client], each_number[client])
+                recipients.append(Recipient(target, ids, pack(version), part))
+        return tuple(recipients)
+
+    def of_record(self, record: Record) -> Fanout:
+        """The fan-out of a record of the log, by the state that the rules had there."""
+        packed, source = notification_in(record), neighbour_in(record)
+        if record.offset >= self._seam.changed_at:
+            return self.of(packed, source)
+        return self._made(self._seam.route_of_record(unpack(packed), source, record.offset))
+
+    def recipients_of(self, record: Record, target: Durable) -> list[Recipient]:
+        """A durable subscriber on the route of a record of the log, once for each version that it gets."""
+        packed, source = notification_in(record), neighbour_in(record)
+        if record.offset >= self._seam.changed_at:
+            recipients = self.of(packed, source).recipients
+        else:
+            route = self._broker.route_to(target.client, unpack(packed), source, record.offset)
+            recipients = self._recipients(route)
+        return [each for each in recipients if each.target is target]
 
     def of_all(self, relays: Relays, source: str) -> Iterable[tuple[Fanout, Relays]]:
         """The fan-outs of several notifications from this neighbour: those that stay together, in their order."""

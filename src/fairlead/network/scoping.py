@@ -1,10 +1,11 @@
 """Changes of the scope graph while a network runs: durable, at every broker, with one outcome.
 
 A change is a notification of the producer `scopes` with the text of its statements. Every broker subscribes to
-these durably, writes each into a file beside its log before it is acknowledged, and applies all that it knows in
-the order of (time, id). So brokers that know the same changes have the same graph, in whatever order these came,
-and two administrators who change the same scope get one outcome. A change that cannot be applied at its place in
-that order changes nothing. At each broker a change holds from its arrival on.
+these durably, so each change comes to every broker. The broker learns it before it is routed
+(`rules.integrated`): writes it into a file beside its log, and applies all that it knows in the order of (time,
+id). So brokers that know the same changes have the same graph, in whatever order these came, and two
+administrators who change the same scope get one outcome. A change that cannot be applied at its place in that
+order changes nothing. At each broker a change holds from its arrival on.
 
 A broker that has no such file is new, and asks the other brokers for the changes before it came. Each of them
 answers with all that it knows, every change with its own time and id, and how many there are.
@@ -14,25 +15,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairlead.errors import FairleadError
 from fairlead.model import Notification
 from fairlead.network.client import Client, connect
-from fairlead.rules.scoping import CHANGE, CHANGES, FOLLOWER, BrokerScoping
-from fairlead.scopes import parse_statements
+from fairlead.rules.integrated import CHANGE, FOLLOWER, BrokerScoping, Change, change_in
 
 if TYPE_CHECKING:
     from fairlead.network.settings import BrokerSettings
     from fairlead.rules import Rule
 
-__all__ = ["ScopeChanges", "follow"]
+__all__ = ["ScopeChanges", "follow", "scope_changes"]
 
-log: Final = logging.getLogger(__name__)
 FILE: Final = "scopes.jsonl"
 QUESTION: Final = "question"
 KNOWN: Final = "known"
@@ -41,71 +38,65 @@ REQUESTED_AFTER: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
 class ScopeChanges:
-    """The changes that a broker knows, in a file, and the rule that they change."""
+    """The changes that a broker knows, in a file beside its log."""
 
     def __init__(self, rule: BrokerScoping, path: Path) -> None:
-        self._rule, self._path, self._base = rule, path, rule.system
-        self._known: dict[str, tuple[int, str, str]] = {}
+        self._rule, self._path = rule, path
         self.is_new = not path.exists()
         """Whether there may be changes from before this broker."""
         if not self.is_new:
             for line in path.read_bytes().split(b"\n"):
                 try:
-                    time, id, text = json.loads(line)
-                    self._known[id] = (time, id, text)
+                    time, id, text, *offset = json.loads(line)
                 except ValueError:  # the last one, where the broker was killed while it wrote: it comes again
                     continue
-            self._apply()
+                rule.recall(Change(time, id, text), *offset or [0])
+        rule.journal = self._write
 
     @property
-    def known(self) -> list[tuple[int, str, str]]:
-        """The time, the id and the text of each change, in the order in which they are applied."""
-        return sorted(self._known.values())
+    def known(self) -> list[Change]:
+        """The changes, in the order in which they are applied."""
+        return self._rule.known
 
-    def take(self, change: Notification) -> None:
-        """Write a change down, then apply it; one that is known changes nothing."""
-        text = change.get("text")
-        if not isinstance(text, str):
-            if isinstance(change.get(KNOWN), int) and self.is_new:
-                self._write(b"")
-            return
-        time = 0 if change.time is None else change.time.microseconds
-        known = (time, change.id or "", text)
-        if change.producer != CHANGES:  # another broker hands on what it knows
-            known = (_whole(change.get("at")), str(change.get("of")), text)
-        if known[1] in self._known:
-            return
-        self._write(json.dumps(known).encode())
-        self._known[known[1]] = known
-        self._apply()
+    def take(self, change: Notification, offset: int = 0) -> bool:
+        """Write a change down, then apply it; False: it is known, or none."""
+        made = change_in(change)
+        if made is not None:
+            return self._rule.take(made, offset)
+        if isinstance(change.get(KNOWN), int) and self.is_new:
+            self._append(b"")
+        return False
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, change: Change, offset: int) -> None:
+        self._append(json.dumps([*change, offset]).encode())
+
+    def _append(self, line: bytes) -> None:
         with open(self._path, "ab") as file:
             file.write(b"\n" + line)  # a torn line before it stays a line of its own
             file.flush()
             os.fsync(file.fileno())
         self.is_new = False
 
-    def _apply(self) -> None:
-        system = self._base
-        for _, id, text in self.known:
-            try:
-                changed = system
-                for statement in parse_statements(text):
-                    changed = changed.apply(statement)
-                self._rule.check(changed)
-                system = changed
-            except FairleadError as error:
-                log.warning("the change %s of the scope graph is void: %s", id, error)
-        self._rule.decide_by(system)
 
-
-async def follow(url: str, settings: BrokerSettings, rules: Iterable[Rule], credentials: str) -> None:
-    """Take up changes as they come, for as long as the broker at this address runs."""
+def scope_changes(settings: BrokerSettings, rules: Iterable[Rule]) -> ScopeChanges | None:
+    """The changes of a broker with scopes and a log; None: it has none."""
     rule = next((each for each in rules if isinstance(each, BrokerScoping)), None)
     if rule is None or settings.data is None:
-        return
-    changes = ScopeChanges(rule, Path(settings.data) / FILE)
+        return None
+    return ScopeChanges(rule, Path(settings.data) / FILE)
+
+
+async def follow(
+    url: str,
+    settings: BrokerSettings,
+    changes: ScopeChanges,
+    credentials: str,
+    take: Callable[[Notification], None],
+) -> None:
+    """Have the broker at this address get all changes, for as long as it runs.
+
+    The broker learns a change when it routes it; `take` is for all of them.
+    """
     name = f"{FOLLOWER}{settings.name}"
     async with connect(url, name=name, tls=settings.tls, patience=None, credentials=credentials) as client:
         subscription = client.subscribe(f'type = "{CHANGE}"', durable=name)
@@ -117,7 +108,7 @@ async def follow(url: str, settings: BrokerSettings, rules: Iterable[Rule], cred
                 if change.get(QUESTION) is True:
                     await _answer(client, changes)
                 else:
-                    changes.take(change)
+                    take(change)
         finally:
             asking.cancel()
 
@@ -135,7 +126,3 @@ async def _answer(client: Client, changes: ScopeChanges) -> None:
     for time, id, text in changes.known:
         await client.publish({"type": CHANGE, "of": id, "at": time, "text": text})
     await client.publish({"type": CHANGE, KNOWN: len(changes.known)})
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
 from fairlead.log.identities import Written
+from fairlead.model import Notification
 from fairlead.network import wire
 from fairlead.network.authentication import Authentication
 from fairlead.network.contexts import (
@@ -362,8 +363,14 @@ class Server:
                 reserve_bytes=RESERVE_BYTES,
             )
         try:
+            broker = settings.broker()
+            changes = None
+            if settings.scopes is not None:
+                from fairlead.network.scoping import follow, scope_changes
+
+                changes = scope_changes(settings, broker.seam.rules)
             self.node = Node(
-                settings.broker(),
+                broker,
                 ledger,
                 settings.limits,
                 life=uuid.uuid4().hex,
@@ -394,11 +401,14 @@ class Server:
         self._dial_all()
         self.node.memory.add(self._holders)
         self._begin(self._housekeeping())
-        if settings.scopes is not None:
-            from fairlead.network.scoping import follow
+        if changes is not None:
+            node, own = self.node, self.authentication.own
 
-            own = self.authentication.own
-            self._begin(follow(self.url, settings, self.node.broker.seam.rules, own))
+            def take(change: Notification) -> None:
+                if changes.take(change, node.dispatch.end):
+                    node.interests.redeclare(micros())
+
+            self._begin(follow(self.url, settings, changes, own, take))
 
     def _guard(self) -> None:
         """Have the node know by which credentials and policy it decides; say so where it does by none."""

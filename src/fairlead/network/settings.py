@@ -301,30 +301,37 @@ class BrokerSettings:
         if policy is None:
             return self._scope_rules()
         access = Access(policy, nobody)
-        return (*self._scope_rules(), access, Quota(access), Trust(self.name, policy, self.overlay))
+        refused = UNTRUSTED if policy.trust.handles else ""
+        return (*self._scope_rules(refused), access, Quota(access), Trust(self.name, policy, self.overlay))
 
-    def _scope_rules(self) -> tuple[Rule, ...]:
+    def _scope_rules(self, refused: str = "") -> tuple[Rule, ...]:
         if self.scopes is None:
             return ()
-        from fairlead.rules.scoping import BrokerScoping
+        from fairlead.rules.integrated import BrokerScoping
         from fairlead.scopes import Scopes
 
         try:
-            return (BrokerScoping(Scopes.read(self.scopes, outsiders=self.outsiders)),)  # type: ignore[arg-type]
+            scopes = Scopes.read(self.scopes, outsiders=self.outsiders)  # type: ignore[arg-type]
+            return (BrokerScoping(scopes, refused=refused or ("" if self.algorithm in NAMING else NAMELESS)),)
         except (FairleadError, OSError) as error:
             raise NetworkError(f"[scopes] file: {error}") from error
 
 
-def agreed(routing: Settings) -> str:
+def agreed(routing: Settings, *, in_scopes: bool = False) -> str:
     """The form of routing that all brokers of a network must share: with flooding, a broker sends no filters to
-    brokers that wait for them."""
+    brokers that wait for them; with scopes, its filters say in which scopes they are."""
     ways = "flooding" if routing.strategy.initial() else "filters"
-    return ways if routing.advertisements is None else f"{ways} and advertisements"
+    ways = ways if routing.advertisements is None else f"{ways} and advertisements"
+    return f"{ways} in scopes" if in_scopes else ways
 
 
 # -- the file --------------------------------------------------------------------------------------------------
 
 
+NAMING: Final = ("simple", "identity", "covering")
+"""The algorithms whose routing entries keep what a filter says of its component."""
+NAMELESS: Final = "with flooding and merging, routing entries do not say whose they are"
+UNTRUSTED: Final = "a broker that is not trusted with everything would see all versions"
 BROKER_FILE: Final = file_of(BrokerSettings)
 """`broker.toml`. Every key may be left out."""
 COMMON: Final = ("routing", "retention", "identities", "scopes", "limits", "tls", "security", "log")

@@ -237,6 +237,10 @@ def relay(ordinal: int, packed: bytes) -> bytes:
     return relay_before(ordinal, len(packed)) + packed
 
 
+PART_OF: Final = "\0version "
+"""What stands before the number of a version; no id of a subscription begins with it."""
+
+
 def skip(ordinal: int) -> bytes:
     """The frame that announces the ordinal of the next relay."""
     return _NUMBERED.pack(9, SKIP, ordinal)
@@ -257,9 +261,23 @@ def stored(number: int) -> bytes:
     return _NUMBERED.pack(9, STORED, number)
 
 
-def deliver_head(subscriptions: tuple[str, ...]) -> bytes:
-    """The ids of subscriptions, as in the frame of a delivery."""
+def deliver_head(subscriptions: tuple[str, ...], part: tuple[int, int] = (1, 1)) -> bytes:
+    """The ids of subscriptions, as in the frame of a delivery; and behind them, where a subscriber gets several
+    versions of a notification, which one this is, and of how many."""
+    if part[1] > 1:
+        subscriptions = (*subscriptions, f"{PART_OF}{part[0]}/{part[1]}")
     return _encoder.encode(subscriptions)
+
+
+def part_in(subscriptions: list[str]) -> tuple[list[str], tuple[int, int]]:
+    """The ids in the head of a delivery, and which version of how many it is."""
+    if not subscriptions or not subscriptions[-1].startswith(PART_OF):
+        return subscriptions, (1, 1)
+    try:
+        number, count = map(int, subscriptions[-1][len(PART_OF) :].split("/"))
+    except ValueError:
+        raise ProtocolError("a delivery of a version without its number") from None
+    return subscriptions[:-1], (number, count)
 
 
 def deliver_before(head: bytes, size: int) -> bytes:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, KeysView, Sequence, Set
 from itertools import islice
 from typing import Final, TypeAlias
 
+from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.routing.catalogue import Catalogue
 from fairlead.routing.interest import Interest
@@ -191,6 +192,10 @@ class RoutingTable:
         for number in at.keys() & self.catalogue.matching(notification):
             found.update(at[number])
         return dict.fromkeys(sorted(found))
+
+    def matching(self, notification: Notification) -> list[Filter]:
+        """The filters of the entries that the notification matches, with any destination."""
+        return [*map(self.catalogue.filter, sorted(self._at.keys() & self.catalogue.matching(notification)))]
 
     # -- lookups -------------------------------------------------------------------------------------
 

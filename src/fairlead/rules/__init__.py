@@ -27,6 +27,7 @@ The laws:
     access          the rule of the access policy (book 8.1): `from fairlead.rules.access import Access`
     quota           how much a principal publishes in a second: `from fairlead.rules.quota import Quota`
     scoping         the rule of scopes (book 6): `from fairlead.rules.scoping import Scoping`
+    integrated      scopes at brokers, with routing tables for each scope (book 6.7.4)
 
 A new rule is a module here, and an argument where the seam is made: `Broker(rules=…)`, `Bus(rules=…)`.
 """
@@ -34,7 +35,18 @@ A new rule is a module here, and an argument where the seam is made: `Broker(rul
 from fairlead.rules.advertisements import Advertisements
 from fairlead.rules.cells import Cells, is_plain
 from fairlead.rules.memory import Memory
-from fairlead.rules.rule import Depends, Refusal, Route, Rule
+from fairlead.rules.rule import Depends, Form, Refusal, Route, Rule
 from fairlead.rules.seam import Seam
 
-__all__ = ["Advertisements", "Cells", "Depends", "Memory", "Refusal", "Route", "Rule", "Seam", "is_plain"]
+__all__ = [
+    "Advertisements",
+    "Cells",
+    "Depends",
+    "Form",
+    "Memory",
+    "Refusal",
+    "Route",
+    "Rule",
+    "Seam",
+    "is_plain",
+]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.rules.cells import Cells
 
-__all__ = ["Depends", "Refusal", "Route", "Rule"]
+__all__ = ["Depends", "Form", "Refusal", "Route", "Rule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,22 @@ class Route(Struct, frozen=True):
     neighbours: tuple[str, ...]
     clients: tuple[tuple[str, tuple[str, ...]], ...]
     """The clients it is delivered to, each with the sorted ids of its subscriptions that match."""
+    versions: tuple[tuple[str, tuple[str, ...], Notification], ...] = ()
+    """The clients to which it is delivered in another form than it travels in, each with that form. A client may
+    get several."""
+
+    def without_clients(self) -> Route:
+        """The neighbours alone."""
+        return Route(self.neighbours, ())
+
+
+class Form(NamedTuple):
+    """A form of a notification that is matched with routing entries."""
+
+    matched: Notification
+    """The notification with all that entries are about."""
+    delivered: Notification | None = None
+    """The notification as clients get it; None where that is as it travels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,10 @@ class Rule:
     A rule overrides some of `admit`, `disown` and `narrow`, and declares in `depends` what they look at. One that
     narrows subscriptions and advertisements when they are made overrides `grant`; one that hides some of them from
     a neighbour, `disclose`.
+
+    A rule may also say more of routing entries than filters do. It then overrides `declare`, the entry of a
+    subscription, and `forms`, the forms of a notification that entries are matched with; where something has to be
+    decided once for all brokers, `mark`; and where its state follows from notifications, `learn`.
     """
 
     version: int = 0
@@ -102,6 +122,7 @@ class Rule:
     def narrow(self, route: Route, notification: Notification, source: str) -> Route:
         """The route without the destinations that must not get the notification. Pure.
 
+        The notification is in the form that routing entries were matched with (`forms`).
         `source` is the neighbour it comes from, and empty where a client published it here: a log does not know
         which client did, and a rule that has to know asks for the producer.
         """
@@ -118,6 +139,47 @@ class Rule:
         from the routes of what it does not know of (`narrow`).
         """
         return filter
+
+    def declare(self, who: str, filter: Filter) -> Filter:
+        """The routing entry of a client's subscription, in all tables: what `forms` of notifications match. Pure.
+
+        It changes only where `version` does.
+        """
+        return filter
+
+    def reaches(self, who: str, entry: Filter) -> bool:
+        """Whether notifications of a client can come to the subscriber of a routing entry at all. Pure."""
+        return True
+
+    def forms(self, notification: Notification, source: str) -> Sequence[Form] | None:
+        """The forms of a notification that are matched with routing entries; None: the notification itself.
+        Pure."""
+        return None
+
+    def mark(self, notification: Notification) -> Notification:
+        """An admitted publication with what is decided about it at the publisher's broker, for all brokers."""
+        return notification
+
+    learns_from: str = ""
+    """A text in every notification that the rule learns from; empty where it learns from none."""
+
+    def learn(self, notification: Notification, offset: int) -> bool:
+        """A notification is about to be routed that has this text; whether answers have changed with it.
+
+        `offset` is that of the next record in the broker's log.
+        """
+        return False
+
+    @property
+    def changed_at(self) -> int:
+        """Answers about records of the log from this offset on are those of now."""
+        return 0
+
+    def judge_at(self, offset: int | None) -> None:
+        """Answer as of a record of the log, until this is called with None."""
+
+    def attach(self, entries: Callable[[Notification], Iterable[Filter]]) -> None:
+        """The rule holds at a broker: `entries` are the routing entries there that a form matches."""
 
     def depends_for(self, source: str) -> Depends:
         """The inputs that the answers about one client's publications depend on: `depends`, or less."""

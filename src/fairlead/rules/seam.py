@@ -17,7 +17,8 @@ publish under a producer gets one answer, so that it cannot find out which ids t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, Protocol, TypeAlias
@@ -28,7 +29,7 @@ from fairlead.model.encoding import content_hash
 from fairlead.model.order import Identity
 from fairlead.model.packed import PlainParts
 from fairlead.rules.cells import Cells
-from fairlead.rules.rule import Refusal, Route, Rule
+from fairlead.rules.rule import Form, Refusal, Route, Rule
 
 __all__ = ["IdentityMemory", "Keys", "Seam"]
 
@@ -53,15 +54,18 @@ class Seam:
     """The questions, over a routing function and rules."""
 
     __slots__ = (
-        "_admitting",
-        "_cells",
-        "_counting",
-        "_disclosing",
-        "_disowning",
-        "_granting",
-        "_narrowing",
-        "_route",
-        "rules",
+        *(
+            "_admitting",
+            "_cells",
+            "_counting",
+            "_declaring",
+            "_disclosing",
+            "_disowning",
+            "_forming",
+            "_granting",
+            "_marking",
+        ),
+        *("_narrowing", "_route", "learns_from", "rules"),
     )
 
     def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
@@ -75,6 +79,11 @@ class Seam:
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
         self._granting = [each for each in self.rules if type(each).grant is not Rule.grant]
         self._disclosing = [each for each in self.rules if type(each).disclose is not Rule.disclose]
+        self._declaring = [each for each in self.rules if type(each).declare is not Rule.declare]
+        self._forming = [each for each in self.rules if type(each).forms is not Rule.forms]
+        self._marking = [each for each in self.rules if type(each).mark is not Rule.mark]
+        self.learns_from = tuple(each.learns_from.encode() for each in self.rules if each.learns_from)
+        """Each notification that rules learn from has one of these texts in its bytes."""
         for each in self._counting:
             if not each.depends.volatile:
                 raise TypeError(f"{type(each).__name__} counts publications, and is not volatile")
@@ -103,8 +112,73 @@ class Seam:
 
     def route(self, notification: Notification, source: str) -> Route:
         """The destinations of a notification from a neighbour, or from a client if the source is empty."""
+        forms = self._forms(notification, source) if self._forming else None
+        if forms is not None:
+            return self._route_of(forms, source, self._route)
         route = self._route(notification, source)
         return self.narrow(route, notification, source) if self._narrowing else route
+
+    @property
+    def changed_at(self) -> int:
+        """Routes of records of the log from this offset on are those of now."""
+        return max([rule.changed_at for rule in self._forming], default=0)
+
+    def route_of_record(self, notification: Notification, source: str, offset: int) -> Route:
+        """The route of a record of the log, by the state that the rules had there."""
+        with self._judging_at(offset):
+            return self.route(notification, source)
+
+    def delivered_to(
+        self,
+        client: str,
+        notification: Notification,
+        source: str,
+        offset: int,
+        matching: Callable[[Notification], tuple[str, ...]],
+    ) -> Route:
+        """The part of such a route that is about one client, by its subscriptions of now."""
+
+        def mine(form: Notification, source: str) -> Route:
+            ids = matching(form)
+            return Route((), ((client, ids),) if ids else ())
+
+        with self._judging_at(offset):
+            forms = self._forms(notification, source) or [Form(notification)]
+            return self._route_of(forms, source, mine)
+
+    @contextmanager
+    def _judging_at(self, offset: int) -> Iterator[None]:
+        for rule in self._forming:
+            rule.judge_at(offset)
+        try:
+            yield
+        finally:
+            for rule in self._forming:
+                rule.judge_at(None)
+
+    def _forms(self, notification: Notification, source: str) -> Sequence[Form] | None:
+        found = (rule.forms(notification, source) for rule in self._forming)
+        return next((each for each in found if each is not None), None)
+
+    def _route_of(
+        self,
+        forms: Sequence[Form],
+        source: str,
+        route_of: Callable[[Notification, str], Route],
+    ) -> Route:
+        neighbours: dict[str, None] = {}
+        clients: list[tuple[str, tuple[str, ...]]] = []
+        versions: list[tuple[str, tuple[str, ...], Notification]] = []
+        for matched, delivered in forms:
+            route = route_of(matched, source)
+            if self._narrowing:
+                route = self.narrow(route, matched, source)
+            neighbours.update(dict.fromkeys(route.neighbours))
+            if delivered is None:
+                clients += route.clients
+            else:
+                versions += [(client, ids, delivered) for client, ids in route.clients]
+        return Route(tuple(neighbours), tuple(clients), tuple(versions))
 
     @property
     def narrows(self) -> bool:
@@ -116,6 +190,33 @@ class Seam:
         for rule in self._narrowing:
             route = rule.narrow(route, notification, source)
         return route
+
+    def mark(self, notification: Notification) -> Notification:
+        """A publication that was taken, with what rules decide about it once, for all brokers."""
+        for rule in self._marking:
+            notification = rule.mark(notification)
+        return notification
+
+    def learn(self, notification: Notification, offset: int) -> bool:
+        """A notification is about to be routed: rules whose state follows from it learn; whether that changes
+        routing entries."""
+        changed = [rule.learn(notification, offset) for rule in self.rules if rule.learns_from]
+        return any(changed)
+
+    @property
+    def declares(self) -> bool:
+        """Whether routing entries may be other than the subscriptions they are for."""
+        return bool(self._declaring)
+
+    def declare(self, who: str, filter: Filter) -> Filter:
+        """The routing entry of a client's subscription."""
+        for rule in self._declaring:
+            filter = rule.declare(who, filter)
+        return filter
+
+    def reaches(self, who: str, entry: Filter) -> bool:
+        """Whether notifications of a client can come to the subscriber of a routing entry at all."""
+        return all(rule.reaches(who, entry) for rule in self._declaring)
 
     # -- what clients request ----------------------------------------------------------------------------------
 

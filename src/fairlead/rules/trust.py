@@ -18,8 +18,8 @@ from fairlead.errors import Forbidden
 from fairlead.filters import NOTHING, Filter, covers, parse
 from fairlead.filters.simplify import meet
 from fairlead.model import Notification
+from fairlead.rules.integrated import CHANGE
 from fairlead.rules.rule import Depends, Refusal, Route, Rule
-from fairlead.rules.scoping import CHANGE
 from fairlead.security import AccessPolicy
 from fairlead.security.rights import is_of_scopes
 from fairlead.security.trust import Links

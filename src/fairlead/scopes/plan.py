@@ -196,6 +196,22 @@ class ScopePlan:
         """The scopes that a notification is internal to, in a graph of filters alone."""
         return self._internal(notification, publisher, advertised, _Passing(notification))
 
+    def visible_in(self, notification: Notification, publisher: str) -> set[str]:
+        """The scopes in which a notification is visible, in a graph of filters alone: those that it is internal
+        to, and those that it comes down into."""
+        passes = _Passing(notification)
+        visible = set(self._internal(notification, publisher, None, passes))
+        stack = list(visible)
+        while stack:
+            scope = stack.pop()
+            for member in self.inside(scope)[0]:
+                if member not in visible and any(
+                    parent.scope == scope and passes(parent.in_filters) for parent in self.parents(member)
+                ):
+                    visible.add(member)
+                    stack.append(member)
+        return visible
+
     def _internal(
         self, notification: Notification, publisher: str, advertised: Filter | None, passes: _Passing
     ) -> frozenset[str] | set[str]:

@@ -27,7 +27,7 @@ RIGHTS: Final = {
 }
 """What is allowed or not."""
 SCOPES: Final = "scopes"
-"""The producer of changes of the scope graph (`rules.scoping.CHANGES`)."""
+"""The producer of changes of the scope graph (`rules.integrated.CHANGES`)."""
 
 
 def is_of_scopes(name: str) -> bool:

@@ -6,6 +6,8 @@
     brokers      a scope is a broker of its own, and the graph is the overlay (4927)
     integrated   routing tables for each scope in every broker of its overlay (4969); a notification crosses from
                  one scope into another at the first broker that has both, at a gateway, or in one message for all
+    bridged      integrated routing in scopes without subscopes, addresses above; each edge between the two has a
+                 gateway, with a local broker on either side (5254)
 
 Law: every architecture delivers what the scope graph says (`fairlead.scopes.plan`), whatever the tree, for graphs
 of interfaces and mappings. They differ in messages over links, in accesses to the medium and in table sizes.
@@ -210,6 +212,21 @@ class Overlay:
         """A relay for each scope, at its seat, publishes what is published to its address to other addresses."""
         return _Relaying(self, notification, subscriptions, multicast=True).run()
 
+    def bridged(self, notification: Notification, subscriptions: Subscriptions) -> Run:
+        """Integrated routing in scopes without subscopes, relays in the others, and gateways at the edges
+        between."""
+        return _Bridging(self, notification, subscriptions).run()
+
+    @cached_property
+    def relayed(self) -> frozenset[str]:
+        """The scopes that have a relay where two architectures are bridged: those with subscopes."""
+        return frozenset(scope for scope in self.brokers if self._scopes_around(scope)[0])
+
+    def gate(self, member: str, scope: str) -> str:
+        """The local broker of a gateway on the integrated side: the nearest one to the seat of the subscope."""
+        side = scope if member in self.relayed else member
+        return min((self.path(self.seat(member), each) for each in self.brokers[side]), key=_short)[-1]
+
     def scope_brokers(self, notification: Notification, subscriptions: Subscriptions) -> Run:
         """Each scope is one broker, at its seat: every edge of the graph on a delivery path is a message."""
         return _Relaying(self, notification, subscriptions, multicast=False).run()
@@ -322,12 +339,15 @@ class _Routing(_Interest):
             for name, _ in self.local(copy.scope, copy.version)
             if name in self.overlay.at
         }
-        for member, superscope, _ in self._others(copy):
-            if self.gateway is not None:
-                sites.add(self.gateway(member, superscope))
-            else:
-                sites |= self.overlay.brokers[member] & self.overlay.brokers[superscope]
+        for member, superscope, other in self._others(copy):
+            sites |= self._borders(member, superscope, other.scope)
         return sites
+
+    def _borders(self, member: str, superscope: str, into: str) -> set[str]:
+        """The brokers at which an edge can be crossed into one of its scopes."""
+        if self.gateway is not None:
+            return {self.gateway(member, superscope)}
+        return {*(self.overlay.brokers[member] & self.overlay.brokers[superscope])}
 
     def _others(self, copy: _Copy) -> Iterator[tuple[str, str, _Copy]]:
         """The scopes that a copy crosses into, by edge, with what is in them then."""
@@ -344,13 +364,19 @@ class _Routing(_Interest):
 
     def _crossing(self, copy: _Copy) -> Iterator[_Copy]:
         for member, superscope, other in self._others(copy):
-            if self.gateway is not None:
-                crosses = copy.broker == self.gateway(member, superscope)
-            else:  # here, unless the broker before had both scopes
-                overlay = self.overlay.brokers[other.scope]
-                crosses = copy.broker in overlay and (copy.link is None or copy.link not in overlay)
-            if crosses:
-                yield other
+            if self._crosses(copy, self._borders(member, superscope, other.scope), other.scope):
+                yield from self._entered(member, superscope, other)
+
+    def _crosses(self, copy: _Copy, borders: set[str], into: str) -> bool:
+        if self.gateway is not None:
+            return copy.broker in borders
+        # Here, unless the broker before had both scopes.
+        overlay = self.overlay.brokers[into]
+        return copy.broker in overlay and (copy.link is None or copy.link not in overlay)
+
+    def _entered(self, member: str, superscope: str, copy: _Copy) -> Iterator[_Copy]:
+        """The copies that there are when one has crossed an edge."""
+        yield copy
 
 
 class _Relaying(_Interest):
@@ -407,9 +433,82 @@ class _Relaying(_Interest):
         for name, crossed in local:
             self.result.delivered.add((name, tag_of(crossed, self.published)))
         for name, crossed in down:
-            self._enter(name, crossed, seat, downward=True, left=left)
+            self._cross(name, scope, _Copy(seat, None, name, crossed, downward=True, left=left))
         for name, crossed in up:
-            self._enter(name, crossed, seat, downward=False, left=left | {scope})
+            gone = left | {scope}
+            self._cross(scope, name, _Copy(seat, None, name, crossed, downward=False, left=gone))
+
+    def _cross(self, member: str, superscope: str, copy: _Copy) -> None:
+        """A relay, at its seat, publishes a copy to the address of the next scope."""
+        self._enter(copy.scope, copy.version, copy.broker, downward=copy.downward, left=copy.left)
+
+
+class _Bridging(_Routing):
+    """One notification where some scopes have relays, and the others integrated routing."""
+
+    def __init__(self, overlay: Overlay, published: Notification, subscriptions: Subscriptions) -> None:
+        super().__init__(overlay, published, subscriptions, None)
+        self.relays = _BridgedRelaying(self)
+        self.copies: deque[_Copy] = deque()
+
+    def run(self) -> Run:
+        producer, home = self.published.producer, self.overlay._home(self.published.producer)
+        if self.wants(producer, self.published):
+            self.result.delivered.add((producer, ""))
+        for parent in self.plan.parents(producer):
+            crossed = parent.outward.pass_on(self.published)
+            if crossed is None or not self.overlay.brokers.get(parent.scope):
+                continue
+            first = _Copy(home, None, parent.scope, crossed, downward=False, left=frozenset((producer,)))
+            if parent.scope in self.overlay.relayed:
+                _Relaying._cross(self.relays, producer, parent.scope, first)
+            else:
+                self.copies.append(first)
+        while self.copies:
+            self.copies.extend(self._take(self.copies.popleft()))
+        relayed = self.relays.result
+        self.result.delivered |= relayed.delivered
+        self.result.accesses = max(1, self.result.messages + relayed.accesses)
+        self.result.links += relayed.links
+        return self.result
+
+    def connect(self, source: str, target: str) -> None:
+        """A copy goes from one local broker of a gateway to the other."""
+        self.result.links += pairwise(self.overlay.path(source, target))
+
+    def _borders(self, member: str, superscope: str, into: str) -> set[str]:
+        if into in self.overlay.relayed:
+            return {self.overlay.gate(member, superscope)}
+        return super()._borders(member, superscope, into)
+
+    def _crosses(self, copy: _Copy, borders: set[str], into: str) -> bool:
+        return (
+            copy.broker in borders if into in self.overlay.relayed else super()._crosses(copy, borders, into)
+        )
+
+    def _entered(self, member: str, superscope: str, copy: _Copy) -> Iterator[_Copy]:
+        if copy.scope not in self.overlay.relayed:
+            yield copy
+            return
+        seat = self.overlay.seat(member)
+        self.connect(copy.broker, seat)
+        _Relaying._cross(self.relays, member, superscope, copy._replace(broker=seat))
+
+
+class _BridgedRelaying(_Relaying):
+    """The relays of some scopes; the others are reached through gateways."""
+
+    def __init__(self, bridging: _Bridging) -> None:
+        super().__init__(bridging.overlay, bridging.published, bridging.subscriptions, multicast=True)
+        self.bridging = bridging
+
+    def _cross(self, member: str, superscope: str, copy: _Copy) -> None:
+        if copy.scope in self.overlay.relayed:
+            super()._cross(member, superscope, copy)
+            return
+        gate = self.overlay.gate(member, superscope)
+        self.bridging.connect(copy.broker, gate)
+        self.bridging.copies.append(copy._replace(broker=gate))
 
 
 def _gateways(overlay: Overlay) -> Callable[[str, str], str]:
@@ -425,6 +524,7 @@ ARCHITECTURES: Final[Mapping[str, Callable[[Overlay, Notification, Subscriptions
     "integrated, gateway": lambda overlay, n, asked: overlay.integrated(n, asked, _gateways(overlay)),
     "integrated, first": Overlay.integrated,
     "integrated, combined": Overlay.combined,
+    "bridged": Overlay.bridged,
 }
 """The architectures by name."""
 
@@ -434,7 +534,13 @@ def entries(overlay: Overlay, subscriptions: Subscriptions) -> dict[str, int]:
     members = sum(len(overlay.graph.members(scope)) for scope in overlay.brokers)
     # A flat service knows every subscription at every broker; with scopes each is a filter of its own.
     flat = sum(len(list(each)) for each in subscriptions.values()) * len(overlay.topology.brokers)
+    leaves = overlay.brokers.keys() - overlay.relayed
+    inside = sum(len(overlay.table(broker, scope)) for scope in leaves for broker in overlay.brokers[scope])
+    above = sum(len(overlay.graph.members(scope)) for scope in overlay.relayed)
+    homes = {name for scope in overlay.relayed for name in overlay.graph.members(scope)}
+    addressed = sum(len(list(each)) for name, each in subscriptions.items() if name in homes)
     return {
+        "bridged": inside + above + addressed * len(overlay.topology.brokers),
         "collapsed": flat,
         "hub": members,
         "addresses": flat + members,
