@@ -58,6 +58,7 @@ LAB_MAY_IMPORT: dict[str, frozenset[str]] = {
     "fairlead_lab": frozenset(),
     "plotting": frozenset(),
     **dict.fromkeys(LAB_STAGES, frozenset()),
+    "dialects": frozenset(),
     "broker": LAB_STAGES,
     "simulation": LAB_STAGES | {"broker", "plotting"},
     "chaos": frozenset(),

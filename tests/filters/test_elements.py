@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairlead as fl
+from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.patterns import RegularExpression
+from fairlead.filters.terms import Attribute
 
 SCALARS: Any = st.sampled_from((1, 2, 5, "a", "ab", "b", None, True))
 LISTS: Any = st.recursive(
@@ -99,3 +101,51 @@ def test_a_letter_of_one_other_case_is_folded_and_no_other() -> None:
     assert fl.identical(fl.parse('x ~ "(?i)ab"'), fl.parse('x in {"ab", "Ab", "aB", "AB"}'))
     with pytest.raises(fl.FilterError, match="no block of addresses"):
         fl.parse('x ~ "(?cidr)10.0.0/99"')
+
+
+COMPARED = st.sampled_from((1, 2, 2.0, "a", "b", True, False, None, [1], [2]))
+SIGNS = st.sampled_from(("=", "!=", "<", "<=", ">", ">="))
+
+
+@given(SIGNS, st.dictionaries(st.sampled_from("ab"), COMPARED))
+def test_two_attributes_compare_as_a_value_and_an_operand_do(sign: str, event: dict[str, Any]) -> None:
+    notification = fl.Notification.of(event)
+    value, other = notification.get("a"), notification.get("b")
+    try:
+        expected = other is not None and Constraint(Attribute("a"), Op(sign), other).holds(value)
+    except (fl.FilterError, fl.ValueRefused):  # absent, or of a kind without an order
+        expected = False
+    filter = fl.parse(f'@compare("a", "{sign}", "b")')
+    assert filter.matches(notification) == expected
+    assert fl.parse(str(filter)) == filter
+    assert fl.parse(f'@compare("b", "{TURNED[sign]}", "a")') == filter
+
+
+TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@given(SIGNS, SIGNS, st.booleans(), st.dictionaries(st.sampled_from("ab"), COMPARED))
+def test_relations_between_comparisons_are_sound(
+    one: str, other: str, swap: bool, event: dict[str, Any]
+) -> None:
+    first = fl.parse(f'@compare("a", "{one}", "b")')
+    second = fl.parse(f'@compare("b", "{other}", "a")' if swap else f'@compare("a", "{other}", "b")')
+    notification = fl.Notification.of(event)
+    if fl.covers(first, second) and second.matches(notification):
+        assert first.matches(notification)
+    if first.matches(notification) and second.matches(notification):
+        assert fl.overlaps(first, second)
+
+
+def test_relations_between_comparisons_are_known() -> None:
+    def compared(sign: str) -> fl.Filter:
+        return fl.parse(f'@compare("a", "{sign}", "b")')
+
+    assert fl.covers(compared("<="), compared("<"))
+    assert fl.covers(compared("!="), compared(">"))
+    assert not fl.overlaps(compared("<"), compared(">"))
+    assert not fl.overlaps(compared("="), compared("!="))
+    assert not fl.overlaps(compared("<"), compared(">="))
+    assert fl.overlaps(compared("<="), compared(">="))
+    with pytest.raises(fl.FilterError, match="two names"):
+        fl.parse('@compare("a", "~", "b")')

@@ -26,7 +26,6 @@ __all__ = [
     "JmsExpression",
     "JsonPathQuery",
     "Keywords",
-    "SqlExpression",
 ]
 
 
@@ -78,13 +77,6 @@ class JmsExpression(Evaluated):
     language = "jms"
 
 
-class SqlExpression(Evaluated):
-    """A condition of SQL that is true."""
-
-    __slots__ = ()
-    language = "sql"
-
-
 class JsonPathQuery(Evaluated):
     """A query of RFC 9535 that selects something."""
 
@@ -106,6 +98,5 @@ EXPRESSIONS: Final = Extension(
         "jms": JmsExpression,
         "jsonpath": JsonPathQuery,
         "keywords": Keywords,
-        "sql": SqlExpression,
     },
 )

@@ -31,14 +31,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from fairlead.dialects.dialect import make_callable, translating
-from fairlead.dialects.objects import Keywords, SqlExpression
+from fairlead.dialects.objects import Keywords
 from fairlead.dialects.texts import described, escaped, searched
 from fairlead.errors import FairleadError, NotInstalled, TranslationRefused
 from fairlead.filters.constraint import Constraint, Op
+from fairlead.filters.extensions.comparing import ComparisonFilter
 from fairlead.filters.filter import And, Filter, Not, Or
 from fairlead.filters.patterns import RegularExpression
 from fairlead.filters.regexes import BLOCK, IGNORING_CASE
-from fairlead.filters.terms import Attribute, quote_name
+from fairlead.filters.terms import Attribute
 from fairlead.model import Array, Kind, Multi, Notification, Record, Tuple, kind_of, number_of
 from fairlead.model.values import check_name
 
@@ -434,17 +435,9 @@ def _same_as(name: str, modifiers: set[str]) -> _Test:
             )
         if not isinstance(value, str):
             raise _refused(path, "fieldref takes the name of a field")
-        return SqlExpression.filter(f"{_column(name)} = {_column(value)}")
+        return ComparisonFilter.filter(name, Op.EQ, value)
 
     return test
-
-
-def _column(name: str) -> str:
-    return (
-        quote_name(name)
-        if re.fullmatch(r"[\w.]+", name)
-        else ".".join(f"`{step}`" for step in name.split("."))
-    )
 
 
 _SPECIAL: Final[dict[str, Callable[[str, set[str]], _Test]]] = {

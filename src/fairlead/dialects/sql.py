@@ -12,7 +12,7 @@ comparison.
 
 Refused by name are arithmetic, functions, CAST and CASE, whose types and rounding differ between the two; a
 backslash in a pattern without ESCAPE, which only Spark takes for an escape; double quotes, which are a string
-to one and a name to the other. Two columns are compared by evaluation, as values of one kind.
+to one and a name to the other. Two columns are compared as values of one kind.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from fairlead.dialects.expressions import (
     like_expression,
 )
 from fairlead.dialects.expressions import read as read_expression
-from fairlead.dialects.objects import SqlExpression
 from fairlead.dialects.truth import UNKNOWN, Truth, all_of, any_of, both, truth_of
 from fairlead.errors import TranslationRefused
-from fairlead.filters.constraint import Constraint, Op, Range, compare
+from fairlead.filters.constraint import Constraint, Op, Range
+from fairlead.filters.extensions.comparing import ComparisonFilter
 from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or
 from fairlead.filters.normal import NEGATION
 from fairlead.filters.patterns import RegularExpression
 from fairlead.filters.terms import Attribute
-from fairlead.model import Kind, Notification, kind_of
+from fairlead.model import Kind, kind_of
 
-__all__ = ["evaluator", "read", "write"]
+__all__ = ["read", "write"]
 
 _WORDS: Final = frozenset(
     {"AND", "OR", "NOT", "LIKE", "ILIKE", "IN", "BETWEEN", "IS", "NULL", "ESCAPE", "TRUE", "FALSE"}
@@ -138,9 +138,10 @@ def _leaf(node: Node, text: str) -> Truth:
         case Binary(sign=sign, left=Literal(value=value), right=Name(name=name)) if sign in _FLIPPED:
             return _compared(name, _FLIPPED[sign], value, refused)
         case Binary(sign=sign, left=Name(name=one), right=Name(name=other)) if sign in _COMPARISONS:
-            # Rebuilt, for in lists and ranges the two stand apart.
-            pair = f"{_quoted(one)} {sign} {_quoted(other)}"
-            return Truth(SqlExpression.filter(pair), SqlExpression.filter(f"NOT {pair}"))
+            op = _COMPARISONS[sign]
+            return Truth(
+                ComparisonFilter.filter(one, op, other), ComparisonFilter.filter(one, NEGATION[op], other)
+            )
         case Binary(sign=sign) if sign in "+-*/%":
             raise refused(f"arithmetic ({sign}) differs between Spark SQL and DuckDB")
         case Unary(sign=sign):
@@ -194,30 +195,6 @@ def _either_case(letter: re.Match[str]) -> str:
     lower, upper = letter[0].lower(), letter[0].upper()
     third = "\u212a" if lower == "k" else ""
     return f"[{lower}{upper}{third}]"
-
-
-# -- evaluation: two columns -----------------------------------------------------------------------------
-
-
-def evaluator(text: str) -> Callable[[Notification], bool]:
-    """A function that says whether a notification passes the comparison of two columns, or its negation."""
-    tree = read_expression(text, GRAMMAR)
-    negated = isinstance(tree, Unary) and tree.sign == "NOT"
-    inner = tree.part if isinstance(tree, Unary) and negated else tree
-    match inner:
-        case Binary(sign=sign, left=Name(name=one), right=Name(name=other)) if sign in _COMPARISONS:
-            op = NEGATION[_COMPARISONS[sign]] if negated else _COMPARISONS[sign]
-        case _:
-            raise TranslationRefused.at(text, tree.start, "@sql compares two columns", hint='@sql("a < b")')
-
-    def accepts(notification: Notification) -> bool:
-        value, against = notification.get(one), notification.get(other)
-        return kind_of(value) in _TYPES and kind_of(value) is kind_of(against) and compare(op, value, against)
-
-    return accepts
-
-
-_TYPES: Final = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.TIME, Kind.BYTES})
 
 
 # -- from filters to conditions --------------------------------------------------------------------------

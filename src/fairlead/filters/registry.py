@@ -137,6 +137,7 @@ _PROVIDED: Final = (
     "fairlead.filters.extensions.unification:TERMS",
     "fairlead.filters.extensions.intersection:FILTERS",
     "fairlead.filters.extensions.classes:CLASSES",
+    "fairlead.filters.extensions.comparing:COMPARISONS",
     "fairlead.filters.extensions.elements:ELEMENTS",
     "fairlead.dialects.objects:EXPRESSIONS",  # found by name: the language does not depend on the dialects
 )

@@ -6,6 +6,7 @@
     unification     x unifies "f(_X, 5)"            terms with variables
     intersection    x && "price > 10"               filters as values
     classes         @instance("quote", "m.Quote")   filter objects
+    comparing       @compare("low", "<", "high")    comparisons of two attributes
     elements        some tags (element > 3)         conditions on one element of a list
 
 To add an operator, derive a class from `ExtensionBase`, give it a `name` and `holds`, and `register` it.

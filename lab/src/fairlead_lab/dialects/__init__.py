@@ -1,0 +1,16 @@
+"""The answers of other systems' engines to texts in their languages, which `fairlead.dialects` is held to.
+
+    python -m fairlead_lab.dialects eventbridge > tests/corpus/eventbridge.jsonl    Event Ruler 2.1
+    python -m fairlead_lab.dialects jms > tests/corpus/jms.jsonl                    ActiveMQ 6.1
+
+Each line is a text, an event, and whether the engine says that they match, or refuses the text. Texts and
+events are drawn at random from a seed, and half of the lines match; hand-picked ones come behind them. It
+takes Maven, Java and Maven's repository; the tests take neither, for they read the lines.
+"""
+
+from __future__ import annotations
+
+from fairlead_lab.dialects.engines import ENGINES, Engine, answers
+from fairlead_lab.dialects.texts import Case, drawn, picked
+
+__all__ = ["ENGINES", "Case", "Engine", "answers", "drawn", "picked"]
