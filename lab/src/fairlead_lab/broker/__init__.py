@@ -1,6 +1,7 @@
 """Brokers that only the simulator drives.
 
 packets     messages with a header, and sends to multicast groups
+spreading   brokers that send to multicast groups, along links in Bloom filters, or by gossip
 rendezvous  a broker with a tree for every type, for overlays that are rings
 detection   detectors of composite events that move between brokers
 fair        processes that establish the order of fair correlation
@@ -11,8 +12,26 @@ from typing import TypeAlias
 from fairlead.broker import Broker
 from fairlead_lab.broker.packets import Packet, SendToGroup
 from fairlead_lab.broker.rendezvous import RendezvousBroker, RendezvousSettings
+from fairlead_lab.broker.spreading import SpreadingBroker
 
-__all__ = ["AnyBroker", "Packet", "RendezvousBroker", "RendezvousSettings", "SendToGroup"]
+__all__ = [
+    "AnyBroker",
+    "Packet",
+    "RendezvousBroker",
+    "RendezvousSettings",
+    "SendToGroup",
+    "SpreadingBroker",
+    "brokers_within",
+]
 
-AnyBroker: TypeAlias = Broker | RendezvousBroker
+AnyBroker: TypeAlias = Broker | RendezvousBroker | SpreadingBroker
 """What a simulation drives."""
+
+
+def brokers_within(broker: AnyBroker) -> list[Broker]:
+    """The brokers with clients and tables that a broker is made of: one for each tree, or itself."""
+    if isinstance(broker, Broker):
+        return [broker]
+    if isinstance(broker, SpreadingBroker):
+        return [broker.local]
+    return [broker.tree(name) for name in broker.trees]

@@ -6,38 +6,35 @@ SendToGroup   one send to a multicast group: the network makes the copies
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from msgspec import Struct
 
 from fairlead.broker.messages import Message
 
-__all__ = ["AnyMessage", "Hops", "Packet", "Route", "SendToGroup"]
+__all__ = ["Hops", "LinkSet", "Packet", "SendToGroup"]
 
 
 class Hops(Struct, frozen=True):
-    """Gossip: after so many hops the packet arrives."""
+    """The header of gossip: after so many hops the packet arrives."""
 
     count: int
 
 
-class Route(Struct, frozen=True):
-    """Links in a Bloom filter: which set of link ids it is made of, and the union of the ids."""
+class LinkSet(Struct, frozen=True):
+    """The header of LIPSIN: links in a Bloom filter, and which packet it is: of whom, and of these which."""
 
     index: int
+    """Which of the ids of each link the filter is made of."""
     bits: int
+    origin: str
+    number: int
 
 
 class Packet(Struct, frozen=True):
     """A message with a header."""
 
     source: str
-    header: Hops | Route
+    header: Hops | LinkSet
     message: Message
-
-
-AnyMessage: TypeAlias = Message | Packet
-"""All that goes over the links of a simulation."""
 
 
 class SendToGroup(Struct, frozen=True):

@@ -275,7 +275,26 @@ def _show(results: Results, seeds: int) -> None:
             sum(getattr(row, name) for row in results.rows) for name in ("missing", "unasked")
         )
         say(f"With faults: {missing:,} deliveries are missing, {unasked:,} were not asked for.")
+    for line in _shares_missed(results):
+        say(line)
     sys.stdout.flush()
+
+
+def _shares_missed(results: Results) -> Iterator[str]:
+    """Of algorithms that deliver with a probability, what they missed."""
+    from fairlead_lab.routing.epidemic import miss_probability
+    from fairlead_lab.simulation.algorithms import ALGORITHMS
+
+    if results.scenario.loses:
+        return
+    for brokers in dict.fromkeys(row.brokers for row in results.rows):
+        for name in dict.fromkeys(row.algorithm for row in results.rows):
+            own = [row for row in results.rows if (row.algorithm, row.brokers) == (name, brokers)]
+            wanted = sum(row.missing + row.deliveries for row in own)
+            if not ALGORITHMS[name].complete and wanted:
+                missed = sum(row.missing for row in own) / wanted
+                formula = miss_probability(brokers, results.scenario.routing.fanout)
+                yield f"{name} missed {missed:.2%} of the deliveries; {formula:.2%} by the formula."
 
 
 def _grids(results: Results, seeds: int) -> Iterator[Grid]:

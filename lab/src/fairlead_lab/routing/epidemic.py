@@ -46,6 +46,7 @@ __all__ = [
     "coverage",
     "fanout_for",
     "fanout_for_all",
+    "miss_probability",
 ]
 
 REMEMBERED: Final = 65_536
@@ -221,6 +222,18 @@ def _rumour(members: Sequence[str], fanout: int, seed: int) -> tuple[int, int, i
         reached.update(newly)
         rounds += bool(newly)
     return len(reached), messages, rounds
+
+
+def miss_probability(n: int, fanout: int) -> float:
+    """The probability that one of n peers misses a rumour: the least π with π = (1 - f/n)^((1-π)n)."""
+    if fanout >= n - 1:
+        return 0.0
+    missed = 0.0
+    for _ in range(10_000):
+        missed, before = (1 - fanout / n) ** ((1 - missed) * n), missed
+        if abs(missed - before) < 1e-12:
+            break
+    return missed
 
 
 def fanout_for(n: int, miss_probability: float) -> int:

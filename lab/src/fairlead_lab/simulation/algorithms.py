@@ -9,7 +9,7 @@ workload, metrics, plots) is the same for all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -21,11 +21,23 @@ from fairlead.overlay import Topology
 from fairlead.routing import STRATEGIES, Catalogue, Flooding, Simple, Strategy
 from fairlead_lab.broker import AnyBroker, RendezvousBroker, RendezvousSettings
 from fairlead_lab.broker.rendezvous import hermes, scribe
+from fairlead_lab.broker.spreading import GossipBroker, LipsinBroker, MulticastBroker, NeighbourBroker
 from fairlead_lab.overlay import Ring, rendezvous_key
 from fairlead_lab.routing import CyclicSimple
+from fairlead_lab.routing.lipsin import LinkIds
+from fairlead_lab.routing.multicast import (
+    Clustered,
+    DirectGrouping,
+    Everyone,
+    Ideal,
+    ThresholdClustered,
+    Unicast,
+    clusters_of,
+    depth_first,
+)
 
 if TYPE_CHECKING:
-    from fairlead_lab.simulation.scenario import Scenario
+    from fairlead_lab.simulation.scenario import RoutingPlan, Scenario
 
 __all__ = ["ALGORITHMS", "STRATEGIES", "Algorithm", "Hierarchy", "Maker"]
 
@@ -47,6 +59,8 @@ class Algorithm:
     """Whether it works where several ways lead from one broker to another."""
     in_order: bool = True
     """Whether what one producer publishes arrives in its order."""
+    complete: bool = True
+    """Whether all that is wanted is delivered; else with a probability, and nothing else in any case."""
     advertises: bool = False
     """Whether clients have to say what they will publish, whatever the scenario says."""
 
@@ -129,6 +143,54 @@ def _met(
     return makes
 
 
+def _grouped(
+    grouping: Callable[[RoutingPlan, Topology], DirectGrouping],
+) -> Callable[[Scenario, Topology, Catalogue], Maker]:
+    """Brokers that know what all others want, and send to multicast groups."""
+
+    def makes(scenario: Scenario, topology: Topology, catalogue: Catalogue) -> Maker:
+        groups = grouping(scenario.routing, topology)
+        return lambda name: MulticastBroker(name, topology.brokers, groups, catalogue)
+
+    return makes
+
+
+def _clusters(routing: RoutingPlan, topology: Topology) -> list[Sequence[str]]:
+    near = depth_first({name: topology.neighbours(name) for name in topology.brokers})
+    return clusters_of(near, min(routing.clusters, len(near)))
+
+
+def _by_neighbours(scenario: Scenario, topology: Topology, catalogue: Catalogue) -> Maker:
+    """Brokers of a tree that send to a group of their neighbours."""
+    settings = Settings(STRATEGIES["covering"](0.0))
+    return lambda name: NeighbourBroker(name, settings, topology.neighbours(name), catalogue)
+
+
+def _by_links(scenario: Scenario, topology: Topology, catalogue: Catalogue) -> Maker:
+    """Brokers that forward by the links in a packet; the first one is the rendezvous broker."""
+    ids = LinkIds({name: topology.neighbours(name) for name in topology.brokers}, d=scenario.routing.link_ids)
+    return lambda name: LipsinBroker(name, topology.brokers[0], ids, catalogue)
+
+
+def _by_rumour(scenario: Scenario, topology: Topology, catalogue: Catalogue) -> Maker:
+    """Brokers that tell some others; the links of the topology are not used."""
+    fanout, seed = scenario.routing.fanout, scenario.seed
+    return lambda name: GossipBroker(name, topology.brokers, fanout, catalogue, seed=seed)
+
+
+GROUPINGS: Final[Mapping[str, Callable[[RoutingPlan, Topology], DirectGrouping]]] = MappingProxyType(
+    {
+        "unicast": lambda _, topology: Unicast(topology.brokers),
+        "everyone": lambda _, topology: Everyone(topology.brokers),
+        "ideal": lambda _, topology: Ideal(topology.brokers),
+        "clustered": lambda routing, topology: Clustered(_clusters(routing, topology)),
+        "threshold": lambda routing, topology: ThresholdClustered(
+            _clusters(routing, topology), routing.threshold
+        ),
+    }
+)
+"""The ways to group brokers for a multicast (book 4.6.7)."""
+
 ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
     {
         **{name: Algorithm(_routed(name), cyclic=name in CYCLIC) for name in STRATEGIES},
@@ -140,5 +202,12 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
         "rendezvous": Algorithm(_met(RendezvousSettings), cyclic=True, in_order=False),
         "scribe": Algorithm(_met(scribe), cyclic=True, in_order=False),
         "hermes": Algorithm(_met(hermes), cyclic=True, in_order=False, advertises=True),
+        **{
+            f"multicast-{name}": Algorithm(_grouped(grouping), cyclic=True)
+            for name, grouping in GROUPINGS.items()
+        },
+        "multicast-neighbours": Algorithm(_by_neighbours),
+        "lipsin": Algorithm(_by_links, cyclic=True, in_order=False),
+        "gossip": Algorithm(_by_rumour, cyclic=True, in_order=False, complete=False),
     }
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from fairlead.audit.report import Finding, Report, Violation
 from fairlead.broker import Broker
@@ -45,7 +45,7 @@ from fairlead.filters.filter import And, Filter
 from fairlead.model import Notification
 from fairlead.routing import Catalogue, Flooding, ImperfectMerging, Interest, RoutingTable, Strategy
 from fairlead_lab.audit.routing import RULES, Breach, Change, Judge, Part, delta, part_of, parts_of
-from fairlead_lab.broker import AnyBroker
+from fairlead_lab.broker import AnyBroker, SendToGroup
 from fairlead_lab.simulation.network import Observer, Simulation
 from fairlead_lab.simulation.tracing import Declaration, Declarations
 
@@ -317,7 +317,7 @@ class Checker(Observer):
                 if (neighbour == broker.parent and settings.climbs)
                 or any(each.filter.matches(notification) for each in broker.subscriptions.of(neighbour))
             }
-            sent = [e.to for e in effects if isinstance(e, Send) and isinstance(e.message, Forward)]
+            sent = [to for effect in effects for to in _receivers(effect)]
             yield from self._judge.forwarding(name, notification, sorted(wanted - {message.source}), sent)
 
     # -- a state -------------------------------------------------------------------------------------------
@@ -449,6 +449,13 @@ def _each(message: Message | Call | Command) -> Iterator[Message | Call | Comman
             yield from _each(each)
     else:
         yield message
+
+
+def _receivers(effect: Any) -> tuple[str, ...]:
+    """The neighbours that an effect forwards a notification to."""
+    if isinstance(effect, Send | SendToGroup) and isinstance(effect.message, Forward):
+        return (effect.to,) if isinstance(effect, Send) else effect.group
+    return ()
 
 
 def _is_advertising(message: object) -> bool:

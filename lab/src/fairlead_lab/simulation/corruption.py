@@ -32,7 +32,7 @@ from fairlead.configuration import Key, one_of, quoted
 from fairlead.errors import ValueRefused
 from fairlead.model import Notification
 from fairlead.routing import RoutingTable
-from fairlead_lab.broker import AnyBroker, Packet
+from fairlead_lab.broker import AnyBroker, Packet, brokers_within
 from fairlead_lab.simulation.kinds import MILLION, MS, PPM
 
 __all__ = ["PARTS", "Corruption", "corrupt_broker", "corrupt_message"]
@@ -67,8 +67,7 @@ class Corruption:
 def corrupt_broker(broker: AnyBroker, corruption: Corruption, random: Random) -> int:
     """Damage a part of a broker's state; returns how many things of it were damaged."""
     damage = _DAMAGES[corruption.what]
-    parts = [broker] if isinstance(broker, Broker) else [broker.tree(name) for name in broker.trees]
-    return sum(damage(part, corruption, random) for part in parts)
+    return sum(damage(part, corruption, random) for part in brokers_within(broker))
 
 
 # -- tables ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ and whenever all that was said of filters and links has been heard
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from fairlead.audit.report import Finding, Report, Violation
 from fairlead.broker import Broker
@@ -34,6 +34,8 @@ from fairlead_lab.simulation.network import Observer, Simulation
 from fairlead_lab.simulation.tracing import Declarations
 
 __all__ = ["ForestChecker"]
+
+_ForestBroker: TypeAlias = Broker | RendezvousBroker
 
 RULES = ("forwarding", "local invariant", "path validity", "remote validity")
 
@@ -74,6 +76,7 @@ class ForestChecker(Observer):
         self, now: int, broker: AnyBroker, message: Message | Call | Command, effects: list[Effect]
     ) -> None:
         self.steps += 1
+        assert isinstance(broker, Broker | RendezvousBroker), "these rules are about trees"
         self._declarations.take(broker, message, effects)
         for breach in self._breaches(broker, message, effects, is_at_rest=self._simulation.is_settled):
             if not self._collect:
@@ -82,7 +85,7 @@ class ForestChecker(Observer):
 
     def _breaches(
         self,
-        broker: AnyBroker,
+        broker: _ForestBroker,
         message: Message | Call | Command,
         effects: list[Effect],
         *,
@@ -97,7 +100,7 @@ class ForestChecker(Observer):
     # -- a step --------------------------------------------------------------------------------------------
 
     def _forwarding(
-        self, broker: AnyBroker, message: Message | Call | Command, effects: list[Effect]
+        self, broker: _ForestBroker, message: Message | Call | Command, effects: list[Effect]
     ) -> Iterator[Breach]:
         if broker.settings.batch_us or isinstance(message, Batch):
             return  # what is sent waits, and tables change between two messages of one step
@@ -137,7 +140,7 @@ class ForestChecker(Observer):
 
     # -- a state -------------------------------------------------------------------------------------------
 
-    def _local(self, broker: AnyBroker) -> Iterator[Breach]:
+    def _local(self, broker: _ForestBroker) -> Iterator[Breach]:
         for at, client, is_advertisement, held in self._declarations:
             if at != broker.name or is_advertisement:
                 continue
@@ -152,7 +155,7 @@ class ForestChecker(Observer):
         brokers = self._simulation.brokers
         for home, client, is_advertisement, held in self._declarations:
             broker = brokers[home]
-            if is_advertisement:
+            if is_advertisement or not isinstance(broker, Broker | RendezvousBroker):
                 continue
             if isinstance(broker, Broker):
                 for interest in broker.subscriptions.of(client):
@@ -224,11 +227,11 @@ def _tree_name(message: Any) -> str:
     return message.tree if isinstance(message, InTree) else ""
 
 
-def _tree_of(broker: AnyBroker, message: Any) -> Broker:
+def _tree_of(broker: _ForestBroker, message: Any) -> Broker:
     return broker if isinstance(broker, Broker) else broker.tree(_tree_name(message))
 
 
-def _type_of(broker: AnyBroker, notification: Notification) -> str:
+def _type_of(broker: _ForestBroker, notification: Notification) -> str:
     if isinstance(broker, Broker):
         return ""
     return next(name for name, of_type in broker.settings.types.items() if of_type.matches(notification))
@@ -242,7 +245,7 @@ def _onward(broker: Broker, notification: Notification) -> Iterator[str]:
             yield neighbour
 
 
-def _filter_text(broker: AnyBroker, filters: Iterable[Filter]) -> Iterator[tuple[Broker, list[Filter]]]:
+def _filter_text(broker: _ForestBroker, filters: Iterable[Filter]) -> Iterator[tuple[Broker, list[Filter]]]:
     """By tree, what of a client's filters belongs into it."""
     declared = list(filters)
     if isinstance(broker, Broker):

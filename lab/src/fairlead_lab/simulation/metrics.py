@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
-from fairlead.broker import Broker
 from fairlead.broker.messages import (
     Admin,
     Batch,
@@ -31,7 +30,7 @@ from fairlead.broker.messages import (
     Tick,
 )
 from fairlead.model import Notification
-from fairlead_lab.broker import AnyBroker, Packet, SendToGroup
+from fairlead_lab.broker import AnyBroker, Packet, SendToGroup, SpreadingBroker, brokers_within
 from fairlead_lab.simulation.capacity import Lengths, Station
 from fairlead_lab.simulation.network import Observer
 from fairlead_lab.simulation.workload import ExpectedDelivery
@@ -102,6 +101,11 @@ class Row:
     def is_right(self) -> bool:
         """Whether all was delivered that had to be, and nothing else."""
         return not (self.missing or self.unasked or self.refused)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing else was delivered than what had to be."""
+        return not (self.unasked or self.refused)
 
     def to_json(self) -> dict[str, Any]:
         """The figures by name."""
@@ -301,10 +305,13 @@ class _Sizes:
 
     @classmethod
     def of(cls, broker: AnyBroker) -> _Sizes:
-        parts = [broker] if isinstance(broker, Broker) else [broker.tree(name) for name in broker.trees]
+        parts = brokers_within(broker)
         entries = sum(len(part.subscriptions) for part in parts)
         remote = sum(len(part.subscriptions.of(each)) for part in parts for each in part.neighbours)
-        return cls(entries - remote, remote, sum(len(part.advertisements) for part in parts))
+        local = entries - remote
+        if isinstance(broker, SpreadingBroker):
+            remote += len(broker.remote)
+        return cls(local, remote, sum(len(part.advertisements) for part in parts))
 
 
 def _key(notification: Notification) -> tuple[str, str | None]:

@@ -128,6 +128,27 @@ class RoutingPlan:
             count(1, BROKERS_MAX),
         ),
     ] = 16
+    clusters: Annotated[
+        int,
+        Key(
+            "`multicast-clustered`, `-threshold`: into how many clusters brokers are divided",
+            count(1, BROKERS_MAX),
+        ),
+    ] = 4
+    threshold: Annotated[
+        int,
+        Key(
+            "`multicast-threshold`: if more brokers of a cluster want a notification, the whole cluster gets it",
+            count(0, BROKERS_MAX),
+        ),
+    ] = 2
+    link_ids: Annotated[
+        int,
+        Key("`lipsin`: from how many sets of link ids the best one is chosen for a packet", count(1, 256)),
+    ] = 1
+    fanout: Annotated[
+        int, Key("`gossip`: how many others a broker tells a notification", count(1, BROKERS_MAX))
+    ] = 7
     batch_us: Annotated[
         int, Key("how long a message may wait for others to the same neighbour", MS, at="batch_ms")
     ] = 0
