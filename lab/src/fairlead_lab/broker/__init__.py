@@ -3,6 +3,7 @@
 packets     messages with a header, and sends to multicast groups
 spreading   brokers that send to multicast groups, along links in Bloom filters, or by gossip
 rendezvous  a broker with a tree for every type, for overlays that are rings
+ring        rendezvous brokers whose ring is kept by messages
 detection   detectors of composite events that move between brokers
 fair        processes that establish the order of fair correlation
 """

@@ -204,6 +204,8 @@ def _make_room(arguments: argparse.Namespace) -> None:
 def _refuse_check(scenario: Scenario) -> None:
     if scenario.loses:
         raise BadInput("--check is for runs without faults: what was lost on purpose would be found")
+    if scenario.ring.changes:
+        raise BadInput("--check is for rings that stay: a broker that has failed unnoticed would be found")
 
 
 def _here(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> Results:

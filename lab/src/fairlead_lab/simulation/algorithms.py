@@ -21,6 +21,7 @@ from fairlead.overlay import Topology
 from fairlead.routing import STRATEGIES, Catalogue, Flooding, Simple, Strategy
 from fairlead_lab.broker import AnyBroker, RendezvousBroker, RendezvousSettings
 from fairlead_lab.broker.rendezvous import hermes, scribe
+from fairlead_lab.broker.ring import RingBroker
 from fairlead_lab.broker.spreading import GossipBroker, LipsinBroker, MulticastBroker, NeighbourBroker
 from fairlead_lab.overlay import Ring, rendezvous_key
 from fairlead_lab.routing import CyclicSimple
@@ -59,6 +60,8 @@ class Algorithm:
     """Whether it works where several ways lead from one broker to another."""
     in_order: bool = True
     """Whether what one producer publishes arrives in its order."""
+    ringed: bool = False
+    """Whether brokers form a ring, which messages may keep."""
     complete: bool = True
     """Whether all that is wanted is delivered; else with a probability, and nothing else in any case."""
     advertises: bool = False
@@ -132,6 +135,11 @@ def _met(
             for number, (low, high) in enumerate(pairwise(bounds), start=1)
         }
         how = replace(settings(types), batch_us=scenario.routing.batch_us)
+        ring_plan = scenario.ring
+        if ring_plan.by_messages:
+            return lambda name: RingBroker(
+                name, how, catalogue, leaves=ring_plan.leaves, beat_us=ring_plan.beat_us
+            )
         ring = Ring.filled(topology.brokers)
         keys = {name: rendezvous_key(name, ring.space) for name in types}
 
@@ -199,9 +207,9 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
             for name in STRATEGIES
             if name != Flooding.name
         },
-        "rendezvous": Algorithm(_met(RendezvousSettings), cyclic=True, in_order=False),
-        "scribe": Algorithm(_met(scribe), cyclic=True, in_order=False),
-        "hermes": Algorithm(_met(hermes), cyclic=True, in_order=False, advertises=True),
+        "rendezvous": Algorithm(_met(RendezvousSettings), cyclic=True, in_order=False, ringed=True),
+        "scribe": Algorithm(_met(scribe), cyclic=True, in_order=False, ringed=True),
+        "hermes": Algorithm(_met(hermes), cyclic=True, in_order=False, ringed=True, advertises=True),
         **{
             f"multicast-{name}": Algorithm(_grouped(grouping), cyclic=True)
             for name, grouping in GROUPINGS.items()

@@ -31,6 +31,7 @@ from fairlead.broker.messages import (
 )
 from fairlead.model import Notification
 from fairlead_lab.broker import AnyBroker, Packet, SendToGroup, SpreadingBroker, brokers_within
+from fairlead_lab.broker.ring import OnRing
 from fairlead_lab.simulation.capacity import Lengths, Station
 from fairlead_lab.simulation.network import Observer
 from fairlead_lab.simulation.workload import ExpectedDelivery
@@ -41,8 +42,8 @@ CAPACITY_FIGURES: Final = frozenset(("queue_max", "queue_at", "dropped"))
 """The figures that a scenario without a capacity does not have."""
 
 _PROGRESS_EVERY: Final = 4096
-_OWN: Final = frozenset((Tick, Synced))
-"""What nobody has sent."""
+_OWN: Final = frozenset((Tick, Synced, OnRing))
+"""What nobody has sent, or what keeps a ring: publications cost none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +171,10 @@ class Metrics(Observer):
             self._progress(self.steps)
         for effect in effects:
             if type(effect) is Send:
+                sent: Any = effect.message
+                if type(sent) is OnRing:
+                    continue
                 self._sends += 1
-                sent = effect.message
                 if type(sent) is Admin:  # most messages are
                     self._admin_messages += 1
                     self._admin_filters += len(sent.added) + len(sent.removed)

@@ -49,6 +49,7 @@ from fairlead.broker.messages import (
 from fairlead.errors import ValueRefused
 from fairlead.model.order import identity_of
 from fairlead_lab.broker import AnyBroker, Packet, SendToGroup
+from fairlead_lab.broker.ring import Depart, Enter, RingCommand
 from fairlead_lab.routing.chance import seeded
 from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity, Server, Station, carries_notification
 from fairlead_lab.simulation.corruption import Corruption, corrupt_broker, corrupt_message
@@ -64,7 +65,7 @@ _NUMBERS: Final = 48
 _KEYED_NUMBERS: Final = 128
 """With keyed delays it is the time, the broker, whether it is a call or a message, whose, and which of these."""
 _OWN: Final = frozenset((Tick, Synced))
-_FREE: Final = frozenset((Tick, Synced, Link, Unlink, Climb))
+_FREE: Final = frozenset((Tick, Synced, Link, Unlink, Climb, Enter, Depart))
 """Commands take no time, and wait for nothing."""
 _ABOUT_FILTERS: Final = frozenset((Admin, Renew, Connect, Disconnect))
 """What brokers tell each other of filters and links. It is asked of every message, hence no `isinstance`."""
@@ -158,7 +159,7 @@ class Simulation:
 
     # -- what is to happen ---------------------------------------------------------------------------------
 
-    def at(self, time: int, broker: str, call: Call | Command) -> None:
+    def at(self, time: int, broker: str, call: Call | Command | RingCommand) -> None:
         """Let a client call, or let a command reach a broker, at a time that has not passed."""
         if time < self.now:
             raise ValueRefused(f"it is {self.now} already: nothing can happen at {time} any more")
@@ -166,15 +167,19 @@ class Simulation:
             raise ValueRefused(f"there is no broker {broker!r}")
         self._put(time, broker, call)
 
-    def call(self, broker: str, call: Call | Command) -> None:
+    def call(self, broker: str, call: Call | Command | RingCommand) -> None:
         """Let a client call, or let a command reach a broker, now."""
         self.at(self.now, broker, call)
+
+    def fail(self, broker: str) -> None:
+        """Let a broker crash now, for good."""
+        self._put(self.now, broker, Crash(broker, self.now))
 
     def _put(
         self,
         time: int,
         broker: str,
-        message: Message | Call | Command | Crash | Corruption | _Done,
+        message: Message | Call | Command | RingCommand | Crash | Corruption | _Done,
         source: str | None = None,
     ) -> None:
         if self._keyed:

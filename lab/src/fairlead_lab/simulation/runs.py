@@ -18,19 +18,23 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from fairlead.errors import FairleadError, SimulationFailed
 from fairlead.matching import engine_named
 from fairlead.routing import Catalogue
 from fairlead_lab.broker import SpreadingBroker
+from fairlead_lab.broker.ring import Depart, Enter
 from fairlead_lab.simulation.algorithms import ALGORITHMS
 from fairlead_lab.simulation.metrics import CAPACITY_FIGURES, Metrics, Row
 from fairlead_lab.simulation.network import Simulation
-from fairlead_lab.simulation.scenario import Scenario
+from fairlead_lab.simulation.scenario import RingPlan, Scenario
 from fairlead_lab.simulation.workload import LocatedCall, workload_of
 
 __all__ = ["Cell", "Results", "cells_of", "compare", "run"]
+
+JOIN_EVERY_US: Final = 5_000
+"""The time from one broker that joins the first ring to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +178,18 @@ def _run(
     advertisements = [
         each for each in workload.advertisements if brokers[each[0]].settings.advertisements is not None
     ]
-    _happen(scenario, simulation, advertisements)
+    rests: int | None = scenario.rest_us if scenario.faults.has_events else None
+    by_messages = ALGORITHMS[cell.algorithm].ringed and scenario.ring.by_messages
+    if by_messages:  # brokers beat all the time
+        rests = scenario.ring.settle_us
+        _form_ring(scenario.ring, simulation, topology.brokers)
+    _happen(scenario, simulation, advertisements, rests)
     for phase in workload.phases:
-        _happen(scenario, simulation, phase.changes)
+        _happen(scenario, simulation, phase.changes, rests)
+        if by_messages:
+            _change_ring(scenario.ring, simulation, topology.brokers[0], phase.subscriptions)
         metrics.begin()
-        _happen(scenario, simulation, phase.publications)
+        _happen(scenario, simulation, phase.publications, rests)
         row = metrics.row(
             simulation.brokers.values(),
             phase.expected,
@@ -193,8 +204,29 @@ def _run(
         yield row
 
 
-def _happen(scenario: Scenario, simulation: Simulation, calls: Sequence[LocatedCall]) -> None:
-    """Let clients call one after the other, and the network come to rest."""
+def _form_ring(ring: RingPlan, simulation: Simulation, brokers: Sequence[str]) -> None:
+    """Let brokers join one after the other, through the first."""
+    for number, name in enumerate(name for name in brokers if name not in ring.newcomers()):
+        simulation.at(simulation.now + number * JOIN_EVERY_US, name, Enter(brokers[0] if number else None))
+    simulation.run(simulation.now + len(brokers) * JOIN_EVERY_US + ring.settle_us)
+
+
+def _change_ring(ring: RingPlan, simulation: Simulation, first: str, checkpoint: int) -> None:
+    """Let brokers join, leave and fail, all at once, and the others repair the ring."""
+    changes = [change for change in ring.changes if change.at == checkpoint]
+    for change in changes:
+        if change.what == "fails":
+            simulation.fail(change.broker)
+        else:
+            simulation.call(change.broker, Enter(first) if change.what == "joins" else Depart())
+    if changes:
+        simulation.run(simulation.now + ring.settle_us)
+
+
+def _happen(
+    scenario: Scenario, simulation: Simulation, calls: Sequence[LocatedCall], rests: int | None
+) -> None:
+    """Let clients call one after the other, and the network come to rest: for so long, if it never does."""
     if not calls:
         return
     last = simulation.now
@@ -202,7 +234,7 @@ def _happen(scenario: Scenario, simulation: Simulation, calls: Sequence[LocatedC
         last = simulation.now + number * scenario.workload.every_us
         simulation.at(last, broker, call)
     # A fault that is still to come keeps the simulation busy; waiting for it would bring it about now.
-    simulation.run(until=last + scenario.rest_us if scenario.faults.has_events else None)
+    simulation.run(until=None if rests is None else last + rests)
 
 
 def _difference(row: Row, metrics: Metrics, expected: frozenset[Any]) -> str:

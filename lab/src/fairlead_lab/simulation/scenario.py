@@ -28,6 +28,7 @@ from fairlead.configuration import (
     one_of,
     quoted,
     read_toml,
+    small_tables,
     suggestion,
     text,
 )
@@ -37,13 +38,26 @@ from fairlead_lab.simulation.algorithms import ALGORITHMS, CYCLIC, STRATEGIES
 from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity
 from fairlead_lab.simulation.delays import Delay
 from fairlead_lab.simulation.faults import NO_FAULTS, Faults
-from fairlead_lab.simulation.kinds import EXPONENT, MILLION, MS, PPM, SEED, SHARE, brokers, names, rising
+from fairlead_lab.simulation.kinds import (
+    EXPONENT,
+    MILLION,
+    MS,
+    PERIOD_MS,
+    PPM,
+    SEED,
+    SHARE,
+    brokers,
+    names,
+    rising,
+)
 
 __all__ = [
     "SHAPES",
     "TOML_HINT",
     "ClientsPlan",
     "OverlayPlan",
+    "RingChange",
+    "RingPlan",
     "RoutingPlan",
     "Scenario",
     "WorkloadPlan",
@@ -169,6 +183,52 @@ class RoutingPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RingChange:
+    """A broker joins, leaves or fails, after the subscriptions of a checkpoint and before its publications."""
+
+    broker: Annotated[str, Key("the broker")]
+    what: Annotated[str, Key("what it does", one_of("joins", "leaves", "fails"))]
+    at: Annotated[int, Key("the number of subscriptions at the checkpoint", count(1, CALLS_MAX))]
+
+
+@dataclass(frozen=True, slots=True)
+class RingPlan:
+    """The upkeep of the ring in rendezvous routing."""
+
+    messages: Annotated[
+        bool,
+        Key(
+            "`true`: by messages in virtual time: brokers join one by one, watch each other and repair; `false`: "
+            "each broker is told of all others beforehand"
+        ),
+    ] = False
+    changes: Annotated[
+        tuple[RingChange, ...],
+        Key(
+            'brokers that join, leave and fail, such as `[{ broker = "B9", what = "fails", at = 100 }]`; the ring '
+            "is then kept by messages",
+            small_tables(RingChange, '{ broker = "B9", what = "fails", at = 100 }'),
+        ),
+    ] = ()
+    beat_us: Annotated[
+        int, Key("how often brokers ask each other for a sign of life", PERIOD_MS, at="beat_ms")
+    ] = 200_000
+    settle_us: Annotated[
+        int, Key("how long the ring has to settle after changes, and after calls", MS, at="settle_ms")
+    ] = 3 * MILLION
+    leaves: Annotated[int, Key("how many leaves a broker has, on both sides together", count(2, 64))] = 16
+
+    @property
+    def by_messages(self) -> bool:
+        """Whether messages keep the ring."""
+        return self.messages or bool(self.changes)
+
+    def newcomers(self) -> frozenset[str]:
+        """The brokers that are outside of the ring at the beginning."""
+        return frozenset(change.broker for change in self.changes if change.what == "joins")
+
+
+@dataclass(frozen=True, slots=True)
 class ClientsPlan:
     """The clients, and their brokers."""
 
@@ -184,6 +244,14 @@ class ClientsPlan:
     regions: Annotated[
         int, Key("in how many regions the overlay falls, for `locality`", count(1, BROKERS_MAX))
     ] = 1
+
+    def hosts(self, overlay: Topology) -> tuple[str, ...]:
+        """The brokers that clients are at."""
+        if not isinstance(self.brokers, str):
+            return self.brokers
+        leaves = [broker for broker in overlay.brokers if len(overlay.neighbours(broker)) <= 1]
+        # On a ring there are none: then nobody is more at the edge than another.
+        return tuple(leaves) if self.brokers == LEAVES and leaves else overlay.brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +320,7 @@ class Scenario:
     clients: ClientsPlan = ClientsPlan()
     faults: Faults = NO_FAULTS
     capacity: Capacity = NO_CAPACITY
+    ring: RingPlan = RingPlan()
     rest_us: Annotated[
         int,
         Key(
@@ -475,9 +544,35 @@ def _check_faults(scenario: Scenario, overlay: Topology) -> Iterable[str]:
             yield f"[faults] {key}: there is no broker {name!r}{suggestion(name, overlay.brokers)}"
 
 
+def _check_ring(scenario: Scenario, overlay: Topology) -> Iterable[str]:
+    ring = scenario.ring
+    if ring.leaves % 2:
+        yield f"[ring] leaves: {ring.leaves} leaves have no two equal sides"
+    hosts = scenario.clients.hosts(overlay)
+    before: dict[str, tuple[str, int]] = {}
+    for change in sorted(ring.changes, key=lambda each: each.at):
+        name = change.broker
+        said = f"[ring] changes: {name} {change.what}"
+        was, at = before.get(name, ("", 0))
+        before[name] = (change.what, change.at)
+        if name not in overlay.brokers:
+            yield f"[ring] changes: there is no broker {name!r}{suggestion(name, overlay.brokers)}"
+        elif name == overlay.brokers[0]:
+            yield f"{said}, and others join through it: name another one"
+        elif name in hosts:
+            yield f"{said}, and clients are there: leave it out of [clients] places"
+        elif was in ("leaves", "fails") or (was == "joins" and change.what == "joins"):
+            yield f"{said}, and {was} before: a broker joins once, and leaves or fails once"
+        elif was and change.at == at:
+            yield f"{said} at the checkpoint at which it {was}"
+        if change.at not in scenario.workload.checkpoints:
+            yield f"{said} at {change.at} subscriptions, which is no checkpoint"
+
+
 CHECKS: Final[tuple[Callable[[Scenario, Topology], Iterable[str]], ...]] = (
     _check_routing,
     _check_clients,
     _check_workload,
     _check_faults,
+    _check_ring,
 )

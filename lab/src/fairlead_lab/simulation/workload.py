@@ -27,7 +27,7 @@ from fairlead.filters import Filter, parse
 from fairlead.model import Notification
 from fairlead.overlay.topology import Topology
 from fairlead_lab.simulation.kinds import MILLION
-from fairlead_lab.simulation.scenario import ATTRIBUTES, EVERYWHERE, LEAVES, Scenario, WorkloadPlan
+from fairlead_lab.simulation.scenario import ATTRIBUTES, Scenario, WorkloadPlan
 
 __all__ = ["ExpectedDelivery", "LocatedCall", "Phase", "Workload", "workload_of"]
 
@@ -117,7 +117,7 @@ class _Drawing:
         self._published = Random(f"publications {seed}")
         self._filters: dict[Box, Filter] = {}
         plan, most = scenario.clients, self._plan.checkpoints[-1]
-        brokers = _brokers(scenario, overlay)
+        brokers = list(scenario.clients.hosts(overlay))
         Random(f"places {seed}").shuffle(brokers)
         regions = overlay.regions(plan.regions)
         region = {broker: number for number, chosen in enumerate(regions) for broker in chosen}
@@ -269,17 +269,6 @@ def _weights(plan: WorkloadPlan, random: Random) -> list[int]:
         ]
     random.shuffle(weights)  # or else the first region would have all that is popular
     return [0, *accumulate(weights)]
-
-
-def _brokers(scenario: Scenario, overlay: Topology) -> list[str]:
-    brokers = scenario.clients.brokers
-    if brokers == EVERYWHERE:
-        return list(overlay.brokers)
-    if brokers == LEAVES:
-        # On a ring there are none: then nobody is more at the edge than another.
-        leaves = [broker for broker in overlay.brokers if len(overlay.neighbours(broker)) <= 1]
-        return leaves or list(overlay.brokers)
-    return list(brokers)
 
 
 def _expected(
