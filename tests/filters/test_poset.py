@@ -100,6 +100,60 @@ def test_placing_answers_as_the_lookups_do(some: list[Filter]) -> None:
         assert not {number} & {*inserted[0], *inserted[1]}
 
 
+ROWS = st.one_of(
+    st.integers(0, 9).map(lambda n: f"x > {n}"),
+    st.integers(0, 9).map(lambda n: f"x < {n}"),
+    st.integers(0, 9).map(lambda n: f"x = {n}"),
+    st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda pair: f"x in [{min(pair)}, {max(pair)}]"),
+    st.tuples(st.integers(0, 3), st.integers(0, 3)).map(lambda pair: f"x > {pair[0]} and y > {pair[1]}"),
+    st.tuples(st.integers(0, 9), st.integers(0, 2)).map(lambda pair: f"x > {pair[0]} or y = {pair[1]}"),
+    st.text("ab", max_size=3).map(lambda text: f's prefix "{text}"'),
+    st.sets(st.integers(0, 3), min_size=1).map(lambda some: f"x in {{{', '.join(map(str, sorted(some)))}}}"),
+    st.sampled_from(("exists x", "not x > 4", "x > 5 and x < 3", "true")),
+).map(parse)
+"""Filters of which many are nested in others: thresholds, intervals, prefixes, sets; some are disjunctions."""
+
+
+@given(st.lists(st.tuples(ROWS, st.integers(0, 20)), max_size=14))
+@settings(max_examples=COUNT)
+def test_the_order_is_that_of_all_pairs_whoever_comes_and_goes(plan: list[tuple[Filter, int]]) -> None:
+    poset: Poset[int] = Poset()
+    for number, (one, leaving) in enumerate(plan):
+        poset.add(number, one)
+        if leaving in poset:
+            poset.remove(leaving)
+    ids = list(poset)
+    related = {(a, b) for a in ids for b in ids if covers(poset[a], poset[b])}
+    assert {(a, b) for a in ids for b in ids if poset.covers(a, b)} == related
+    for one in ids:
+        above, below = ({a for a in ids if (a, one) in related}, {b for b in ids if (one, b) in related})
+        assert sorted(poset.above(one)) == sorted(above)
+        assert sorted(poset.below(one)) == sorted(below)
+        assert sorted(poset.identical(one)) == sorted(above & below) == sorted(poset.equals(one))
+        assert poset.depth(one) <= len(above)
+        assert poset.height(one) <= len(below)
+    check_order(poset)
+    for x in (0, 2.5, 5, 9):
+        n = Notification.of({"x": x, "y": 1, "s": "ab"})
+        assert poset.matching(n) == [one for one in ids if poset[one].matches(n)]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_nested_filters_take_few_tests_and_no_relations(shuffled: bool) -> None:
+    thresholds = [f"price > {n}" for n in range(500)]
+    others = [f'symbol = "S{n % 20}" and price > {n}' for n in range(200)]
+    texts = [*thresholds, *others]
+    if shuffled:
+        random.Random(5).shuffle(texts)
+    poset = poset_of([parse(text) for text in texts])
+    assert poset.statistics().tests < 30 * len(texts)
+    # A row has no relations; each of the others has the one to the lowest threshold above it.
+    assert sum(poset.links(number) for number in poset) <= 2 * len(others)
+    for number, text in enumerate(texts):
+        if text in thresholds:
+            assert poset.depth(number) == thresholds.index(text) + 1
+
+
 def test_placing_an_identical_filter_names_it_on_both_sides() -> None:
     poset = poset_of([parse("x > 1"), parse("x > 2"), parse("x > 3")])
     assert poset.insert(3, parse("not x <= 2 and x > 2.0")) == ([0, 1], [1, 2])

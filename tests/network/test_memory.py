@@ -137,7 +137,7 @@ def test_a_filter_counts_until_it_is_taken_back() -> None:
     assert held(wire.Subscribe(2, "s", "y = 1")) == plain  # the id is taken
     listed = ", ".join(map(str, range(1_000)))
     large = held(wire.Advertise(3, "s", f"x in {{{listed}}}")) - plain
-    assert large > 600_000
+    assert large > 1_200_000
     assert held(wire.Listen(4, "s", "x = 1")) == 2 * plain + large
     assert held(wire.Unsubscribe(5, "s"), wire.Listen(6, "s", "")) == large
     assert held(wire.Unadvertise(7, "s")) == 0
@@ -150,7 +150,7 @@ def test_filters_of_durable_subscribers_take_half_of_the_budget_and_the_next_is_
     server = brokers.start("b", tmp_path, limits=limits)
     filters = [f'a = "{n:06}{"z" * 60_000}"' for n in range(40)]
     with sync.connect(server.url, name="desk") as client:
-        for n, filter in enumerate(filters[:17]):
+        for n, filter in enumerate(filters[:16]):
             client.subscribe(filter, durable=f"d{n}").close()
         with pytest.raises(BrokerRefused, match="filters of durable subscribers"):
             client.subscribe(filters[18], durable="refused")
@@ -180,9 +180,24 @@ def test_relations_between_filters_count_in_the_budget() -> None:
         node.flush()
         return session.filter_bytes - before
 
-    for n in range(100):
-        growth(n + 1, f"x > {1_000 + n}")
-    assert growth(101, "y > 2000") + 100 * interests.RELATION_BYTES <= growth(102, "x > 2000")
+    for n in range(100):  # none of them covers another
+        growth(n + 1, f"x > {-n} and y > {n}")
+    related, unrelated = growth(101, "x > 900 and y > 900"), growth(102, "u > 900 and v > 900")
+    assert related >= unrelated + 99 * interests.RELATION_BYTES
+
+
+def test_nested_filters_of_a_client_stay_in_the_budget() -> None:
+    node = Node(BrokerSettings("b").broker(), None, Limits(memory_bytes=8 * MIB), life="b")
+    end = End(node)
+    end.session = session = node.greet(end, wire.Hello(wire.VERSION, "client", "one"))
+    assert isinstance(session, ClientSession)
+    for n in range(1_000):
+        end.hear(wire.control(wire.Subscribe(n + 1, f"s{n}", f"price > {n}")))
+        node.flush()
+    node.memory.check()
+    assert node.memory.ended == 0
+    assert len(node.broker.subscriptions) == 1_000
+    assert session.filter_bytes < 7_000 * 1_000  # all pairs would take a hundred MB
 
 
 def test_what_waits_in_the_log_takes_no_memory(brokers: Brokers, tmp_path: Path, until: Until) -> None:

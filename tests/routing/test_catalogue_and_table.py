@@ -72,6 +72,22 @@ def test_filters_relate_in_the_catalogue_as_in_the_algebra() -> None:
         }
 
 
+def test_nested_filters_take_memory_with_their_number_and_not_with_its_square() -> None:
+    known = catalogue()
+    interests = [Interest(parse(f"price > {n}")) for n in range(300)]
+    numbers = [known.retain(interest) for interest in interests]
+    assert known.covering(numbers[200]) == {*numbers[:201]}
+    assert known.covered_by(numbers[200]) == {*numbers[200:]}
+    half = {*numbers[::2]}
+    assert known.covering(numbers[201], half) == {*numbers[:201:2]}
+    assert known.covered_by(numbers[201], half) == {*numbers[202::2]}
+    assert known.covering(numbers[5], half) == {*numbers[:5:2]}
+    assert {*known.each_covering(numbers[201], half)} == {*numbers[:201:2]}
+    assert known.widest(half) == [numbers[0]]
+    assert [known.depth(interest) for interest in interests] == [*range(1, 301)]
+    assert sum(map(known.relations, interests)) == 0
+
+
 def test_filters_that_nobody_holds_are_forgotten_once_there_are_many() -> None:
     known = catalogue()
     kept = Interest(parse("x > 0"))

@@ -25,8 +25,8 @@ __all__ = [
     "size_of",
 ]
 
-TEXT_BYTES, CONSTRAINT_BYTES, VALUE_BYTES = 2, 1_000, 600
-"""What a character of a filter's text, a constraint and an element of a set take in memory, as measured."""
+FILTER_BYTES, TEXT_BYTES, CONSTRAINT_BYTES, VALUE_BYTES = 4_000, 2, 2_500, 1_200
+"""The memory that a filter, a character of its text, a constraint and an element of a set take, as measured."""
 
 
 def check_text(text: str, limits: Limits) -> None:
@@ -53,7 +53,8 @@ def size_of(text: str, filter: Filter) -> int:
     values = sum(
         len(operand) for each in _constraints(filter) if isinstance(operand := _operand(each), Multi)
     )
-    return TEXT_BYTES * len(text) + CONSTRAINT_BYTES * constraints_in(filter) + VALUE_BYTES * values
+    constraints = constraints_in(filter)
+    return FILTER_BYTES + TEXT_BYTES * len(text) + CONSTRAINT_BYTES * constraints + VALUE_BYTES * values
 
 
 def _operand(constraint: Filter) -> object:

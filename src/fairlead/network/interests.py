@@ -28,8 +28,8 @@ __all__ = ["Interests"]
 
 TEXTS_SIZE_MAX: Final = 1 << 23
 """How many characters of filters' texts are remembered as they were read."""
-RELATION_BYTES: Final = 100
-"""What it takes to know of two filters that one covers the other, as measured."""
+RELATION_BYTES: Final = 150
+"""The memory of the relation between two filters, as measured; a row of nested ones has none."""
 NOTED_AT_ONCE: Final = 1 << 20
 """How many characters of filters go into one record of the log."""
 

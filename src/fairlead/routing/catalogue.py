@@ -5,8 +5,9 @@
     matching(n)      the numbers of the filters that notification n matches
 
 A table evaluates these for its own filters by intersecting sets of numbers. The poset computes the relations once
-per filter, and the matching engine the matches once per notification. Brokers in one process may share a
-catalogue, and so share that work; a single broker has its own, which drops a filter without references.
+per filter and keeps them in chains; the matching engine computes the matches once per notification. Brokers in one
+process may share a catalogue, and so share that work; a single broker has its own, which drops a filter without
+references.
 
 Everything is computed on demand: flooding and simple routing never relate filters. Filters that list numbers,
 which merging makes by the hundred thousand, are compared by their bits (see `listing`): they are neither in the
@@ -45,6 +46,8 @@ class Matcher(Protocol):
 
 FEW: Final = 48
 """Up to so many filters are compared pairwise: cheaper than inserting them into the poset."""
+LISTED: Final = 32
+"""So many filters of a row are listed in the time in which the relation of two filters is looked up."""
 COMPARED_MAX: Final = 1_000_000
 """How many comparisons of two filters are remembered."""
 MATCHED_MAX: Final = 256
@@ -86,11 +89,8 @@ class Catalogue:
         """The numbers of filters without references."""
         self._unmatched: dict[int, Interest] = {}
         self._unplaced: dict[int, Interest] = {}
-        self._placing: Generator[None, None, tuple[list[int], list[int]]] | None = None
+        self._placing: Generator[None, None, None] | None = None
         """The insertion of the first of these, where it was interrupted."""
-        self._above: dict[int, set[int]] = {}
-        self._below: dict[int, set[int]] = {}
-        self._same: dict[int, set[int]] = {}
         self._normals: dict[int, Normal] = {}
         self._numbering = Numbering()
         self._listings: dict[int, Listing] = {}
@@ -198,7 +198,7 @@ class Catalogue:
         dropped = list(islice(self.idle, None if self._numbering.is_full else TIDIED_AT_ONCE))
         relations = 0
         for number in dropped:
-            relations += len(self._above.get(number, ())) + len(self._below.get(number, ()))
+            relations += self._relations(number)
             if relations > RELATIONS_AT_ONCE and not self._numbering.is_full and number != dropped[0]:
                 break
             del self.idle[number]
@@ -207,12 +207,6 @@ class Catalogue:
                 self._matcher.remove(number)
             if self._unplaced.pop(number, None) is None:
                 self._poset.remove(number)
-                for other in self._same.pop(number) - {number}:
-                    self._same[other].discard(number)
-                for other in self._above.pop(number) - {number}:
-                    self._below[other].discard(number)
-                for other in self._below.pop(number) - {number}:
-                    self._above[other].discard(number)
             self._normals.pop(number, None)
             self._listings.pop(number, None)
             self._masks.pop(number, None)
@@ -244,23 +238,32 @@ class Catalogue:
                 return {other for other in among if masks[other] | mask == masks[other]}
             return {other for other in among if self.covers(other, number)}
         self._insert()
-        return self._above[number] if among is None else among & self._above[number]
+        poset = self._poset
+        if among is None:
+            return {*poset.above(number)}
+        if LISTED * len(among) < poset.depth(number):
+            return {other for other in among if poset.covers(other, number)}
+        return among & {*poset.above(number)}
 
     def each_covering(self, number: int, among: Set[int]) -> Iterator[int]:
         """The given filters that cover this one, one at a time: often the first decides."""
         if self._are_compared(number, among):
             return iter(self.covering(number, among))
         self._insert()
-        above = self._above[number]
-        return (other for other in above if other in among)
+        return (other for other in self._poset.above(number) if other in among)
 
     def depth(self, interest: Interest) -> int:
         """The number of filters that are known to cover that of an interest."""
-        return len(self._above.get(self.number(interest), ()))
+        number = self.number(interest)
+        return self._poset.depth(number) if number in self._poset else 0
 
     def relations(self, interest: Interest) -> int:
-        """The number of filters that are known to cover that of an interest, or to be covered by it."""
-        return self.depth(interest) + len(self._below.get(self.number(interest), ()))
+        """The number of relations to others that are kept for the filter of an interest; none for a row of filters
+        of which each covers the next."""
+        return self._relations(self.number(interest))
+
+    def _relations(self, number: int) -> int:
+        return self._poset.links(number) if number in self._poset else 0
 
     def covered_by(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that this one covers, itself included; of those given, or of all."""
@@ -270,14 +273,19 @@ class Catalogue:
                 return {other for other in among if masks[other] | mask == mask}
             return {other for other in among if self.covers(number, other)}
         self._insert()
-        return self._below[number] if among is None else among & self._below[number]
+        poset = self._poset
+        if among is None:
+            return {*poset.below(number)}
+        if LISTED * len(among) < poset.height(number):
+            return {other for other in among if poset.covers(number, other)}
+        return among & {*poset.below(number)}
 
     def identical(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that match the same notifications, itself included; of those given, or of all."""
         if among is not None and self._are_compared(number, among):
             return {other for other in among if self.covers(number, other) and self.covers(other, number)}
         self._insert()
-        return self._same[number] if among is None else among & self._same[number]
+        return {other for other in self._poset.identical(number) if among is None or other in among}
 
     def widest(self, numbers: Set[int]) -> list[int]:
         """Of these filters those that no other covers, and of identical ones the first, in their order."""
@@ -301,9 +309,8 @@ class Catalogue:
         wide, narrow = self._masks.get(one), self._masks.get(other)
         if wide is not None and narrow is not None:
             return wide | narrow == wide
-        above = self._above.get(other)
-        if above is not None and one in self._above:
-            return one in above
+        if one in self._poset and other in self._poset:
+            return self._poset.covers(one, other)
         known = self._compared.get((one, other))
         if known is None:
             if len(self._compared) >= COMPARED_MAX:
@@ -401,25 +408,12 @@ class Catalogue:
                     next(self._placing)
                     if is_enough():
                         return False
-            except StopIteration as done:
-                above, below = done.value
-            self._placing = None
+            except StopIteration:
+                self._placing = None
             del self._unplaced[number]
-            self._relate(number, above, below)
             if self._unplaced and is_enough():
                 return False
         return True
-
-    def _relate(self, number: int, above: list[int], below: list[int]) -> None:
-        self._above[number] = {number, *above}
-        self._below[number] = {number, *below}
-        self._same[number] = self._above[number] & self._below[number]
-        for other in above:
-            self._below[other].add(number)
-        for other in below:
-            self._above[other].add(number)
-        for other in self._same[number] - {number}:
-            self._same[other].add(number)
 
     # -- matching a notification ----------------------------------------------------------------------
 
