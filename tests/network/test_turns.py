@@ -248,6 +248,28 @@ def test_a_notification_with_too_many_values_is_refused_and_others_are_not(
     assert not number or "values; this broker takes at most 100" in refusals(end)[0]
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_notification_with_a_long_identity_is_refused_and_others_are_not(
+    is_plain: bool, number: int
+) -> None:
+    node = busy_node(Limits(identity_bytes=200))
+    end = client(node, "one")
+    end.hear(wire.control(wire.Subscribe(1, "s", "x = 1")))
+    content = {"x": 1, "y": 1 if is_plain else {"z": 1}, "text": "z" * 1_000}
+    ids = ["1", "i" * 199, "é" * 199, "i" * 200, "4" * 60]
+    packed = [pack(Notification.of({**content, "producer": "p", "id": id})) for id in ids]
+    end.hear(b"".join(wire.publish(number and number + n, each) for n, each in enumerate(packed)))
+    node.flush()
+    assert len(end.frames(wire.DELIVER)) == 3
+    assert node.counters.refused == 2
+    if number:
+        assert [each.split("\n")[0] for each in refusals(end)] == [
+            "producer and id of 399 bytes; this broker takes at most 200",
+            "producer and id of 201 bytes; this broker takes at most 200",
+        ]
+
+
 def test_constraints_are_counted_below_every_operator() -> None:
     assert bounds.constraints_in(parse("a = 1 and (b = 2 or not (c = 3 and d = 4))")) == 4
 

@@ -19,7 +19,7 @@ from fairlead.errors import Forbidden, ProtocolError, ValueRefused
 from fairlead.model.order import identity_of
 from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network import wire
-from fairlead.network.bounds import check_notification
+from fairlead.network.bounds import check_identity, check_notification
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.guard import Guard
@@ -58,6 +58,8 @@ class Admission:
         self._guard = guard
         self._room = wire.relay_room(limits.frame_bytes)
         """The size of the largest notification that neighbours take."""
+        self._small = min(limits.attributes, limits.identity_bytes)
+        """Publications of so many bytes in all have neither too many values nor too long an identity."""
 
     def take(self, session: ClientSession, payloads: list[bytes], taken: list[Taken], now: int) -> None:
         """Take the publications of some frames, which are none after; what is to be logged is `taken`.
@@ -83,7 +85,7 @@ class Admission:
             return
         relays = Relays(packed)
         parts = relays.plain
-        if relays.size > self._limits.attributes and self._is_some_too_large(relays):
+        if relays.size > self._small and self._is_some_too_large(relays, parts):
             self._take_any(session, zip(numbers, packed, strict=True), taken, now)
         elif parts is None or not _are_plain(parts):
             for is_plain, run in groupby(zip(numbers, packed, strict=True), _is_plain):
@@ -95,12 +97,20 @@ class Admission:
         else:
             self._take_plain(session, numbers, relays, parts, taken, now=now)
 
-    def _is_some_too_large(self, relays: Relays) -> bool:
-        if max(map(len, relays.each)) <= self._limits.attributes:  # each attribute takes a byte, at least
+    def _is_some_too_large(self, relays: Relays, parts: list[PlainParts] | None) -> bool:
+        """Whether a publication may have too many values, or too long a producer and id: a character has up to
+        four bytes."""
+        limits = self._limits
+        longest = max(map(len, relays.each))
+        if longest > limits.identity_bytes and any(
+            4 * (len(each[0]) + len(each[1])) > limits.identity_bytes for each in parts or ()
+        ):
+            return True
+        if longest <= limits.attributes:  # each attribute takes a byte, at least
             return False
         try:
             for packed in relays.each:
-                check_notification(packed, self._limits)
+                check_notification(packed, limits)
         except ValueRefused:
             return True
         return False
@@ -177,6 +187,7 @@ class Admission:
         """The fanout of a publication, and its bytes as they go there; or a refusal; None: it is a duplicate."""
         check_notification(packed, self._limits)
         notification = unpack(packed)
+        check_identity(notification.producer, notification.id or "", self._limits)
         memory = self._identities.memory(number, notification.id)
         admitted = self._broker.seam.take(session.client, notification, memory, now)
         if admitted is None or isinstance(admitted, Refusal):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_filter",
+    "check_identity",
     "check_notification",
     "check_subscriptions",
     "check_text",
@@ -99,6 +100,13 @@ def check_notification(packed: bytes, limits: Limits) -> None:
     count = _values_in(read)
     if count > limits.attributes:
         raise _too_large(f"a notification of {count:,} values", "attributes", limits.attributes)
+
+
+def check_identity(producer: str, id: str, limits: Limits) -> None:
+    """ValueRefused, if producer and id are longer than a broker remembers."""
+    size = len(producer.encode()) + len(id.encode())
+    if size > limits.identity_bytes:
+        raise _too_large(f"producer and id of {size:,} bytes", "identity_bytes", limits.identity_bytes)
 
 
 def _values_in(read: Any) -> int:

@@ -119,6 +119,9 @@ class Limits:
         int,
         Key("how many attributes and elements of lists a notification may have", count(1, 1_000_000)),
     ] = 10_000
+    identity_bytes: Annotated[
+        int, Key("how long producer and id of a notification may be together", count(64, 1 << 20))
+    ] = 1_000
     handshake_seconds: Annotated[
         int,
         Key(
