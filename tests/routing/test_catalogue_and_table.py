@@ -10,6 +10,7 @@ from fairlead.filters import covers, identical, overlaps, parse
 from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.routing import Catalogue, Entry, Interest, RoutingTable
+from fairlead.routing import catalogue as module
 from fairlead.routing.catalogue import IDLE_MAX, TIDIED_AT_ONCE
 
 FILTERS = [
@@ -107,6 +108,19 @@ def test_filters_that_nobody_holds_are_forgotten_once_there_are_many() -> None:
     again = known.retain(Interest(parse("x = 5")))
     assert known.covering(again) == {again, known.number(kept)}
     assert known.matching(Notification.of({"x": 5})) == {again, known.number(kept)}
+
+
+def test_the_matches_that_are_remembered_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MATCHES_MAX", 100)
+    known = catalogue()
+    numbers = [known.retain(Interest(parse(f"x > {n}"))) for n in range(40)]
+    notifications = [Notification.of({"x": x}) for x in (0, 50, 20, 50, 30, 60)]
+    for _ in range(2):
+        for notification in notifications:
+            assert known.matching(notification) == {*numbers[: int(notification.get("x"))]}
+            kept = [found for _, found in known._matched.values()]
+            assert sum(map(len, kept)) == known._matches <= 100
+            assert known.matching(notification) is kept[-1]
 
 
 def test_a_catalogue_that_keeps_forgets_nothing() -> None:

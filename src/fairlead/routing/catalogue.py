@@ -51,7 +51,9 @@ LISTED: Final = 32
 COMPARED_MAX: Final = 1_000_000
 """How many comparisons of two filters are remembered."""
 MATCHED_MAX: Final = 256
-"""For so many notifications the matches are cached: several brokers match each."""
+"""For so many notifications the matches are cached: several brokers match each;"""
+MATCHES_MAX: Final = 500_000
+"""and so many matches at most, some 20 MB: a notification may match thousands of filters."""
 TIDIED_AT_ONCE: Final = 256
 RELATIONS_AT_ONCE: Final = 20_000
 """So many are dropped at a time, with so many relations to others: brokers do other things in between."""
@@ -103,6 +105,7 @@ class Catalogue:
         self._merged: dict[tuple[int, int, float], Interest | None] = {}
         self._has_made_lists = False
         self._matched: dict[int, tuple[Notification, frozenset[int]]] = {}
+        self._matches = 0  # in these
 
     def __len__(self) -> int:
         return len(self._interests)
@@ -216,7 +219,7 @@ class Catalogue:
         self._compared.clear()
         self._overlaps.clear()
         self._merged.clear()
-        self._matched.clear()
+        self._forget_matches()
 
     def _number_anew(self) -> None:
         """Reuse the bits of numbers that no filter lists any more."""
@@ -424,12 +427,17 @@ class Catalogue:
         known = self._matched.get(id(notification))
         if known is not None:
             return known[1]
-        if len(self._matched) >= MATCHED_MAX:
-            del self._matched[next(iter(self._matched))]
         found = frozenset((*self._matcher.match(notification), *self._made_for(notification)))
+        self._matches += len(found)
+        while self._matched and (len(self._matched) >= MATCHED_MAX or self._matches > MATCHES_MAX):
+            self._matches -= len(self._matched.pop(next(iter(self._matched)))[1])
         # The notification itself is referenced, so that no other object can get its address.
         self._matched[id(notification)] = (notification, found)
         return found
+
+    def _forget_matches(self) -> None:
+        self._matched.clear()
+        self._matches = 0
 
     def _take_up_unmatched(self) -> None:
         """Lists that merging has made are not given to the engine: to take them up would be to spell them all."""
@@ -441,7 +449,7 @@ class Catalogue:
                 matched[number] = interest.filter
         self._matcher.add_many(matched.items())
         self._unmatched.clear()
-        self._matched.clear()
+        self._forget_matches()
 
     def _made_for(self, notification: Notification) -> Iterator[int]:
         terms, masks = {*self._made.values()}, self._masks
