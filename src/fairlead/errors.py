@@ -10,6 +10,8 @@
     ├── PolicyError (ValueError)         an access policy that cannot be: an unknown role, a cycle
     ├── NotAuthenticated (PermissionError) credentials that a broker does not accept
     ├── Forbidden (PermissionError)      the access policy does not let a principal do that
+    ├── KeyringError (ValueError)        a key that is not there, or a file of keys that cannot be read
+    ├── SealBroken (ValueError)          a sealed attribute that was changed or moved, or has a key of the past
     ├── SchemaError (ValueError)         a schema file or declaration is wrong
     ├── ValueRefused (ValueError)        a value that no notification may hold, such as a lone surrogate
     ├── ExtensionError (ValueError)      a type, operator or filter class that cannot be registered or loaded
@@ -65,6 +67,7 @@ __all__ = [
     "FilterSyntaxError",
     "Forbidden",
     "Gone",
+    "KeyringError",
     "LogClosed",
     "LogFailed",
     "LogFull",
@@ -82,6 +85,7 @@ __all__ = [
     "SchemaError",
     "ScopeError",
     "ScopeSyntaxError",
+    "SealBroken",
     "SimulationFailed",
     "SparkUnavailable",
     "SubscriptionEnded",
@@ -171,6 +175,14 @@ class NotAdmitted(ScopeError):
 
 class PolicyError(FairleadError, ValueError):
     """An access policy that contradicts itself or cannot be read."""
+
+
+class KeyringError(FairleadError, ValueError):
+    """A key that is not there, or a file of keys that cannot be read. It never has a key in its text."""
+
+
+class SealBroken(FairleadError, ValueError):
+    """A sealed attribute or a share of a key that was changed, moved, or sealed with a key of the past."""
 
 
 class NotAuthenticated(FairleadError, PermissionError):

@@ -79,6 +79,7 @@ HOMES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
     "matplotlib": frozenset({"plotting"}),
     "jwt": frozenset({"security", "testing"}),
+    "cryptography": frozenset({"security"}),
     "rich": frozenset({"cli"}),
 }
 

@@ -40,6 +40,7 @@ LATE = {
     ("fairlead.matching.columnar.engine", "fairlead.matching.columnar"): "numpy",
     ("fairlead.matching.columnar.loading", "fairlead.matching.columnar.engine"): "numba",
     ("fairlead.matching.columnar.selections", "fairlead.matching.columnar.engine"): "an engine in an engine",
+    ("fairlead.security.settings", "fairlead.security.sealing"): "cryptography",
     ("fairlead.spark.detection", "fairlead.spark.relations"): "kernels that take seconds to compile",
     ("fairlead.spark.frames", "fairlead.matching.columnar.arrow"): "pyarrow",
     ("fairlead.spark.sources", "fairlead.spark.logs"): "pyspark",

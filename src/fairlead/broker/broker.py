@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, get_args
 
+import msgspec
+
 from fairlead.broker.batches import Batches
 from fairlead.broker.clients import Clients, Declared
 from fairlead.broker.declarations import Declarations, Names
@@ -418,6 +420,8 @@ class Broker:
         self.clients.leave(name)
 
     def _subscribe(self, call: Subscribe, now: int) -> None:
+        if self.seam.resolves:
+            call = msgspec.structs.replace(call, filter=self.seam.resolve(call.filter))
         declared = self.clients.join(call.source).subscriptions
         refusal = declared.refusal(call.id, call.filter)
         if refusal is not None:
@@ -497,6 +501,8 @@ class Broker:
         if self.settings.advertisements is None:  # nobody would be held to it, nor helped by it
             self._effects.append(Refuse(call.source, NO_ADVERTISEMENTS))
             return
+        if self.seam.resolves:
+            call = msgspec.structs.replace(call, filter=self.seam.resolve(call.filter))
         declared = self.clients.join(call.source).advertisements
         refusal = declared.refusal(call.id, call.filter)
         if refusal is not None:
@@ -530,6 +536,11 @@ class Broker:
         source = message.source
         if source not in self.links or source in self._awaited:
             return  # sent over an earlier link, which was cut
+        if self.seam.resolves:
+            added, removed = (
+                tuple(self._resolved(each) for each in some) for some in (message.added, message.removed)
+            )
+            message = Admin(source, added, removed, message.advertisements)
         if message.advertisements:
             self._administer_advertisements(source, message.added, message.removed)
             return
@@ -537,6 +548,9 @@ class Broker:
         if self.settings.advertisements is not None and message.added:
             # What they are for may have been taken back while they were under way.
             self._drop_unservable((interest, source) for interest in message.added)
+
+    def _resolved(self, interest: Interest) -> Interest:
+        return self.catalogue.interest(self.seam.resolve(interest.filter), interest.owner)
 
     def _drop_unservable(self, entries: Iterable[Entry]) -> None:
         """Trees of their own (book 4.6.6) keep what cannot be served until it is unsubscribed: others may hang on

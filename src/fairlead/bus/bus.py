@@ -660,9 +660,8 @@ class Bus:
     # -- how -----------------------------------------------------------------------------------------------
 
     def _parsed(self, filter: str | Filter) -> Filter:
-        if isinstance(filter, Filter):
-            return filter
-        return parse(filter, self._schema)
+        parsed = filter if isinstance(filter, Filter) else parse(filter, self._schema)
+        return self._seam.resolve(parsed)
 
     def _check_open(self) -> None:
         if self._closed:

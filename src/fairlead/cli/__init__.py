@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "topology": "draw the network of brokers, with its routing tables",
     "scope": "check, draw, explain and compare scope graphs: which component sees which notifications",
     "policy": "check an access policy: roles, and what they may publish and subscribe to",
+    "keys": "the keys of sealed attributes: rotate, share and take them",
     "audit": "check the trace of a run against the specification",
     "tour": "show the subscription language on the embedded bus",
 }
@@ -53,7 +54,7 @@ EXTRAS: Final = {
     **dict.fromkeys(("numba", "numpy", "pyarrow"), "fast"),
     **dict.fromkeys(("pandas", "pyspark"), "spark"),
     **dict.fromkeys(("starlette", "uvicorn"), "console"),
-    "jwt": "security",
+    **dict.fromkeys(("cryptography", "jwt"), "security"),
 }
 """The libraries that a command may need, and the extra that each comes with."""
 

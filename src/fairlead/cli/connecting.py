@@ -15,8 +15,19 @@ if TYPE_CHECKING:
     from fairlead.model import Instant
     from fairlead.network.addresses import Tls
     from fairlead.network.sync import Client
+    from fairlead.security.sealing import Sealer
 
-__all__ = ["add_connection_options", "brokers_of", "connected", "credentials_of", "now", "seconds", "tls_of"]
+__all__ = [
+    "add_connection_options",
+    "add_sealing_options",
+    "brokers_of",
+    "connected",
+    "credentials_of",
+    "now",
+    "sealer_of",
+    "seconds",
+    "tls_of",
+]
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +60,29 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     options.add_argument(
         "--user", metavar="NAME", help="who you are, with a password: $FAIRLEAD_PASSWORD, or it is asked for"
     )
+
+
+def add_sealing_options(parser: argparse.ArgumentParser) -> None:
+    """The options for attributes that are sealed."""
+    options = parser.add_argument_group("sealed attributes")
+    options.add_argument(
+        "--sealed", metavar="POLICY", help="the policy that says which attributes are sealed"
+    )
+    options.add_argument("--keys", metavar="KEYRING", help="the keys to seal and to open them with")
+
+
+def sealer_of(arguments: argparse.Namespace) -> Sealer | None:
+    """Seals and opens with the keys that the options name."""
+    sealed, keys = getattr(arguments, "sealed", None), getattr(arguments, "keys", None)
+    if sealed is None and keys is None:
+        return None
+    if sealed is None or keys is None:
+        raise BadInput("a policy and a keyring belong together", hint="--sealed policy.toml --keys ada.keys")
+    from fairlead.security import AccessPolicy
+    from fairlead.security.sealing import Keyring, Sealer
+
+    policy = AccessPolicy.read(sealed)
+    return Sealer(policy.sealed, Keyring.read(keys), policy.grace_us)
 
 
 def brokers_of(arguments: argparse.Namespace) -> list[str]:
@@ -128,4 +162,5 @@ def connected(
         patience=arguments.patience,
         clock=clock,
         credentials=credentials_of(arguments),
+        sealer=sealer_of(arguments),
     )

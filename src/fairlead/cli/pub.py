@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.cli.connecting import add_connection_options, connected, now
+from fairlead.cli.connecting import add_connection_options, add_sealing_options, connected, now
 from fairlead.cli.inputs import opened, read_filter
 from fairlead.cli.terminal import Progress, complain, emit_json, note
 from fairlead.errors import BadInput, BrokerRefused, ValueRefused
@@ -59,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help='JSON lines {"producer", "id"} of what is published'
     )
     add_connection_options(parser)
+    add_sealing_options(parser)
     parser.set_defaults(run=run)
 
 

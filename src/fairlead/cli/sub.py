@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.cli.connecting import add_connection_options, connected, now, seconds
+from fairlead.cli.connecting import add_connection_options, add_sealing_options, connected, now, seconds
 from fairlead.cli.inputs import read_filter, read_text
 from fairlead.cli.terminal import complain, emit_json, note, paint, say
 from fairlead.errors import BadInput, SubscriptionEnded, ValueRefused
@@ -74,6 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="end a durable subscriber, or with a filter its subscription to that, and do nothing else",
     )
     add_connection_options(parser)
+    add_sealing_options(parser)
     parser.set_defaults(run=run)
 
 

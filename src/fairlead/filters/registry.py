@@ -138,6 +138,7 @@ _PROVIDED: Final = (
     "fairlead.filters.extensions.intersection:FILTERS",
     "fairlead.filters.extensions.classes:CLASSES",
     "fairlead.filters.extensions.comparing:COMPARISONS",
+    "fairlead.filters.extensions.sealed:SEALED",
     "fairlead.filters.extensions.elements:ELEMENTS",
     "fairlead.dialects.objects:EXPRESSIONS",  # found by name: the language does not depend on the dialects
 )

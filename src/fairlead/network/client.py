@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from fairlead.correlation.queries import QueryLike
     from fairlead.network.detection import Detection
     from fairlead.security.credentials import Credentials
+    from fairlead.security.sealing import Sealer
 
 __all__ = ["Client", "Delivery", "Linking", "Subscription", "connect"]
 
@@ -104,6 +105,7 @@ def connect(
     patience: Patience = 30.0,
     clock: Clock | None = None,
     credentials: Credentials | None = None,
+    sealer: Sealer | None = None,
 ) -> Client:
     """A client of the broker at this address; it connects when it is entered.
 
@@ -117,10 +119,18 @@ def connect(
     published without a time, and says to patterns how time passes where nothing happens; without it, time passes
     with events only. `credentials` are made by `bearer(token)` or `basic(name, password)` of
     `fairlead.security.credentials`, or a function gives them for each connection. A broker with an access policy
-    names a client without a `name` after its principal.
+    names a client without a `name` after its principal. `sealer` seals what is published and subscribed to, and
+    opens what is delivered (`fairlead.security.sealing`): keys and sealed content stay here.
     """
     return Client(
-        url, name=name, policy=policy, tls=tls, patience=patience, clock=clock, credentials=credentials
+        url,
+        name=name,
+        policy=policy,
+        tls=tls,
+        patience=patience,
+        clock=clock,
+        credentials=credentials,
+        sealer=sealer,
     )
 
 
@@ -137,6 +147,7 @@ class Client:
         patience: Patience,
         clock: Clock | None,
         credentials: Credentials | None = None,
+        sealer: Sealer | None = None,
     ) -> None:
         addresses = addresses_of(url)
         for plain in (each for each in addresses if credentials is not None and not each.secure):
@@ -151,6 +162,7 @@ class Client:
             raise NetworkError(f"certificates for {plain}, where no TLS is spoken", hint=f"call {secure}")
         self.name = name or f"client-{uuid.uuid4().hex[:12]}"
         self._tls, self._clock, self._credentials = tls, clock, credentials
+        self._sealer = sealer
         self._policy, self._is_made_up = policy, not name
         self._session = uuid.uuid4().hex[:12]
         self._uplink = Uplink(
@@ -266,7 +278,7 @@ class Client:
     async def publish(self, given: Publishable) -> Notification:
         """Publish, and return the notification with its id and producer when it is synced in the broker's log."""
         notification = self._identified(given)
-        packed = pack(notification)
+        packed = pack(self._sealed(notification))
         self._uplink.check_open()
         self._uplink.check_size(len(packed) + 9)
         await self._publications.room()
@@ -283,7 +295,7 @@ class Client:
     async def send(self, given: Publishable) -> Notification:
         """Publish without an answer: it is not logged, and may be lost with a connection or a broker."""
         notification = self._identified(given)
-        packed = pack(notification)
+        packed = pack(self._sealed(notification))
         uplink = self._uplink
         await uplink.until(self._flowing)
         uplink.check_size(len(packed) + 9)
@@ -314,12 +326,15 @@ class Client:
         for given in (durable, id or ""):
             if not isinstance(given, str):
                 raise ValueRefused(f"a name is a string, not {given!r}")
-        made = filter_of(filter)
+        clear = filter_of(filter)
+        made = clear if self._sealer is None else self._sealer.filter(clear)
         name = id or (durable_id(durable, made) if durable else self._fresh("s"))
         if name in self._intake.subscriptions:
             raise BrokerRefused(f"there is a subscription {name!r} already")
         began = None if since is None else microseconds_of(since)
         subscription = Subscription(self, name, made, durable, began)
+        if self._sealer is not None:
+            subscription._open_with(self._sealer, clear)
         self._intake.add(subscription)
         return subscription
 
@@ -688,6 +703,9 @@ class Client:
     def _fresh(self, kind: str) -> str:
         self._named += 1
         return f"{kind}{self._named}-{self._session}"
+
+    def _sealed(self, notification: Notification) -> Notification:
+        return notification if self._sealer is None else self._sealer.seal(notification)
 
     def _identified(self, given: Publishable) -> Notification:
         notification = Notification.of(given)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker.messages import Grant
@@ -28,12 +28,16 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.reports import SecurityStatus
 from fairlead.rules.access import Access, access_in
+from fairlead.rules.sealing import sealing_in
 from fairlead.rules.trust import trust_in
 from fairlead.security import AccessPolicy, Decision, Principal, Rights
 from fairlead.security.credentials import INTERNAL
 from fairlead.security.principals import NOBODY, SEPARATOR
 from fairlead.security.records import DecisionLog
 from fairlead.security.rights import all_rights
+
+if TYPE_CHECKING:
+    from fairlead.security.sealing import Sealer
 
 __all__ = ["Guard"]
 
@@ -266,6 +270,12 @@ class Guard:
                 self._trust.decide_by(policy)
                 self._redisclose(now)
             self.tick(now)
+
+    def seal_by(self, sealer: Sealer) -> None:
+        """Take up the annotations of a policy and the keys of a keyring that were read anew."""
+        rule = sealing_in(self._broker.seam.rules)
+        if rule is not None:
+            rule.renew(sealer)
 
     def tick(self, now: int) -> None:
         """From time to time: what credentials and hours have ended, ends."""

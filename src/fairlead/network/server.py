@@ -458,6 +458,7 @@ class Server:
             return
         # All of it, before anything changes.
         policy, authenticator = security.read_policy(), security.authenticator()
+        sealer = None if policy is None else security.sealer(policy)
         authorization = security.own_credentials()
         if tls is not None:
             server_context(tls)
@@ -469,6 +470,8 @@ class Server:
         if policy is not None:
             now = micros()
             self.node.guard.decide_by(policy, now)
+            if sealer is not None:
+                self.node.guard.seal_by(sealer)
             self.node.guard.records.note("reload", policy, now)
             self.schedule()
             log.warning("the access policy is reloaded: it is %s now", policy.fingerprint)

@@ -36,7 +36,9 @@ from fairlead.routing import STRATEGIES, Catalogue
 from fairlead.rules import Rule
 from fairlead.rules.access import Access, nobody
 from fairlead.rules.quota import Quota
+from fairlead.rules.sealing import Sealing
 from fairlead.rules.trust import Trust
+from fairlead.security import AccessPolicy
 from fairlead.security.settings import Security
 
 __all__ = [
@@ -305,7 +307,13 @@ class BrokerSettings:
             return self._scope_rules()
         access = Access(policy, nobody)
         refused = UNTRUSTED if policy.trust.handles else ""
-        return (*self._scope_rules(refused), access, Quota(access), Trust(self.name, policy, self.overlay))
+        trust = Trust(self.name, policy, self.overlay)
+        rules = (access, Quota(access), trust, *self._sealing_rules(policy))
+        return (*self._scope_rules(refused), *rules)
+
+    def _sealing_rules(self, policy: AccessPolicy) -> tuple[Rule, ...]:
+        sealer = self.security.sealer(policy)
+        return () if sealer is None else (Sealing(sealer),)
 
     def _scope_rules(self, refused: str = "") -> tuple[Rule, ...]:
         if self.scopes is None:

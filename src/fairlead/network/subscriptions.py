@@ -9,16 +9,17 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from fairlead.errors import ConnectionEnded, FairleadError
+from fairlead.errors import ConnectionEnded, FairleadError, SealBroken
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 
 if TYPE_CHECKING:
     from fairlead.network.client import Client
+    from fairlead.security.sealing import Sealer
 
 __all__ = ["Closed", "Delivery", "Subscription"]
 
@@ -67,6 +68,11 @@ class Subscription:
         self._last: Delivery | None = None
         self._ended: FairleadError | None = None
         self._installed: asyncio.Future[None] | None = None
+        self.unreadable = 0
+        """How many deliveries had a sealed attribute that was changed, or is of another notification."""
+        self._sealer: Sealer | None = None
+        self._clear = filter
+        """The filter on what the keys of this client open, where something is sealed."""
         self._seen = 0
         """The last place that came, of what is in the past."""
 
@@ -131,22 +137,44 @@ class Subscription:
     async def delivery(self) -> Delivery:
         """The next delivery, to be accepted or rejected. What has come is not held until every broker knows."""
         self._begin()
-        while not self._queue:
-            if self._ended is not None:
-                raise self._ended
-            self._client._intake.check_taken(self)
-            self._arrived.clear()
-            await self._arrived.wait()
-        delivery = self._queue.popleft()
-        self._client._intake.taken()
-        return delivery
+        while True:
+            while not self._queue:
+                if self._ended is not None:
+                    raise self._ended
+                self._client._intake.check_taken(self)
+                self._arrived.clear()
+                await self._arrived.wait()
+            delivery = self._queue.popleft()
+            self._client._intake.taken()
+            opened = delivery if self._sealer is None else self._opened(delivery, self._sealer)
+            if opened is not None:
+                return opened
 
     def take_waiting(self) -> list[Delivery]:
         """The deliveries that have come already; nothing is waited for."""
         taken = list(self._queue)
         self._queue.clear()
         self._client._intake.taken(len(taken))
-        return taken
+        if self._sealer is None:
+            return taken
+        opened = [self._opened(each, self._sealer) for each in taken]
+        return [each for each in opened if each is not None]
+
+    def _open_with(self, sealer: Sealer, clear: Filter) -> None:
+        """Open what is delivered, and hand over what a filter matches then."""
+        self._sealer, self._clear = sealer, clear
+
+    def _opened(self, delivery: Delivery, sealer: Sealer) -> Delivery | None:
+        """A delivery as the keys open it; None where the filter does not match that: it is dealt with."""
+        try:
+            view = sealer.read(self._clear, delivery.notification)
+        except SealBroken:
+            self.unreadable += 1
+            view = None
+        if view is None:
+            self._dealt_with(delivery)
+            return None
+        return replace(delivery, notification=view)
 
     async def close(self) -> None:
         """Unsubscribe. A durable subscription is released, and continues at the broker."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fairlead.correlation.patterns.building import Expression
     from fairlead.network import detection
     from fairlead.security.credentials import Credentials
+    from fairlead.security.sealing import Sealer
 
 __all__ = ["Client", "Delivery", "Detection", "Subscription", "connect"]
 
@@ -54,6 +55,7 @@ def connect(
     patience: Patience = 30.0,
     clock: Clock | None = None,
     credentials: Credentials | None = None,
+    sealer: Sealer | None = None,
 ) -> Client:
     """A client of the broker at this address, or at one of these, as `fairlead.connect` has it."""
     return Client(
@@ -65,6 +67,7 @@ def connect(
             patience=patience,
             clock=clock,
             credentials=credentials,
+            sealer=sealer,
         )
     )
 

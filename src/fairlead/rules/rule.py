@@ -181,6 +181,10 @@ class Rule:
     def attach(self, entries: Callable[[Notification], Iterable[Filter]]) -> None:
         """The rule holds at a broker: `entries` are the routing entries there that a form matches."""
 
+    def resolve(self, filter: Filter) -> Filter:
+        """A filter of the same text that decides about more, by what is known here beyond its text: keys. Pure."""
+        return filter
+
     def depends_for(self, source: str) -> Depends:
         """The inputs that the answers about one client's publications depend on: `depends`, or less."""
         return self.depends

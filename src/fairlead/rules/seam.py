@@ -65,7 +65,7 @@ class Seam:
             "_granting",
             "_marking",
         ),
-        *("_narrowing", "_route", "learns_from", "rules"),
+        *("_narrowing", "_resolving", "_route", "learns_from", "rules"),
     )
 
     def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
@@ -78,6 +78,7 @@ class Seam:
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
         self._granting = [each for each in self.rules if type(each).grant is not Rule.grant]
+        self._resolving = [each for each in self.rules if type(each).resolve is not Rule.resolve]
         self._disclosing = [each for each in self.rules if type(each).disclose is not Rule.disclose]
         self._declaring = [each for each in self.rules if type(each).declare is not Rule.declare]
         self._forming = [each for each in self.rules if type(each).forms is not Rule.forms]
@@ -242,6 +243,17 @@ class Seam:
                 return granted
             filter = granted
         return filter
+
+    def resolve(self, filter: Filter) -> Filter:
+        """A filter of the same text that decides about more, by what this broker or bus knows beyond its text."""
+        for rule in self._resolving:
+            filter = rule.resolve(filter)
+        return filter
+
+    @property
+    def resolves(self) -> bool:
+        """Whether some rule knows more than the text of filters."""
+        return bool(self._resolving)
 
     # -- what neighbours may know --------------------------------------------------------------------------------
 

@@ -15,6 +15,13 @@ until = "2027-01-01T00:00:00Z"
 
 [brokers.hub]
 handles = ['type = "Quote"']
+
+[keys.police]
+members = ["ada", "hub"]
+grace_seconds = 600
+
+[sealed.Accident]
+location = "plain | police | fire"
 """
 
 from __future__ import annotations
@@ -52,11 +59,12 @@ from fairlead.filters.language import render
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute
 from fairlead.model import Instant
+from fairlead.security.annotations import Annotations
 from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
 from fairlead.security.rights import ACTIONS, LIMITS, NAMES, RIGHTS, Grant, Rights
 from fairlead.security.trust import ALL_TRUSTED, UNTRUSTED, BrokerTrust, Untrusted
 
-__all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "Role"]
+__all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "KeyClass", "Role"]
 
 FORMAT: Final = 1
 """The version of the file's format."""
@@ -167,13 +175,28 @@ class _BrokerTable:
     ] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _KeysTable:
+    """The keys of `[keys.CLASS]`."""
+
+    members: Annotated[
+        tuple[str, ...], Key("the principals and brokers that are given the keys of the class")
+    ] = ()
+    grace_seconds: Annotated[
+        int, Key("how long a key that was replaced is accepted for what is published", count(0, 31_536_000))
+    ] = 600
+
+
 POLICY_FILE: Final[Format] = {
     **file_of(_Top),
     "roles": Table(file_of(_RoleTable)[""].rows),
     "delegations": Table(file_of(_DelegationTable)[""].rows, several=True),
     "brokers": Table(file_of(_BrokerTable)[""].rows),
+    "keys": Table(file_of(_KeysTable)[""].rows),
+    "sealed": Table({}),
 }
-"""`policy.toml`. There is a table `[roles.NAME]` for each role, and `[brokers.NAME]` for each broker."""
+"""`policy.toml`. There is a table `[roles.NAME]` for each role, `[brokers.NAME]` for each broker,
+`[keys.CLASS]` for each key class; `[sealed.TYPE]` has the classes of each sealed attribute of a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +238,14 @@ class Delegation:
     until: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KeyClass:
+    """The members of a key class, and for how long a replaced key is accepted."""
+
+    members: tuple[str, ...] = ()
+    grace_us: int = 600_000_000
+
+
 @dataclass(frozen=True)
 class AccessPolicy:
     """Roles, delegations, revocations, and the trust of brokers. Nothing is granted that no active role grants."""
@@ -225,6 +256,8 @@ class AccessPolicy:
     tell: bool = True
     schema: Schema | None = None
     trust: BrokerTrust = ALL_TRUSTED
+    keys: Mapping[str, KeyClass] = field(default_factory=dict)
+    sealed: Annotations = field(default_factory=Annotations)
 
     def __post_init__(self) -> None:
         if problems := list(_contradictions(self.roles)):
@@ -251,9 +284,11 @@ class AccessPolicy:
         if not reading.problems:
             for problem in _contradictions(roles):
                 reading.wrong("roles", "[roles]", problem)
+        keys = _keys(reading, given.get("keys", {}))
+        sealed = _sealed(reading, given.get("sealed", {}), keys, schema)
         trust = BrokerTrust(_brokers(reading, given.get("brokers", {}), filters), top.untrusted, schema)
         reading.check(source, PolicyError)
-        return cls(roles, delegations, frozenset(top.revoked), top.tell, schema, trust)
+        return cls(roles, delegations, frozenset(top.revoked), top.tell, schema, trust, keys, sealed)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -267,8 +302,21 @@ class AccessPolicy:
         if self.trust.handles:  # so that policies without it are called as before
             handles = {name: [render(each) for each in some] for name, some in self.trust.handles.items()}
             deciding += [self.trust.untrusted, handles]
+        if self.keys or self.sealed.types:
+            deciding += [
+                {name: [each.members, each.grace_us] for name, each in self.keys.items()},
+                {
+                    type: {name: str(each) for name, each in of.items()}
+                    for type, of in self.sealed.types.items()
+                },
+            ]
         text = json.dumps(deciding)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def grace_us(self) -> dict[str, int]:
+        """By key class, for how many microseconds a key that was replaced is accepted."""
+        return {name: each.grace_us for name, each in self.keys.items()}
 
     # -- changes -----------------------------------------------------------------------------------------------
 
@@ -499,6 +547,36 @@ def _brokers(reading: Reading, given: Any, filters: _Filters) -> dict[str, tuple
         read = (filters.read("brokers", "handles", label, text) for text in broker.handles)
         handles[name] = tuple(each for each in read if each is not None)
     return handles
+
+
+def _keys(reading: Reading, given: Any) -> dict[str, KeyClass]:
+    if not isinstance(given, Mapping):
+        reading.wrong("keys", "[keys]", "a table [keys.CLASS] for each key class was expected")
+        return {}
+    classes: dict[str, KeyClass] = {}
+    for name, table in given.items():
+        read = _KeysTable(**made(_KeysTable, {"": reading.table("keys", table, f"[keys.{name}]")}))
+        classes[name] = KeyClass(read.members, read.grace_seconds * 1_000_000)
+    return classes
+
+
+def _sealed(reading: Reading, given: Any, keys: Mapping[str, KeyClass], schema: Schema | None) -> Annotations:
+    """The annotations of sealed attributes; their classes have to be listed."""
+    expected = "a table [sealed.TYPE] was expected: an attribute, and its key classes as text"
+    if not isinstance(given, Mapping) or not all(isinstance(each, Mapping) for each in given.values()):
+        reading.wrong("sealed", "[sealed]", expected)
+        return Annotations()
+    if not all(isinstance(text, str) for table in given.values() for text in table.values()):
+        reading.wrong("sealed", "[sealed]", expected)
+        return Annotations()
+    try:
+        annotations = Annotations.of(given, schema)
+    except PolicyError as error:
+        reading.wrong("sealed", "[sealed]", str(error))
+        return Annotations()
+    for name in sorted(annotations.classes - {*keys}):
+        reading.wrong("sealed", "[sealed]", f"there is no [keys.{name}]{suggestion(name, keys)}")
+    return annotations
 
 
 def _most_generous(roles: Iterable[Role]) -> dict[str, int]:

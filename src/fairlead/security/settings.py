@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fairlead.configuration import PATH, Key, count
-from fairlead.errors import PolicyError
+from fairlead.errors import NotInstalled, PolicyError
 from fairlead.security.credentials import Authenticator, Tokens, bearer
 from fairlead.security.passwords import Passwords
 from fairlead.security.policy import AccessPolicy
+
+if TYPE_CHECKING:
+    from fairlead.security.sealing import Sealer
 
 __all__ = ["Security"]
 
@@ -56,6 +59,14 @@ class Security:
             shown="any",
         ),
     ] = None
+    keys: Annotated[
+        str | None,
+        Key(
+            "the keyring of this broker, written by `fairlead keys`: it matches sealed attributes that it opens",
+            PATH,
+            shown="none: it forwards what may match",
+        ),
+    ] = None
     log: Annotated[
         str | None, Key("the file that decisions are appended to", PATH, shown="none: they are not recorded")
     ] = None
@@ -65,13 +76,25 @@ class Security:
 
     def problem(self) -> str:
         """The missing settings; empty if it is complete."""
-        if self.policy is None and (self.passwords or self.tokens or self.log):
-            return "passwords, tokens and a log of decisions mean nothing without a `policy`"
+        if self.policy is None and (self.passwords or self.tokens or self.log or self.keys):
+            return "passwords, tokens, keys and a log of decisions mean nothing without a `policy`"
         return ""
 
     def read_policy(self) -> AccessPolicy | None:
         """The policy as the file has it now; PolicyError."""
         return None if self.policy is None else AccessPolicy.read(self.policy)
+
+    def sealer(self, policy: AccessPolicy) -> Sealer | None:
+        """Seals and opens by the policy and the keyring as it is now; None where nothing is sealed.
+        KeyringError."""
+        if not policy.sealed.types:
+            return None
+        try:
+            from fairlead.security.sealing import Keyring, Sealer
+        except ImportError as error:
+            raise NotInstalled.extra("sealing", "security") from error
+        keyring = Keyring() if self.keys is None else Keyring.read(self.keys)
+        return Sealer(policy.sealed, keyring, policy.grace_us)
 
     def authenticator(self) -> Authenticator:
         """The verifier of credentials, from the files as they are now. PolicyError if they cannot be read."""

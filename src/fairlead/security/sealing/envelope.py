@@ -1,0 +1,100 @@
+"""One sealed value: AES-256-GCM under a key of its own, which is wrapped once for each alternative.
+
+    magic, length of the head, head, (nonce, wrapped key) per alternative, nonce, sealed value
+
+The head is JSON: for each alternative its classes with their epochs. It is not secret, and it is authenticated,
+with the producer, the id, the type and the name of the attribute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from fairlead.errors import SealBroken
+from fairlead.filters.extensions.sealed import MAGIC, alternatives_of, head_of
+from fairlead.model import ABSENT, Notification
+from fairlead.security.sealing.keys import KEY_BYTES, SEALING, Epochs, Keyring
+
+__all__ = ["open_value", "replaced", "seal_value"]
+
+NONCE: Final = 12
+TAG: Final = 16
+BLOCK: Final = 16
+"""Values are padded to a multiple of it, so that `true` is as long as `false`."""
+_WRAPPED: Final = NONCE + KEY_BYTES + TAG
+
+
+def seal_value(
+    jsonable: Any, notification: Notification, name: str, alternatives: tuple[Epochs, ...], keyring: Keyring
+) -> bytes:
+    """A value of an attribute, as JSON has it, sealed under each of the alternatives. KeyringError: a key is
+    missing."""
+    head = json.dumps(alternatives, separators=(",", ":")).encode()
+    bound = _bound(notification, name, head)
+    own = AESGCM.generate_key(KEY_BYTES * 8)
+    pieces = [MAGIC, len(head).to_bytes(2), head]
+    for epochs in alternatives:
+        outer = keyring.derived(epochs, SEALING, KEY_BYTES)
+        if outer is None:
+            keyring.secret(next(each for each in epochs if each not in keyring))  # which raises
+        assert outer is not None
+        nonce = os.urandom(NONCE)
+        pieces += [nonce, AESGCM(outer).encrypt(nonce, own, bound)]
+    nonce = os.urandom(NONCE)
+    pieces += [nonce, AESGCM(own).encrypt(nonce, _padded(json.dumps(jsonable).encode()), bound)]
+    return b"".join(pieces)
+
+
+def open_value(sealed: bytes, notification: Notification, name: str, keyring: Keyring) -> Any:
+    """The value, as JSON has it; LookupError where the keys for it are not there, SealBroken where it was
+    changed."""
+    alternatives, head = alternatives_of(sealed), head_of(sealed)
+    bound, start = _bound(notification, name, head), len(MAGIC) + 2 + len(head)
+    body = start + len(alternatives) * _WRAPPED
+    for number, epochs in enumerate(alternatives):
+        outer = keyring.derived(epochs, SEALING, KEY_BYTES)
+        if outer is None:
+            continue
+        wrapped = sealed[start + number * _WRAPPED : start + (number + 1) * _WRAPPED]
+        try:
+            own = AESGCM(outer).decrypt(wrapped[:NONCE], wrapped[NONCE:], bound)
+            padded = AESGCM(own).decrypt(sealed[body : body + NONCE], sealed[body + NONCE :], bound)
+            return json.loads(padded.rstrip(b" "))
+        except (InvalidTag, ValueError):
+            raise SealBroken(f"{name} was changed, or belongs to another notification") from None
+    raise LookupError(name)
+
+
+def _padded(text: bytes) -> bytes:
+    return text.ljust(-(-len(text) // BLOCK) * BLOCK)
+
+
+def _bound(notification: Notification, name: str, head: bytes) -> bytes:
+    """All that a value is bound to."""
+    type = notification.get("type", None)
+    fields = [notification.producer, notification.id, type if isinstance(type, str) else None, name]
+    return json.dumps(fields).encode() + b"\0" + head
+
+
+def replaced(notification: Notification, values: Mapping[str, Any]) -> Notification:
+    """A notification with other values of attributes, as JSON has them; ABSENT removes one."""
+    record = notification.content
+    for name, value in values.items():
+        if value is ABSENT:
+            record.pop(name, None)
+        else:
+            record[name] = value
+    return replace(
+        Notification.read(record),
+        id=notification.id,
+        producer=notification.producer,
+        time=notification.time,
+        sequence=notification.sequence,
+    )
