@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import Final, cast
+from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
@@ -133,7 +133,7 @@ class Admission:
             self._take_any(session, zip(numbers, relays.each, strict=True), taken, now)
             return
         if self._broker.seam.admits_all or _are_admitted(verdicts):
-            fanouts = cast(Sequence[Fanout], verdicts)
+            fanouts: Sequence[Any] = verdicts  # `cast` would be called with every publication
             if not (taken or self._dispatch.pending or any(numbers)):
                 self._send(relays, fanouts, identities.sent.take_all([*map(_identity, parts)]))
                 return

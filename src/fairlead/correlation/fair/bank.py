@@ -208,10 +208,10 @@ class Bank:
 
     def take(
         self, notification: Notification, numbers: Iterable[int]
-    ) -> tuple[list[tuple[Member, Events]], list[tuple[Member, bool]]]:
+    ) -> tuple[Iterable[tuple[Member, Events]], list[tuple[Member, bool]]]:
         """The matches that an event completes which matches these filters, and the components that have to leave.
 
-        Of these it is said whether they hold the event already.
+        Of these it is said whether they hold the event already. The matches are to be read before the next event.
         """
         if not self._is_laid_out:
             self._lay_out()
@@ -301,14 +301,13 @@ class Bank:
             begin = end
         return found
 
-    def _matches(self, out: list[int]) -> list[tuple[Member, Events]]:
-        found, at, objects, by_queue = [], 0, self._objects.__getitem__, self._by_queue
+    def _matches(self, out: list[int]) -> Iterator[tuple[Member, Events]]:
+        at, objects, by_queue = 0, self._objects.__getitem__, self._by_queue
         while at < len(out):
             member = by_queue[out[at + 1]]
             end = at + member.room
-            found.append((member, tuple(map(objects, out[at + 2 : end]))))
+            yield member, tuple(map(objects, out[at + 2 : end]))
             at = end
-        return found
 
     # -- events ----------------------------------------------------------------------------------------------
 

@@ -198,13 +198,14 @@ class _Conjunction:
         """Take in the next match of a component; the relation that it completes, if it does."""
         if len(self.waiting) == 1:
             self.delivered += 1
-            return Relation(self.conjunction, self.delivered, match)
+            return Relation.unnamed(self.conjunction, self.delivered, match)
         self.waiting[position].append(match)
         if not all(self.waiting):
             return None
         events = [event for waiting in self.waiting for event in waiting.popleft()]
         self.delivered += 1
-        return Relation(self.conjunction, self.delivered, tuple([events[slot] for slot in self._arranged]))
+        arranged = tuple([events[slot] for slot in self._arranged])
+        return Relation.unnamed(self.conjunction, self.delivered, arranged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +291,12 @@ class Correlator(Generic[Id]):
             assert isinstance(component.network, Component)
             match = component.network.take(notification, slots)
             if match is not None:
-                _deliver(component, match, completed)
+                _deliver([(component, match)], completed)
         self._taken += len(touched)
         if self._bank is not None:
             matches, leaving = self._bank.take(notification, numbers)
-            for member, match in matches:
-                _deliver(self._members[member], match, completed)
+            members = self._members
+            _deliver(((members[member], match) for member, match in matches), completed)
             for member, is_held in leaving:
                 component = self._members[member]
                 self._leave(component)
@@ -303,7 +304,7 @@ class Correlator(Generic[Id]):
                 if not is_held:
                     match = component.network.take(notification, [member.queue_index_of(notification)])
                     if match is not None:
-                        _deliver(component, match, completed)
+                        _deliver([(component, match)], completed)
         elif self._taken > self._worth:
             self._open_bank()
         return [completed[rank] for rank in sorted(completed)]
@@ -419,13 +420,15 @@ class Correlator(Generic[Id]):
 T = TypeVar("T")
 
 
-def _deliver(component: _Component, match: Events, completed: _Completed) -> None:
-    """Hand a match of a component to its conjunctions: what they complete by it, and for whom."""
-    for node, position in component.readers:
-        relation = node.put(position, match)
-        if relation is not None:
+def _deliver(matches: Iterable[tuple[_Component, Events]], completed: _Completed) -> None:
+    """Hand matches of components to their conjunctions: what they complete by them, and for whom."""
+    for component, match in matches:
+        for node, position in component.readers:
+            relation = node.put(position, match)
+            if relation is None:
+                continue
             for rank, (id, name) in node.subscribers.items():
-                completed[rank] = id, relation if name == UNNAMED else relation.called(name)
+                completed[rank] = (id, relation if name == UNNAMED else relation.called(name))
 
 
 def _drop(nodes: dict[tuple[Conjunction, Choice], list[T]], key: tuple[Conjunction, Choice], node: T) -> None:
