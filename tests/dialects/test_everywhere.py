@@ -14,8 +14,11 @@ from fairlead.cli import main
 from fairlead.console.feeds import Wanted
 from fairlead.console.problems import Problem
 from fairlead.errors import PipelineError
+from fairlead.network.server import Server
+from fairlead.network.settings import Address, BrokerSettings
 from fairlead.spark.config import Config
 from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
+from fairlead_lab.testing.brokers import on_a_loop
 
 
 def test_a_translation_is_printed_or_refused_with_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,3 +116,22 @@ def test_the_bus_takes_what_a_dialect_gives() -> None:
         bus.publish({"type": "abd", "hop": 1, "ttl": 10})
         assert [subscription.get().get("hop"), subscription.get().get("hop")] == ["5", 1]
     bus.close()
+
+
+@on_a_loop
+async def test_a_broker_reads_what_a_client_has_translated() -> None:
+    server = Server(BrokerSettings("b", Address("127.0.0.1", 0), None))
+    await server.start()
+    try:
+        async with fl.connect(f"127.0.0.1:{server.port}") as client:
+            hops = client.subscribe(fl.dialects.cesql("hop < ttl"))
+            tags = client.subscribe(fl.dialects.eventbridge('{"tags": [{"prefix": "a"}]}'))
+            await hops.installed()
+            await tags.installed()
+            await client.publish({"x": 1, "hop": "50", "ttl": 10})
+            await client.publish({"x": 2, "hop": "5", "ttl": 10})
+            await client.publish({"x": 3, "tags": ["b", "ab"]})
+            assert (await hops.get()).get("x") == 2
+            assert (await tags.get()).get("x") == 3
+    finally:
+        await server.stop()
