@@ -160,6 +160,8 @@ def test_sealed_booleans_are_of_one_length_and_equal_values_look_different() -> 
         lambda sealed: note("1", x=sealed.get("x").replace(b"police", b"polize")),
         lambda sealed: note("1", x=sealed.get("x")[:40]),
         lambda sealed: note("1", x=b"\xf1FLS1"),
+        lambda sealed: note("1", x=b"\xf1FLS1\xff\xff" + b"[" * 0xFFFF),
+        lambda sealed: note("1", x=b'\xf1FLS1\x00\x0b[["police"]]'),
     ],
 )
 def test_what_is_moved_or_changed_does_not_open(moved: Callable[[Notification], Notification]) -> None:
@@ -171,6 +173,13 @@ def test_what_is_moved_or_changed_does_not_open(moved: Callable[[Notification], 
     except SealBroken:
         return
     assert view.get("x") is ABSENT  # it names keys that nobody has
+
+
+def test_a_head_that_cannot_be_read_matches_no_sealed_predicate_that_needs_the_attribute() -> None:
+    every = sealer("police", "police")
+    hostile = note("1", x=b"\xf1FLS1\xff\xff" + b"[" * 0xFFFF)
+    assert not every.filter("x = 1").matches(hostile)
+    assert every.objection(hostile, 0) == "the head of a sealed value cannot be read"
 
 
 def test_what_has_to_be_sealed_and_cannot_be_is_refused() -> None:
@@ -326,6 +335,8 @@ def test_keys_are_shared_through_the_service_and_only_their_member_gets_them() -
         (ada, giver, {"epoch": 3}),
         (ada, giver, {"class": "fire"}),
         (ada, giver, {"since": 1}),
+        (ada, giver, {"sealed": 10**15}),
+        (ada, giver, {"signature": "none"}),
     ):
         with pytest.raises(SealBroken):
             take_share(Keyring(), Notification.of({**given[0], **changes}), identity, by.public)

@@ -72,7 +72,7 @@ def alternatives_of(sealed: bytes) -> tuple[_Epochs, ...]:
     """The alternatives that a value is sealed under; SealBroken where its head cannot be read."""
     try:
         return _alternatives(head_of(sealed))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise SealBroken("the head of a sealed value cannot be read") from None
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from fairlead.errors import SealBroken
+from fairlead.errors import FairleadError, SealBroken
 from fairlead.filters.extensions.sealed import MAGIC, alternatives_of, head_of
 from fairlead.model import ABSENT, Notification
 from fairlead.security.sealing.keys import KEY_BYTES, SEALING, Epochs, Keyring
@@ -67,7 +67,7 @@ def open_value(sealed: bytes, notification: Notification, name: str, keyring: Ke
             own = AESGCM(outer).decrypt(wrapped[:NONCE], wrapped[NONCE:], bound)
             padded = AESGCM(own).decrypt(sealed[body : body + NONCE], sealed[body + NONCE :], bound)
             return json.loads(padded.rstrip(b" "))
-        except (InvalidTag, ValueError):
+        except (InvalidTag, ValueError, RecursionError):
             raise SealBroken(f"{name} was changed, or belongs to another notification") from None
     raise LookupError(name)
 
@@ -91,8 +91,12 @@ def replaced(notification: Notification, values: Mapping[str, Any]) -> Notificat
             record.pop(name, None)
         else:
             record[name] = value
+    try:
+        read = Notification.read(record)
+    except FairleadError as error:  # who has the key can seal what no notification holds
+        raise SealBroken(f"a sealed value cannot be read: {error}") from None
     return replace(
-        Notification.read(record),
+        read,
         id=notification.id,
         producer=notification.producer,
         time=notification.time,

@@ -108,7 +108,9 @@ def take_share(keyring: Keyring, share: Notification, identity: Identity, giver:
     """
     verifying = Ed25519PublicKey.from_public_bytes(_publics(giver)[1])
     try:
-        sealed, signature = bytes(share.get("sealed")), bytes(share.get("signature"))
+        sealed, signature = share.get("sealed"), share.get("signature")
+        if not isinstance(sealed, bytes) or not isinstance(signature, bytes):
+            raise TypeError("a share has bytes")
         epoch = (str(share.get("class")), int(share.get("epoch")))
         bound = _bound(epoch, str(share.get("member")), int(share.get("since")))
         verifying.verify(signature, bound + sealed)
