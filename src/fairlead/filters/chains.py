@@ -70,10 +70,14 @@ class Chain(Generic[Of]):
 
     def until(self, member: Of) -> list[Of]:
         """The members from the widest to this one."""
+        if self.members[-1] is member:
+            return self.members[:]
         return self.members[: self.position(member) + 1]
 
     def since(self, member: Of) -> list[Of]:
         """The members from this one to the narrowest."""
+        if self.members[0] is member:
+            return self.members[:]
         return self.members[self.position(member) :]
 
     def lowest_above(self, member: Of, steps: list[Of]) -> Of | None:
@@ -81,9 +85,8 @@ class Chain(Generic[Of]):
         at = _count(steps, 0, member.rank + 1)
         return steps[2 * at - 1] if at else None
 
-    def highest_below(self, member: Of, other: Chain[Of]) -> Of | None:
-        """The highest member of another chain below a member of this one."""
-        steps = other.above[self]
+    def highest_below(self, member: Of, steps: list[Of]) -> Of | None:
+        """The highest member of another chain below a member of this one, by the steps from that chain."""
         at = _count(steps, 1, member.rank)
         return steps[2 * at] if 2 * at < len(steps) else None
 
@@ -157,9 +160,10 @@ def is_above(one: Of, other: Of) -> bool:
 def lowest_above(member: Of) -> Iterator[Of]:
     """By chain, the lowest member above a member; of its own chain, the member itself."""
     chain: Chain[Of] = member.chain
+    rank = member.rank
     yield member
     for steps in chain.above.values():
-        lowest = chain.lowest_above(member, steps)
+        lowest = steps[-1] if steps[-2].rank <= rank else chain.lowest_above(member, steps)
         if lowest is not None:
             yield lowest
 
@@ -167,9 +171,11 @@ def lowest_above(member: Of) -> Iterator[Of]:
 def highest_below(member: Of) -> Iterator[Of]:
     """By chain, the highest member below a member; of its own chain, the member itself."""
     chain: Chain[Of] = member.chain
+    rank = member.rank
     yield member
     for other in chain.below:
-        highest = chain.highest_below(member, other)
+        steps = other.above[chain]
+        highest = steps[0] if steps[1].rank >= rank else chain.highest_below(member, steps)
         if highest is not None:
             yield highest
 

@@ -255,9 +255,10 @@ class Poset(Generic[Id]):
     def identical(self, id: Id) -> Iterator[Id]:
         """The ids of the filters that cover the one under an id and that it covers, itself included."""
         node = self._node_of[id]
-        yield from node.ids
-        for other in self._above.get(node, _NONE) & self._below.get(node, _NONE):
-            yield from other.ids
+        if node not in self._above:
+            return iter(node.ids)
+        others = self._above[node] & self._below.get(node, _NONE)
+        return joined(node.ids, *(other.ids for other in others))
 
     def depth(self, id: Id) -> int:
         """The number of different filters that cover the one under an id."""

@@ -244,7 +244,7 @@ class Catalogue:
         poset = self._poset
         if among is None:
             return {*poset.above(number)}
-        if LISTED * len(among) < poset.depth(number):
+        if LISTED * len(among) < len(poset) and LISTED * len(among) < poset.depth(number):
             return {other for other in among if poset.covers(other, number)}
         return among & {*poset.above(number)}
 
@@ -279,13 +279,13 @@ class Catalogue:
         poset = self._poset
         if among is None:
             return {*poset.below(number)}
-        if LISTED * len(among) < poset.height(number):
+        if LISTED * len(among) < len(poset) and LISTED * len(among) < poset.height(number):
             return {other for other in among if poset.covers(number, other)}
         return among & {*poset.below(number)}
 
     def identical(self, number: int, among: Set[int] | None = None) -> Set[int]:
         """The filters that match the same notifications, itself included; of those given, or of all."""
-        if among is not None and self._are_compared(number, among):
+        if among is not None and self._unplaced and self._are_compared(number, among):
             return {other for other in among if self.covers(number, other) and self.covers(other, number)}
         self._insert()
         return {other for other in self._poset.identical(number) if among is None or other in among}
