@@ -8,6 +8,7 @@
                  one scope into another at the first broker that has both, at a gateway, or in one message for all
     bridged      integrated routing in scopes without subscopes, addresses above; each edge between the two has a
                  gateway, with a local broker on either side (5254)
+    live         the brokers of the product themselves (`fairlead.rules.integrated`)
 
 Law: every architecture delivers what the scope graph says (`fairlead.scopes.plan`), whatever the tree, for graphs
 of interfaces and mappings. They differ in messages over links, in accesses to the medium and in table sizes.
@@ -26,13 +27,19 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from fairlead.broker import Broker, Settings
+from fairlead.broker.messages import Call, Deliver, Effect, Forward, Message, Publish, Send, Subscribe
 from fairlead.filters import Filter
+from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.overlay import Topology
-from fairlead.scopes import ScopeGraph, ScopePlan
+from fairlead.routing import Catalogue
+from fairlead.routing.covering import Covering
+from fairlead.rules.integrated import BrokerScoping
+from fairlead.scopes import ScopeGraph, ScopePlan, System
 from fairlead.scopes.sights import tag_of
 
-__all__ = ["ARCHITECTURES", "Overlay", "Run", "Table", "entries"]
+__all__ = ["ARCHITECTURES", "LiveNetwork", "Overlay", "Run", "Table", "entries"]
 
 Subscriptions = Mapping[str, Iterable[Filter]]
 
@@ -216,6 +223,21 @@ class Overlay:
         """Integrated routing in scopes without subscopes, relays in the others, and gateways at the edges
         between."""
         return _Bridging(self, notification, subscriptions).run()
+
+    def live(self, notification: Notification, subscriptions: Subscriptions) -> Run:
+        """The live brokers, without their sockets."""
+        return self.network(subscriptions).publish(notification)
+
+    def network(self, subscriptions: Subscriptions) -> LiveNetwork:
+        """The live brokers with these subscriptions."""
+        known = self._networks.get(id(subscriptions))
+        if known is None:
+            known = self._networks[id(subscriptions)] = (subscriptions, LiveNetwork(self, subscriptions))
+        return known[1]
+
+    @cached_property
+    def _networks(self) -> dict[int, tuple[Subscriptions, LiveNetwork]]:
+        return {}
 
     @cached_property
     def relayed(self) -> frozenset[str]:
@@ -511,6 +533,58 @@ class _BridgedRelaying(_Relaying):
         self.bridging.copies.append(copy._replace(broker=gate))
 
 
+class LiveNetwork:
+    """The live brokers of an overlay, and their clients. Messages arrive in the order in which they are sent."""
+
+    def __init__(self, overlay: Overlay, subscriptions: Subscriptions) -> None:
+        self._home = overlay._home
+        catalogue = Catalogue(engine_named("columnar"), keep=True)
+        self._brokers = {
+            name: Broker(
+                name,
+                Settings(Covering()),
+                overlay.topology.neighbours(name),
+                catalogue,
+                rules=[BrokerScoping(System(overlay.graph))],
+            )
+            for name in overlay.topology.brokers
+        }
+        for name, filters in subscriptions.items():
+            for number, filter in enumerate(filters):
+                self._run(self._home(name), Subscribe(f"c:{name}", str(number), filter))
+
+    @property
+    def entries(self) -> int:
+        """The routing entries of all brokers."""
+        return sum(len(each.subscriptions) for each in self._brokers.values())
+
+    def publish(self, notification: Notification) -> Run:
+        """What becomes of a notification."""
+        run = Run()
+        at = self._home(notification.producer)
+        for broker, effect in self._run(at, Publish(f"c:{notification.producer}", notification)):
+            match effect:
+                case Send(to, Forward()):
+                    run.links.append((broker, to))
+                case Deliver(client, version, _):
+                    run.delivered.add((client[2:], tag_of(version, notification)))
+                case _:
+                    pass
+        run.accesses = max(1, run.messages)
+        return run
+
+    def _run(self, at: str, call: Call) -> list[tuple[str, Effect]]:
+        effects: list[tuple[str, Effect]] = []
+        waiting: deque[tuple[str, Message | Call]] = deque([(at, call)])
+        while waiting:
+            name, message = waiting.popleft()
+            for effect in self._brokers[name].handle(message, 0):
+                effects.append((name, effect))
+                if isinstance(effect, Send):
+                    waiting.append((effect.to, effect.message))
+        return effects
+
+
 def _gateways(overlay: Overlay) -> Callable[[str, str], str]:
     """The first broker that both scopes of an edge have is its gateway."""
     return lambda member, scope: min(overlay.brokers[member] & overlay.brokers[scope])
@@ -525,6 +599,7 @@ ARCHITECTURES: Final[Mapping[str, Callable[[Overlay, Notification, Subscriptions
     "integrated, first": Overlay.integrated,
     "integrated, combined": Overlay.combined,
     "bridged": Overlay.bridged,
+    "live": Overlay.live,
 }
 """The architectures by name."""
 
@@ -540,6 +615,7 @@ def entries(overlay: Overlay, subscriptions: Subscriptions) -> dict[str, int]:
     homes = {name for scope in overlay.relayed for name in overlay.graph.members(scope)}
     addressed = sum(len(list(each)) for name, each in subscriptions.items() if name in homes)
     return {
+        "live": overlay.network(subscriptions).entries,
         "bridged": inside + above + addressed * len(overlay.topology.brokers),
         "collapsed": flat,
         "hub": members,
