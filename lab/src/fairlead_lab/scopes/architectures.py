@@ -559,7 +559,7 @@ class LiveNetwork:
         return sum(len(each.subscriptions) for each in self._brokers.values())
 
     def publish(self, notification: Notification) -> Run:
-        """What becomes of a notification."""
+        """The outcome of a publication."""
         run = Run()
         at = self._home(notification.producer)
         for broker, effect in self._run(at, Publish(f"c:{notification.producer}", notification)):
