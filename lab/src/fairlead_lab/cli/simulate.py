@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairlead_lab.simulation.fair import FairCell, FairResults, FairRow
     from fairlead_lab.simulation.tracing import Tracer
 
-__all__ = ["configure"]
+__all__ = ["configure", "refuse_location", "spark_for"]
 
 HEADS: Final = (
     "algorithm",
@@ -186,6 +186,11 @@ def _refuse(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[C
             f"a trace is of one run, and these are {len(cells)}" if len(cells) > 1 else "--trace runs here",
             hint="name one algorithm, one size and one seed, without --on spark",
         )
+    refuse_location(arguments)
+
+
+def refuse_location(arguments: argparse.Namespace) -> None:
+    """Refuse the location of a Spark that nothing runs on."""
     if (arguments.master or arguments.remote) and not arguments.on:
         raise BadInput("--master and --remote say where Spark is", hint="they go with --on spark")
 
@@ -243,11 +248,16 @@ def _traced(path: Path, tracers: list[Tracer]) -> Any:
 
 
 def _on_spark(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> Results:
-    from fairlead.spark.sessions import session
     from fairlead_lab.spark.sweeps import sweep
 
-    spark = session(master=arguments.master, remote=arguments.remote)
-    return sweep(spark, scenario, cells, check=arguments.check)
+    return sweep(spark_for(arguments), scenario, cells, check=arguments.check)
+
+
+def spark_for(arguments: argparse.Namespace) -> Any:
+    """The session that the options name."""
+    from fairlead.spark.sessions import session
+
+    return session(master=arguments.master, remote=arguments.remote)
 
 
 # -- telling -----------------------------------------------------------------------------------------------
@@ -344,7 +354,7 @@ def _line(algorithm: str, rows: Sequence[Row]) -> tuple[str, ...]:
 
 # -- fair correlation --------------------------------------------------------------------------------------
 
-NOT_FAIR: Final = ("seeds", "brokers", "on", "master", "remote")
+NOT_FAIR: Final = ("seeds", "brokers")
 FAIR_LEGEND: Final = (
     "throughput: events that a subscriber of the level delivers in a second. latency: from the multicast of an "
     "event to its\ndelivery. Both relative to ordered merging with 10 subscribers and two types in setup A."
@@ -369,6 +379,9 @@ def _run_fair(arguments: argparse.Namespace) -> int:
             f"a trace is of one run, and these are {count}",
             hint="one of types = [2] in the file, --algorithm token and --subscriptions 10",
         )
+    if arguments.on and (arguments.check or arguments.trace is not None):
+        raise BadInput("--check and --trace of fair correlation run here", hint="without --on spark")
+    refuse_location(arguments)
     _make_room(arguments)
     started = time.monotonic()
     progress = Progress("runs of fair correlation")
@@ -387,7 +400,12 @@ def _run_fair(arguments: argparse.Namespace) -> int:
                 trace.writelines(f"{line}\n" for line in files.write(run))
 
     try:
-        results = evaluate(scenario, advance, watch if arguments.check or arguments.trace else None)
+        if arguments.on:
+            from fairlead_lab.spark.sweeps import sweep_fair
+
+            results = sweep_fair(spark_for(arguments), scenario)
+        else:
+            results = evaluate(scenario, advance, watch if arguments.check or arguments.trace else None)
     except SimulationFailed as failure:
         complain(str(failure))
         return 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_detection"]
 
-NOT_HERE: Final = ("seeds", "brokers", "subscriptions", "trace", "check", "on", "master", "remote")
+NOT_HERE: Final = ("seeds", "brokers", "subscriptions", "trace", "check")
 HEADS: Final = (
     "policy",
     "detectors",
@@ -43,6 +43,7 @@ LEGEND: Final = (
 
 def run_detection(arguments: argparse.Namespace) -> int:
     """Compare, show and keep; the exit code."""
+    from fairlead_lab.cli.simulate import refuse_location, spark_for
     from fairlead_lab.simulation.detection import DetectionScenario, compare_detection
 
     for option in NOT_HERE:
@@ -51,12 +52,18 @@ def run_detection(arguments: argparse.Namespace) -> int:
     scenario = DetectionScenario.read(arguments.scenario).changed(
         policies=arguments.algorithm, seed=arguments.seed
     )
+    refuse_location(arguments)
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     progress = Progress("runs of detection")
     try:
-        results = compare_detection(scenario, progress.at)
+        if arguments.on:
+            from fairlead_lab.spark.sweeps import sweep_detection
+
+            results = sweep_detection(spark_for(arguments), scenario)
+        else:
+            results = compare_detection(scenario, progress.at)
     except SimulationFailed as failure:
         complain(str(failure))
         return 1

@@ -1,6 +1,8 @@
 """Simulations side by side: each run of a comparison is a row, and workers run them.
 
     sweep(spark, scenario, cells) == compare(scenario, cells)
+    sweep_fair(spark, scenario) == evaluate(scenario)
+    sweep_detection(spark, scenario) == compare_detection(scenario)
 
 A run depends on its scenario and its seed alone, so it gives the same figures wherever it runs.
 """
@@ -8,13 +10,22 @@ A run depends on its scenario and its seed alone, so it gives the same figures w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fairlead.spark.failures import reason
+from fairlead_lab.simulation.detection.runs import (
+    DetectionResults,
+    DetectionRow,
+    detection_cells,
+    detection_row,
+)
+from fairlead_lab.simulation.detection.scenario import DetectionScenario
+from fairlead_lab.simulation.fair.evaluation import BASE, FairResults, FairRow, fair_cells, relative
+from fairlead_lab.simulation.fair.scenario import FairScenario
 from fairlead_lab.simulation.metrics import Row
 from fairlead_lab.simulation.runs import Cell, Results
 from fairlead_lab.simulation.scenario import Scenario
@@ -22,50 +33,80 @@ from fairlead_lab.simulation.scenario import Scenario
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["sweep"]
+__all__ = ["sweep", "sweep_detection", "sweep_fair"]
 
-CELLS: Final = "number long, algorithm string, brokers long, seed long"
-ROWS: Final = "number long, place long, row string"
+NUMBERS: Final = "number long"
+ROWS: Final = "number long, line long, row string"
+_SCHEMA: Final = pa.schema([("number", pa.int64()), ("line", pa.int64()), ("row", pa.string())])
+
+Runs: TypeAlias = Callable[[int], Iterable[Mapping[str, Any]]]
+"""The rows of the run of a number, as JSON objects."""
 
 
 def sweep(spark: SparkSession, scenario: Scenario, cells: Iterable[Cell], *, check: bool = False) -> Results:
     """Run all cells on Spark, each as a task of its own; the rows are in the order of the cells."""
-    given = [{"number": number, **asdict(cell)} for number, cell in enumerate(cells)]
+    chosen = tuple(cells)
+
+    def run(number: int) -> list[dict[str, Any]]:
+        return [row.to_json() for row in chosen[number].run(scenario, check=check)]
+
+    rows = _rows(spark, run, len(chosen))
+    return Results(scenario, tuple(Row(**row) for _, row in rows))
+
+
+def sweep_fair(spark: SparkSession, scenario: FairScenario) -> FairResults:
+    """Run all systems of a comparison of fair correlation on Spark, and the one that all are relative to."""
+    cells = (BASE, *fair_cells(scenario))
+
+    def run(number: int) -> list[dict[str, Any]]:
+        return [row.to_json() for row in cells[number].run(scenario)]
+
+    rows = [(number, FairRow(**row)) for number, row in _rows(spark, run, len(cells))]
+    base = next(row for number, row in rows if number == 0)
+    return FairResults(scenario, tuple(relative(row, base) for number, row in rows if number))
+
+
+def sweep_detection(spark: SparkSession, scenario: DetectionScenario) -> DetectionResults:
+    """Run all policies of a comparison of detection on Spark."""
+    cells = detection_cells(scenario)
+
+    def run(number: int) -> list[dict[str, Any]]:
+        return [detection_row(scenario, *cells[number]).to_json()]
+
+    rows = _rows(spark, run, len(cells))
+    return DetectionResults(scenario, tuple(DetectionRow(**row) for _, row in rows))
+
+
+def _rows(spark: SparkSession, run: Runs, count: int) -> list[tuple[int, dict[str, Any]]]:
+    """The rows of so many runs, each with the number of its run, in their order."""
+    numbers = [{"number": number} for number in range(count)]
     rows = (
-        spark.createDataFrame(given, CELLS)
-        .repartition(max(1, len(given)))
-        .mapInArrow(_Runs(scenario, check), ROWS)
-        .orderBy("number", "place")
+        spark.createDataFrame(numbers, NUMBERS)
+        .repartition(max(1, count))
+        .mapInArrow(_Task(run), ROWS)
+        .orderBy("number", "line")
     )
     try:
-        found = rows.collect()
+        collected = rows.collect()
     except Exception as error:
-        told = reason(error)
-        if told is None:
+        refused = reason(error)
+        if refused is None:
             raise
-        raise told from error
-    return Results(scenario, tuple(Row(**json.loads(each["row"])) for each in found))
+        raise refused from error
+    return [(each["number"], json.loads(each["row"])) for each in collected]
 
 
 @dataclass(frozen=True, slots=True)
-class _Runs:
-    """Runs the cells of a partition, and gives their rows as JSON."""
+class _Task:
+    """Runs the numbers of a partition, and gives their rows as JSON."""
 
-    scenario: Scenario
-    check: bool
+    run: Runs
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for given in batch.to_pylist():
-                yield pa.RecordBatch.from_pylist(
-                    self._rows(given),
-                    schema=pa.schema([("number", pa.int64()), ("place", pa.int64()), ("row", pa.string())]),
-                )
-
-    def _rows(self, given: dict[str, Any]) -> list[dict[str, Any]]:
-        number = given.pop("number")
-        rows = Cell(**given).run(self.scenario, check=self.check)
-        return [
-            {"number": number, "place": place, "row": json.dumps(row.to_json())}
-            for place, row in enumerate(rows)
-        ]
+            for number in batch.column("number").to_pylist():
+                rows = [
+                    {"number": number, "line": line, "row": json.dumps(row)}
+                    for line, row in enumerate(self.run(number))
+                ]
+                yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)

@@ -27,7 +27,14 @@ from fairlead_lab.simulation.detection.network import CompositeReceived, Detecti
 from fairlead_lab.simulation.detection.scenario import DetectionScenario
 from fairlead_lab.simulation.faults import NO_FAULTS, Crash, Faults
 
-__all__ = ["DetectionResults", "DetectionRow", "compare_detection", "detect_in_order"]
+__all__ = [
+    "DetectionResults",
+    "DetectionRow",
+    "compare_detection",
+    "detect_in_order",
+    "detection_cells",
+    "detection_row",
+]
 
 DRAIN_US: Final = 1_000_000
 """How long a run goes on behind the last event, until all that is under way has come."""
@@ -117,12 +124,16 @@ def compare_detection(
 ) -> DetectionResults:
     """Run all policies on the same events; `told` is called before each run, with its number."""
     rows: list[DetectionRow] = []
-    for consume in scenario.consume:
-        for policy in scenario.policies:
-            if starting is not None:
-                starting(len(rows) + 1)
-            rows.append(_row(scenario, policy, consume))
+    for policy, consume in detection_cells(scenario):
+        if starting is not None:
+            starting(len(rows) + 1)
+        rows.append(detection_row(scenario, policy, consume))
     return DetectionResults(scenario, tuple(rows))
+
+
+def detection_cells(scenario: DetectionScenario) -> tuple[tuple[str, str], ...]:
+    """All runs of a comparison: a distribution policy and a detection policy each."""
+    return tuple((policy, consume) for consume in scenario.consume for policy in scenario.policies)
 
 
 def detect_in_order(
@@ -155,7 +166,8 @@ class _Run:
         }
 
 
-def _row(scenario: DetectionScenario, policy: str, consume: str) -> DetectionRow:
+def detection_row(scenario: DetectionScenario, policy: str, consume: str) -> DetectionRow:
+    """The figures of one run; SimulationFailed where the guaranteed policy misses something."""
     run = _run(scenario, policy, consume)
     network = run.network
     patterns = {f"s{number}": each.pattern for number, each in enumerate(scenario.subscriptions, start=1)}

@@ -112,6 +112,9 @@ class FairCell:
 
 Watch: TypeAlias = Callable[[FairCell, FairRun], object]
 
+BASE: Final = FairCell("A", "faidecs", 2, 10)
+"""The run that all others are relative to."""
+
 
 @dataclass(frozen=True, slots=True)
 class FairResults:
@@ -154,17 +157,18 @@ def evaluate(
 
     `progress` is called before each, with its number; `watch` after it, with what has happened.
     """
-    base, *_ = FairCell("A", "faidecs", 2, 10).run(scenario)
+    base, *_ = BASE.run(scenario)
     cells = fair_cells(scenario)
     rows: list[FairRow] = []
     for number, cell in enumerate(cells, start=1):
         if progress is not None:
             progress(cell, number, len(cells))
-        rows += [_relative(row, base) for row in cell.run(scenario, watch)]
+        rows += [relative(row, base) for row in cell.run(scenario, watch)]
     return FairResults(scenario, tuple(rows))
 
 
-def _relative(row: FairRow, base: FairRow) -> FairRow:
+def relative(row: FairRow, base: FairRow) -> FairRow:
+    """A row with its figures relative to those of another one."""
     throughput, latency = row.throughput / base.throughput, row.latency_ms / base.latency_ms
     return FairRow(**{**asdict(row), "throughput_relative": throughput, "latency_relative": latency})
 
