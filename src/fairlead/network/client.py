@@ -235,6 +235,10 @@ class Client:
             if error is None:
                 raise
 
+    def abandon(self) -> None:
+        """Wait for nothing that is in flight: what follows, `close` included, need not end with an answer."""
+        self._uplink.fail(Closed("the client is closed"))
+
     async def open(self) -> None:
         """Connect. ConnectionEnded if no broker can be reached, BrokerRefused if the broker refuses."""
         context = client_context(self._tls) if self._is_secure else None
@@ -242,6 +246,7 @@ class Client:
         try:
             await self._uplink.until(self._uplink.connected)
         except BaseException:
+            self.abandon()
             await self.close()
             raise
 
