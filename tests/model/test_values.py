@@ -451,3 +451,12 @@ def test_a_dotted_name_after_many_levels_costs_no_more_than_one_look_at_each() -
         nested = Counted({"a": nested, "x.y": 1})
     Record(nested)
     assert looked == 50
+
+
+def test_a_record_is_pickled_without_its_hash_which_another_process_computes_otherwise() -> None:
+    record = Record({"a": 1, "b": {"c": "text"}})
+    assert hash(record) == hash(Record({"b": {"c": "text"}, "a": 1.0}))
+    again = pickle.loads(pickle.dumps(record))
+    assert again == record
+    assert not hasattr(again, "_hash")
+    assert hash(again) == hash(record)

@@ -34,7 +34,7 @@ from fairlead.spark.frames import encode
 from fairlead.spark.matcher import subscribers_of
 from fairlead.spark.scoping import Components, ScopeText
 from fairlead.spark.subscriptions import Subscriptions
-from fairlead.spark.versions import LATER, Deciding, Due
+from fairlead.spark.versions import DECIDED, LATER, Deciding, Due
 from fairlead_lab.testing.scopes import graphs, publications, subscriptions
 
 if TYPE_CHECKING:
@@ -166,9 +166,10 @@ def in_batches(
                             content,
                         )
                     )
-        deciding = Deciding(scopes, targets, states, since, bound, in_order=True)
+        in_order = opened.has_policies or bool(opened.notices)  # else versions are matched together
+        deciding = Deciding(scopes, targets, states, since, bound, in_order)
         given = [batch.filter(pa.array(special)).slice(n, 2) for n in range(0, int(special.sum()), 2)]
-        made = pa.Table.from_batches(list(deciding(given)))
+        made = pa.Table.from_batches(deciding(given), schema=DECIDED)
         rows = made.to_pylist()
         states = next((row["states"] for row in rows if row["states"] is not None), states)
         now = [row for row in rows if row["states"] is None and row["only"] is None]

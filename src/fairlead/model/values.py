@@ -267,8 +267,10 @@ class Published(NamedTuple):
 class Record(Mapping[str, Any]):
     """Values by name. Immutable. Dotted names given to it are opened up into nested records."""
 
-    __slots__ = ("_fields", "is_opened", "levels", "published")
+    __slots__ = ("_fields", "_hash", "is_opened", "levels", "published")
 
+    _hash: int
+    """Computed when it is asked for."""
     is_opened: bool
     """Whether a name with dots was opened up, so that the names are not those that were given."""
     published: Published | None
@@ -350,10 +352,18 @@ class Record(Mapping[str, Any]):
         return isinstance(name, str) and self.lookup(name) is not ABSENT
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Record) and key_of(self) == key_of(other)
+        return self is other or (isinstance(other, Record) and key_of(self) == key_of(other))
 
     def __hash__(self) -> int:
-        return hash(key_of(self))
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = hash(key_of(self))
+            return self._hash
+
+    def __getstate__(self) -> object:
+        """All but the hash, which another process computes otherwise."""
+        return None, {name: getattr(self, name) for name in Record.__slots__ if name != "_hash"}
 
     def __repr__(self) -> str:
         return f"Record({self._fields!r})"

@@ -18,7 +18,7 @@ from fairlead.filters import Filter
 from fairlead.model import Notification, Record
 from fairlead.model.order import OrderKey, event_time
 from fairlead.scopes.interfaces import Crossing, Edge
-from fairlead.scopes.mappings import MappingFailed
+from fairlead.scopes.mappings import MappingFailed, apply
 from fairlead.scopes.policies import ChoiceContext, Direction, Hold, Policy, PolicyFailed, Traverse, choose
 from fairlead.scopes.sights import Failure, Matched, Reached, Sight, State, StateKey, tag_of
 
@@ -118,6 +118,9 @@ class Evaluation:
         self._incoming: dict[str, _Versions] = {}
         self._choices: dict[tuple[str, Direction, Record], Mapping[str, int] | None] = {}
         self._crossed: dict[tuple[str, str, bool, Record], Notification | None] = {}
+        self._passed: dict[tuple[int, int], bool] = {}
+        self._is_explored = False
+        self._applied: dict[tuple[int, int], Notification | None] = {}
 
     # -- upwards -------------------------------------------------------------------------------------------------
 
@@ -376,10 +379,8 @@ class Evaluation:
     def result(self) -> Reached:
         """The components that see the notification, and in which version."""
         start = self.publisher
-        for name in self._to_visit():
-            for present in self._visible(name) if self.graph.is_scope(name) else ():
-                self._choice(present)
-            self.incoming(name)
+        if not self._is_explored:
+            self.explore()
         found: dict[tuple[str, Record], int] = {}
         governed: dict[Governor, list[tuple[int, str, Record, int]]] = {}
         for content, version in list(self._versions.items()):
@@ -405,11 +406,19 @@ class Evaluation:
         sights.sort(key=lambda sight: (sight.component, sight.tag))
         return Reached((*sights, *self.released), self.changes, tuple(dict.fromkeys(self.failures)))
 
-    def _to_visit(self) -> Iterable[str]:
-        """The components to look at even if nobody below subscribes, superscopes first."""
+    def explore(self) -> list[Notification]:
+        """Look at all that has to be looked at, whoever subscribes; the versions that were found.
+
+        In a graph without policies this does not ask `matched`: a caller can match the versions of many
+        notifications together, and ask for the result then.
+        """
         assert self.publisher is not None
-        anchors = self.plan.relevant(self.publisher)
-        return sorted(anchors, key=lambda name: (len(self.plan.above(name)), name))
+        for name in self.plan.visits(self.publisher):
+            for present in self._visible(name) if self.graph.is_scope(name) else ():
+                self._choice(present)
+            self.incoming(name)
+        self._is_explored = True
+        return list(self._versions.values())
 
     def _own_time(self, name: str) -> int | None:
         """When the publisher sees what it published; None where policies chose others."""
@@ -495,13 +504,36 @@ class Evaluation:
         key = (edge.member, edge.scope, outward, version.attributes)
         if key not in self._crossed:
             try:
-                crossed = crossing.pass_on(version)
+                crossed = self._pass_on(crossing, version)
             except MappingFailed as error:
                 ends = (edge.member, edge.scope) if outward else (edge.scope, edge.member)
                 self.failures.append(Failure(f"mapping from {ends[0]} to {ends[1]}", str(error)))
                 crossed = None
             self._crossed[key] = None if crossed is None else self._version(crossed)
         return self._crossed[key]
+
+    def _pass_on(self, crossing: Crossing, version: Notification) -> Notification | None:
+        """The same as `Crossing.pass_on`; edges that have filters or mappings in common share the outcomes."""
+        if crossing.closed or not all(self._passes(gate.filter, version) for gate in crossing.before):
+            return None
+        arriving = self._mapped(crossing, version) if crossing.steps else version
+        if arriving is None or not all(self._passes(gate.filter, arriving) for gate in crossing.after):
+            return None
+        return arriving
+
+    def _passes(self, filter: Filter, version: Notification) -> bool:
+        key = (id(filter), id(version))  # the graph keeps its filters, and an evaluation its versions
+        found = self._passed.get(key)
+        if found is None:
+            found = self._passed[key] = filter.matches(version)
+        return found
+
+    def _mapped(self, crossing: Crossing, version: Notification) -> Notification | None:
+        key = (self.plan.mapping_number(crossing), id(version))
+        if key not in self._applied:
+            made = apply(crossing.steps, version)
+            self._applied[key] = None if made is None else self._version(made)
+        return self._applied[key]
 
     def _add(self, into: dict[str, _Versions], name: str, version: Notification, arrivals: _Arrivals) -> None:
         versions = into.setdefault(name, {})

@@ -27,6 +27,7 @@ from fairlead.model.order import OrderKey, event_time
 from fairlead.scopes.evaluation import Evaluation
 from fairlead.scopes.graph import Scope, ScopeGraph
 from fairlead.scopes.interfaces import OPEN, Crossing, Edge, effective
+from fairlead.scopes.mappings import Steps
 from fairlead.scopes.sights import Matched, Reached, Sight, State
 
 __all__ = ["PATHS_MAX", "Ancestry", "Parent", "ScopePlan", "Seer"]
@@ -77,7 +78,19 @@ class ScopePlan:
     A plan is never changed after it was made but for what it remembers, so threads may share it.
     """
 
-    __slots__ = ("_above", "_ancestries", "_inside", "_parents", "_relevant", "_shared", "graph", "paths_max")
+    __slots__ = (
+        "_above",
+        "_ancestries",
+        "_inside",
+        "_mapping_numbers",
+        "_mappings",
+        "_parents",
+        "_relevant",
+        "_shared",
+        "_visits",
+        "graph",
+        "paths_max",
+    )
 
     def __init__(self, graph: ScopeGraph, paths_max: int = PATHS_MAX) -> None:
         self.graph = graph
@@ -88,6 +101,9 @@ class ScopePlan:
         self._shared: dict[tuple[str, ...], Ancestry] = {}
         self._relevant: dict[str, tuple[str, ...]] = {}
         self._inside: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._mappings: dict[int, tuple[Steps, int]] = {}
+        self._mapping_numbers: dict[Steps, int] = {}
+        self._visits: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def succeeded(self, graph: ScopeGraph, moved: Iterable[tuple[str, str]]) -> ScopePlan:
         """The plan of a graph in which simple components have joined or left scopes, and nothing else changed.
@@ -103,6 +119,24 @@ class ScopePlan:
                 remembered.pop(component, None)
             plan._inside.pop(scope, None)
         return plan
+
+    def mapping_number(self, crossing: Crossing) -> int:
+        """The number of a crossing's mapping: mappings that do the same have the same."""
+        steps = crossing.steps
+        found = self._mappings.get(id(steps))
+        if found is None:  # comparing steps costs more than the rest of a crossing; what has an id is kept
+            number = self._mapping_numbers.setdefault(steps, len(self._mapping_numbers))
+            found = self._mappings[id(steps)] = (steps, number)
+        return found[1]
+
+    def visits(self, publisher: str) -> tuple[str, ...]:
+        """The components to look at even if nobody below subscribes, superscopes first."""
+        anchors = self.relevant(publisher)
+        found = self._visits.get(anchors)
+        if found is None:
+            by_depth = sorted(anchors, key=lambda name: (len(self.above(name)), name))
+            found = self._visits[anchors] = tuple(by_depth)
+        return found
 
     def parents(self, name: str) -> tuple[Parent, ...]:
         """The superscopes of a component that carry, by name, with the effective interfaces of the edges."""
@@ -179,6 +213,12 @@ class ScopePlan:
         evaluation = Evaluation(self, notification, matched, key, state or {})
         evaluation.publish(publisher, advertised)
         return evaluation.result()
+
+    def evaluation(self, notification: Notification, matched: Matched, key: OrderKey) -> Evaluation:
+        """The evaluation of a notification in a graph without policies, up to the question who sees it."""
+        evaluation = Evaluation(self, notification, matched, key, {})
+        evaluation.publish(notification.producer, None)
+        return evaluation
 
     def visible_versions(self, notification: Notification) -> list[tuple[Notification, list[str]]]:
         """The versions of a notification, each with the scopes where it is visible; policies aside."""

@@ -134,6 +134,8 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
     ):
         return None
     most = _rows_expected(batch) - batch.before.counts.held
+    if demand.scopes is not None and not demand.scopes.opened.is_filters_only:
+        most = min(most, FEW_ROWS)  # of more, all cores make notifications
     if most <= 0 or batch.state_size("held") > BYTES_MAX // 8:
         return None
     if sum(each.rows for each in batch.before.remembered) > IDENTITIES_MAX:

@@ -34,7 +34,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fairlead.errors import ScopeError
 from fairlead.model import Notification, Record
 from fairlead.model.order import BEGINNING, END, OrderKey
+from fairlead.scopes.evaluation import Evaluation
 from fairlead.scopes.running import Notice, Running, Seen
+from fairlead.scopes.sights import Failure, Sight
 from fairlead.scopes.states import states_to_text
 from fairlead.spark.frames import (
     KEY,
@@ -246,8 +248,11 @@ class Deciding:
         opened = self.scopes.opened
         running = opened.running(self.states)
         notices = deque(self._notices(opened))
+        by_mappings = not (self.in_order or opened.has_policies)
         for batch in batches:
-            if batch.num_rows:
+            if batch.num_rows and by_mappings:
+                yield self._mapped(running, _given(batch))
+            elif batch.num_rows:
                 yield self._made(running, _given(batch), notices)
         if self.in_order:
             rows = [row for each in notices for row in self._taken_notice(running, each)]
@@ -267,6 +272,35 @@ class Deciding:
             while notices and notices[0].key < each.key:
                 rows += self._taken_notice(running, notices.popleft())
             rows += self._taken(running, each, answers)
+        return _batch_of(rows, DECIDED)
+
+    def _mapped(self, running: Running, given: Sequence[_Given]) -> pa.RecordBatch:
+        """The rows of notifications, where no policy decides: the versions of all are matched together."""
+        evaluations: list[Evaluation | None] = []
+        versions: list[Notification] = []
+        starts = [0]
+        for each in given:
+            evaluation = running.plan_at(each.key).evaluation(each.notification, _nobody, each.key)
+            try:
+                versions += evaluation.explore()
+                evaluations.append(evaluation)
+            except ScopeError as error:  # too many paths
+                _log_unseen(each.notification, error)
+                evaluations.append(None)
+            starts.append(len(versions))
+        times = np.repeat([each.key.time for each in given], np.diff(starts)).tolist()
+        found = subscribers_of(self.targets, versions, times)
+        rows: list[dict[str, Any]] = []
+        for number, (each, own) in enumerate(zip(given, evaluations, strict=True)):
+            if own is None:
+                rows.append(_row(each.record, each.published, each.notification, each.key, receivers=[]))
+                continue
+            part = slice(starts[number], starts[number + 1])
+            answers = {v.attributes: names for v, names in zip(versions[part], found[part], strict=True)}
+            own.matched = _Answers(answers, self.targets, each.key.time)
+            reached = own.result()
+            _log_failures(reached.failures)
+            rows += _rows_of(each, reached.sights, answers)
         return _batch_of(rows, DECIDED)
 
     def _matched_before(
@@ -303,37 +337,18 @@ class Deciding:
         """The rows of one notification."""
         notification, key = given.notification, given.key
 
-        def names(version: Notification) -> Collection[str]:
-            if version.attributes not in answers:
-                [answers[version.attributes]] = subscribers_of(self.targets, [version], [key.time])
-            return answers[version.attributes].keys()
-
+        names = _Answers(answers, self.targets, key.time)
         try:
             if notice is None:
                 outcome = running.take(notification, key, names)
             else:
                 outcome = running.take(notification, key, names, origins=[notice.scope], plan=notice.plan)
         except ScopeError as error:  # too many paths
-            log.error("nobody sees %s of %s: %s", notification.id, notification.producer, error)
+            _log_unseen(notification, error)
             yield _row(given.record, given.published, notification, key, receivers=[])
             return
-        for failure in outcome.failures:
-            log.error("the %s failed, and let nothing pass: %s", failure.where, failure.reason)
-        seen: dict[str, list[Seen]] = {"": []}
-        for each in outcome.seen:
-            seen.setdefault(each.tag, []).append(each)
-        for tag, those in sorted(seen.items()):
-            version = those[0].notification if tag else notification
-            ids = answers.get(version.attributes, {})
-            receivers = [
-                {"subscriber": each.component, "subscriptions": ids[each.component]}
-                for each in those
-                if ids.get(each.component)
-            ]
-            if not tag:
-                yield _row(given.record, given.published, notification, key, receivers=receivers)
-            elif receivers:
-                yield _row(encode(version), None, notification, key, version=tag, receivers=receivers)
+        _log_failures(outcome.failures)
+        yield from _rows_of(given, outcome.seen, answers)
         for later in running.due(END):
             row = _row(encode(later.notification), None, later.notification, later.key, version=later.tag)
             yield {**row, ONLY: [later.component]}
@@ -363,6 +378,57 @@ class Due:
                 MOVED, pa.array(np.ones(batch.num_rows, np.bool_))
             )
             yield rest.append_column(RECEIVERS, pa.array(receivers, _RECEIVERS)).select(RECEIVED.names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The subscribers of versions, which are matched where they were not before."""
+
+    known: dict[Record, dict[str, list[str]]]
+    targets: tuple[Subscriptions, ...]
+    time: int
+
+    def __call__(self, version: Notification) -> Collection[str]:
+        found = self.known.get(version.attributes)
+        if found is None:
+            [found] = subscribers_of(self.targets, [version], [self.time])
+            self.known[version.attributes] = found
+        return found.keys()
+
+
+def _nobody(_: Notification) -> Collection[str]:
+    return ()
+
+
+def _rows_of(
+    given: _Given, sights: Iterable[Sight | Seen], answers: dict[Record, dict[str, list[str]]]
+) -> Iterator[dict[str, Any]]:
+    """The rows of a notification that components see: one for itself, and one for each version with receivers."""
+    seen: dict[str, list[Sight | Seen]] = {"": []}
+    for each in sights:
+        seen.setdefault(each.tag, []).append(each)
+    for tag, those in sorted(seen.items()):
+        version = those[0].notification if tag else given.notification
+        ids = answers.get(version.attributes, {})
+        receivers = [
+            {"subscriber": each.component, "subscriptions": ids[each.component]}
+            for each in those
+            if ids.get(each.component)
+        ]
+        if not tag:
+            yield _row(given.record, given.published, given.notification, given.key, receivers=receivers)
+        elif receivers:
+            record = encode(version)
+            yield _row(record, None, given.notification, given.key, version=tag, receivers=receivers)
+
+
+def _log_unseen(notification: Notification, error: ScopeError) -> None:
+    log.error("nobody sees %s of %s: %s", notification.id, notification.producer, error)
+
+
+def _log_failures(failures: Iterable[Failure]) -> None:
+    for failure in failures:
+        log.error("the %s failed, and let nothing pass: %s", failure.where, failure.reason)
 
 
 def _given(batch: pa.RecordBatch) -> list[_Given]:

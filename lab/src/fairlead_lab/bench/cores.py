@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["CoreTime", "Process", "Round", "timed"]
+__all__ = ["CoreTime", "Process", "Round", "ratios", "timed"]
 
 PAUSE_S: Final = 0.5
 
@@ -36,6 +36,14 @@ class Round:
     seconds: float
     cpu_s: float | None
     """What this process, Spark and its workers have used of all cores; None where the system does not tell."""
+
+
+def ratios(own: Sequence[Round], others: Sequence[Round], *, cpu: bool = False) -> list[float]:
+    """The warm rounds as multiples of another's: in seconds, or in seconds of cores where these are known."""
+    warm = list(zip(own, others, strict=True))[1:]
+    if not cpu:
+        return [each.seconds / other.seconds for each, other in warm]
+    return [each.cpu_s / other.cpu_s for each, other in warm if each.cpu_s is not None and other.cpu_s]
 
 
 def processes() -> dict[int, Process]:

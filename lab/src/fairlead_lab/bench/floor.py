@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead_lab.bench.cores import Round, timed
+from fairlead_lab.bench.cores import Round, ratios, timed
 from fairlead_lab.bench.jobs import CHUNK, Plan, Tell, notifications
 from fairlead_lab.bench.runner import Spread, spread_of
 from fairlead_lab.spark.floor import SUBSCRIBERS, floor
@@ -54,12 +54,7 @@ class Floor:
 
     def times(self, contender: str, cpu: bool = False) -> Spread | None:
         """The factor between a contender's time and the floor's, warm; in seconds, or in seconds of cores."""
-        found = []
-        for own, other in list(zip(self.rounds[contender], self.rounds[FLOOR], strict=True))[1:]:
-            if not cpu:
-                found.append(own.seconds / other.seconds)
-            elif own.cpu_s is not None and other.cpu_s:
-                found.append(own.cpu_s / other.cpu_s)
+        found = ratios(self.rounds[contender], self.rounds[FLOOR], cpu=cpu)
         return spread_of(found) if found else None
 
     def cold(self, contender: str) -> float:

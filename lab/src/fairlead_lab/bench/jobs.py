@@ -76,7 +76,7 @@ Tell = Callable[[str], None]
 Pair = tuple[str, str]
 
 
-PARTS: Final = ("match", "batch", "floor", "stream")
+PARTS: Final = ("match", "batch", "floor", "scopes", "stream")
 LOOP_N: Final = 10_000
 NEXT_N: Final = 100_000
 LARGE_N: Final = 1_000_000

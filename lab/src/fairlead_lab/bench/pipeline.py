@@ -35,6 +35,18 @@ from fairlead_lab.bench.jobs import (
     measure_stream,
 )
 from fairlead_lab.bench.runner import Spread, Stopped, fresh, machine, spread_of
+from fairlead_lab.bench.scoping import (
+    GRAPHS,
+    INTERFACES,
+    MAPPINGS,
+    OPEN,
+    TIMES,
+    UNSCOPED,
+    GraphCost,
+    Scoped,
+    measure_graph,
+    measure_scopes,
+)
 from fairlead_lab.bench.tables import Grid, brief, shown, sized
 from fairlead_lab.plotting import COLOURS, GREY, Bar, Line, Panel
 
@@ -81,6 +93,12 @@ def _measure(plan: Plan, spark: Any, directory: Path, report: Report, tell: Repo
     if "floor" in plan.parts:
         report.floors, problems = measure_floor(spark, plan, directory, tell)
         report.problems += problems
+    if "scopes" in plan.parts:
+        for size, fanout in GRAPHS:
+            report.graphs.append(measure_graph(size, fanout))
+            tell(f"scopes: a graph of {size:,}, built in {report.graphs[-1].build_s:.1f} s")
+        report.scoped, problems = measure_scopes(spark, plan, directory, tell)
+        report.problems += problems
     if "stream" in plan.parts:
         report.paces, problems = measure_stream(spark, plan, load, tell)
         report.problems += problems
@@ -110,6 +128,8 @@ class Report(harness.Report):
     indexes: list[Index] = field(default_factory=list)
     sampled: Sampled | None = None
     floors: list[Floor] = field(default_factory=list)
+    graphs: list[GraphCost] = field(default_factory=list)
+    scoped: Scoped | None = None
     paces: list[Pace] = field(default_factory=list)
 
     def job(self, contender: str, n: int) -> Job | None:
@@ -159,6 +179,11 @@ class Report(harness.Report):
         compiled = next((each.compile_s for each in self.indexes if each.n == LARGE_N), None)
         yield at_most("M1", f"compiling {sized(LARGE_N)} from JSON lines", COMPILE_S, compiled, " s")
         yield from self._floor_goals()
+        if self.scoped is not None:
+            for kind in (OPEN, INTERFACES, MAPPINGS):
+                times = self.scoped.times(kind)
+                what = f"{kind}: a pipeline with scopes against one without, warm"
+                yield at_most("scopes", what, TIMES, times.median if times else None, "×")
         if self.paces:
             what = "highest rate that the stream keeps up with"
             yield at_least("stream", what, STREAM_RATE, float(self.sustained or 0), "/s")
@@ -195,6 +220,10 @@ class Report(harness.Report):
             yield self._sample_grid(self.sampled)
         for each in self.floors:
             yield self._floor_grid(each)
+        if self.graphs:
+            yield self._graphs_grid()
+        if self.scoped is not None:
+            yield self._scoped_grid(self.scoped)
         if self.paces:
             yield self._paces_grid()
 
@@ -267,6 +296,37 @@ class Report(harness.Report):
             f"{measured.subscriptions:,} subscriptions, {measured.deliveries:,} deliveries"
         )
         heads = ("who", "s, warm", f"× {FLOOR}", "× in time of cores", "× cold")
+        return Grid(title, heads, tuple(rows))
+
+    def _graphs_grid(self) -> Grid:
+        rows = tuple(
+            (
+                f"{each.scopes:,}",
+                f"{each.components:,}",
+                str(each.levels),
+                brief(each.build_s),
+                *(brief(took * 1e6) for took in (each.join_s, each.visible_s, each.first_s, each.again_s)),
+            )
+            for each in self.graphs
+        )
+        heads = ("scopes", "components", "levels", "build s", "join µs", "visible µs", "reach µs", "again µs")
+        return Grid("Scope graphs, seconds of a core", heads, rows, left=frozenset())
+
+    def _scoped_grid(self, scoped: Scoped) -> Grid:
+        rows = []
+        for kind, rounds in scoped.rounds.items():
+            warm = spread_of([each.seconds for each in rounds[1:] or rounds])
+            times, cpu = scoped.times(kind), scoped.times(kind, cpu=True)
+            ratio = (
+                "–" if times is None else f"{brief(times.median)} [{brief(times.low)}, {brief(times.high)}]"
+            )
+            cores = None if cpu is None else cpu.median
+            rows.append((kind, f"{scoped.deliveries[kind]:,}", shown(warm), ratio, brief(cores)))
+        title = (
+            f"A pipeline with scopes: {scoped.rows:,} JSON lines, {scoped.subscriptions:,} subscriptions of as "
+            "many components"
+        )
+        heads = ("scopes", "deliveries", "s, warm", f"× {UNSCOPED}", "× in time of cores")
         return Grid(title, heads, tuple(rows))
 
     def _paces_grid(self) -> Grid:

@@ -112,14 +112,14 @@ BENCHMARKS: Final = {
     "pipeline": Benchmark(
         "on Spark: against a join, in batch, as a stream",
         "Measure Fairlead on Spark, in one session on all cores: M1 from Parquet to pairs against a broadcast "
-        "nested-loop join, the demo's pipeline in batch, the pipeline against the floor, and a stream at rising "
-        "rates with its latency.",
+        "nested-loop join, the demo's pipeline in batch, the pipeline against the floor, scope graphs and a "
+        "pipeline with scopes, and a stream at rising rates with its latency.",
         "Example: fairlead bench pipeline --large --out results. Exit code: 1 when results differ from "
         "the join's, the oracle's, or what the sample is known to hold.",
         "spark tables",
         "fewer rows and rounds: some minutes",
         (
-            _names("part", "only these parts", "parts", "match", "batch", "floor", "stream"),
+            _names("part", "only these parts", "parts", "match", "batch", "floor", "scopes", "stream"),
             _numbers("n", "numbers of subscriptions (default: 10k 100k)", "sizes"),
             Option("rows", "notifications for M1 (default: 2M)", metavar="R"),
             ROUNDS,
