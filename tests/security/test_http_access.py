@@ -2,98 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from fairlead.console import serve
-from fairlead.network.addresses import Address, Tls
-from fairlead.network.server import Server
-from fairlead.network.settings import BrokerSettings
+from fairlead.network.addresses import Tls
 from fairlead.security.credentials import basic, bearer
-from fairlead.security.passwords import write_entry
-from fairlead.security.settings import Security
-from fairlead_lab.testing.guarded import POLICY, jwks, token
+from fairlead_lab.testing.brokers import PATIENCE_S
+from fairlead_lab.testing.guarded import POLICY, token
+from fairlead_lab.testing.web import Web
 
-PATIENCE_S = 20.0
 IBM = {"symbol": "IBM", "id": "1"}
-
-
-class Web:
-    """A broker with a policy and HTTP, on a loop in a thread."""
-
-    def __init__(self, path: Path, **settings: Any) -> None:
-        (path / "policy.toml").write_text(POLICY)
-        (path / "keys.json").write_text(jwks())
-        write_entry(path / "passwords", "ada", "correct horse")
-        security = Security(
-            policy=str(path / "policy.toml"),
-            tokens=str(path / "keys.json"),
-            passwords=str(path / "passwords"),
-            log=str(path / "access.jsonl"),
-        )
-        self._settings = BrokerSettings(
-            "b", Address("127.0.0.1", 0), str(path / "b"), security=security, **settings
-        )
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
-        self._thread.start()
-        assert self._ready.wait(PATIENCE_S)
-
-    async def _main(self) -> None:
-        self.loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        self.server = Server(self._settings)
-        await self.server.start()
-        try:
-            address = Address("127.0.0.1", 0, self._settings.tls is not None)
-            async with serve(self.server, address) as serving:
-                self.port = serving.port
-                self._ready.set()
-                await self._over.wait()
-        finally:
-            await self.server.stop()
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(PATIENCE_S)
-
-    @contextlib.contextmanager
-    def asked(
-        self,
-        method: str,
-        path: str,
-        principal: str | None = None,
-        *,
-        body: Any = None,
-        context: ssl.SSLContext | None = None,
-        **headers: str,
-    ) -> Iterator[http.client.HTTPResponse]:
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        if principal is not None:
-            given["Authorization"] = str(bearer(token(principal)))
-        if body is not None:
-            given["Content-Type"] = "application/json"
-        connection = (
-            http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-            if context is None
-            else http.client.HTTPSConnection("localhost", self.port, timeout=PATIENCE_S, context=context)
-        )
-        with contextlib.closing(connection):
-            connection.request(method, path, None if body is None else json.dumps(body), given)
-            yield connection.getresponse()
-
-    def status(self, *given: Any, **named: Any) -> int:
-        with self.asked(*given, **named) as answer:
-            return answer.status
 
 
 @pytest.fixture
@@ -191,13 +116,9 @@ def test_a_stream_ends_when_its_principal_is_revoked(web: Web, tmp_path: Path) -
     with web.asked("GET", stream("true"), "ada") as events:
         assert events.status == 200
         (tmp_path / "policy.toml").write_text('revoked = ["ada"]\n' + POLICY)
-        asyncio.run_coroutine_threadsafe(_call(web.server.reload), web.loop).result(PATIENCE_S)
+        web.do(web.server.reload)
         assert b"your rights have ended" in events.read()
     assert web.status("GET", stream("true"), "ada") == 403
-
-
-async def _call(function: Any) -> None:
-    function()
 
 
 def test_a_certificate_is_a_principal_over_https(tmp_path: Path, certificate: Tls) -> None:

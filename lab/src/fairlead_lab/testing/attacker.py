@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -28,12 +29,12 @@ from fairlead.security import AccessPolicy, Principal
 from fairlead.security.principals import NOBODY
 from fairlead_lab.testing.memory import MemoryDisk
 
-__all__ = ["Attack", "Books"]
+__all__ = ["Allowed", "Attack", "Books"]
 
 SYMBOLS: Final = ("IBM", "SAP", "SUN")
-READS: Final = {"ada": {"IBM"}, "bob": {"IBM", "SAP"}, "root": {*SYMBOLS}}
-WRITES: Final = {"nyse": {"IBM", "SAP"}, "xetra": {"SAP"}, "root": {*SYMBOLS}}
-OWNED: Final = {
+READS: Final[dict[str, Collection[object]]] = {"ada": ("IBM",), "bob": ("IBM", "SAP"), "root": SYMBOLS}
+WRITES: Final[dict[str, Collection[object]]] = {"nyse": ("IBM", "SAP"), "xetra": ("SAP",), "root": SYMBOLS}
+OWNED: Final[dict[str, dict[str, set[str]]]] = {
     "producers": {"nyse": {"nyse-2"}},
     "durables": {"ada": {"desk"}, "bob": {"desk"}},
     "clients": {"root": {"operator"}},
@@ -96,6 +97,34 @@ class Books:
             self.wrong.append(f"{what}: {details}")
 
 
+class Allowed:
+    """What `POLICY` allows, once more, as plain Python."""
+
+    def __init__(self) -> None:
+        self.revoked: set[str] = set()
+
+    def connect(self, name: str) -> bool:
+        """Whether a principal may connect."""
+        return name in CONNECTED and name not in self.revoked
+
+    def read(self, name: str, symbol: object) -> bool:
+        """Whether a principal may get notifications of a symbol."""
+        return name not in self.revoked and symbol in READS.get(name, ())
+
+    def write(self, name: str, producer: str, symbol: object) -> bool:
+        """Whether a principal may publish so."""
+        return (
+            self.connect(name) and symbol in WRITES.get(name, ()) and self.owns(name, "producers", producer)
+        )
+
+    @staticmethod
+    def owns(name: str, kind: str, owned: str) -> bool:
+        """Whether a producer, or the name of a client or of a durable subscriber, is a principal's own."""
+        if kind != "durables" and (owned == "scopes" or owned.startswith("scopes@")):
+            return False
+        return owned == name or owned.startswith(f"{name}~") or owned in OWNED[kind].get(name, ())
+
+
 class _Peer:
     """The attacker's end of a connection."""
 
@@ -140,33 +169,12 @@ class Attack:
             life="1",
         )
         self.node.clientele.principal_of = self._principal
-        self._revoked: set[str] = set()
+        self._allowed = Allowed()
         self._clients: list[_Client] = []
         self._published: deque[tuple[str, str]] = deque(maxlen=100)
         """Identities that are published."""
         self._number = 0
         self._now = 1
-
-    # -- what is allowed, once more --------------------------------------------------------------------------
-
-    def _may_connect(self, name: str) -> bool:
-        return name in CONNECTED and name not in self._revoked
-
-    def _may_read(self, name: str, notification: Notification) -> bool:
-        return name not in self._revoked and notification.get("symbol") in READS.get(name, set())
-
-    def _may_write(self, name: str, producer: str, symbol: object) -> bool:
-        return (
-            self._may_connect(name)
-            and symbol in WRITES.get(name, set())
-            and self._owns(name, "producers", producer)
-        )
-
-    @staticmethod
-    def _owns(name: str, kind: str, owned: str) -> bool:
-        if kind != "durables" and (owned == "scopes" or owned.startswith("scopes@")):
-            return False
-        return owned == name or owned.startswith(f"{name}~") or owned in OWNED[kind].get(name, set())
 
     # -- the attack ------------------------------------------------------------------------------------------
 
@@ -199,7 +207,7 @@ class Attack:
         except ProtocolError:
             return
         if hello.role == "broker":
-            allowed = name == "east" == hello.name and "east" not in self._revoked
+            allowed = name == "east" == hello.name and "east" not in self._allowed.revoked
             self.books.check("link", allowed=allowed, details=(name, hello.name))
             session.end("enough")
             with contextlib.suppress(FairleadError):
@@ -207,8 +215,12 @@ class Attack:
             return
         assert isinstance(session, ClientSession)
         is_chosen = hello.name and not hello.is_made_up
-        owns = self._owns(name, "clients", session.name) if is_chosen else session.name.startswith(f"{name}~")
-        allowed = self._may_connect(name) and owns
+        owns = (
+            self._allowed.owns(name, "clients", session.name)
+            if is_chosen
+            else session.name.startswith(f"{name}~")
+        )
+        allowed = self._allowed.connect(name) and owns
         self.books.check("connection", allowed=allowed, details=(name, session.name))
         self._clients.append(_Client(principal, peer, session))
         if len(self._clients) > 12:
@@ -270,7 +282,7 @@ class Attack:
     def _is_own_producer(self, client: _Client, producer: str) -> bool:
         own = client.session.name
         is_of_scopes = own == "scopes" or own.startswith("scopes@")
-        return (producer in (own, f"c:{own}") and not is_of_scopes) or self._owns(
+        return (producer in (own, f"c:{own}") and not is_of_scopes) or self._allowed.owns(
             client.principal.name, "producers", producer
         )
 
@@ -308,10 +320,10 @@ class Attack:
         )
         who = client.principal.name
         if done and not is_free:
-            allowed = who == "root" and who not in self._revoked
+            allowed = who == "root" and who not in self._allowed.revoked
             self.books.check("operation", allowed=allowed, details=(who, message))
         for ended in before.keys() - self.node.durables.keys():
-            allowed = who == "root" or self._owns(who, "durables", ended) or before[ended].ends
+            allowed = who == "root" or self._allowed.owns(who, "durables", ended) or before[ended].ends
             self.books.check("end of a durable subscriber", allowed=allowed, details=(who, ended))
         if isinstance(message, wire.Listen) and done:
             self.books.check("listening", allowed=who in WRITES, details=who)
@@ -354,8 +366,8 @@ class Attack:
 
     def _change_policy(self) -> None:
         """Revoke somebody, or nobody. From this moment on it holds."""
-        self._revoked = set(self._random.sample(MEMBERS[:-1], self._random.choice((0, 0, 0, 1))))
-        self.node.guard.decide_by(self._policy.revoking(*self._revoked), self._now)
+        self._allowed.revoked = set(self._random.sample(MEMBERS[:-1], self._random.choice((0, 0, 0, 1))))
+        self.node.guard.decide_by(self._policy.revoking(*self._allowed.revoked), self._now)
 
     def _leave(self) -> None:
         client = self._client()
@@ -393,25 +405,25 @@ class Attack:
                     self._delivered(client, unpack(wire.parse_deliver(payload)[2]))
             client.peer.got.clear()
             if not client.session.ended:
-                allowed = self._may_connect(name)
+                allowed = self._allowed.connect(name)
                 self.books.check("stay", allowed=allowed, details=(name, client.session.name))
         for name, durable in self.node.durables.items():
             if durable.session is not None and not durable.ends:
                 who = self.node.guard.principal(durable.session.client).name
-                owns = self._owns(who, "durables", name)
+                owns = self._allowed.owns(who, "durables", name)
                 self.books.check("durable subscriber", allowed=owns, details=(who, name))
 
     def _delivered(self, client: _Client, notification: Notification) -> None:
         who, by = client.principal.name, str(notification.get("by"))
         wanted = any(parse(text).matches(notification) for text in client.requested)
-        allowed = wanted and self._may_read(who, notification)
-        self.books.check("delivery", allowed=allowed, details=(who, notification, self._revoked))
+        allowed = wanted and self._allowed.read(who, notification.get("symbol"))
+        self.books.check("delivery", allowed=allowed, details=(who, notification, self._allowed.revoked))
         own = str(notification.get("as"))
         known = notification.producer in (own, f"c:{own}") and (
             own == by or own.startswith((f"{by}~", "operator"))
         )
         self._published.append((notification.producer, str(notification.id)))
-        written = notification.get("symbol") in WRITES.get(by, set()) and (
-            known or self._owns(by, "producers", notification.producer)
+        written = notification.get("symbol") in WRITES.get(by, ()) and (
+            known or self._allowed.owns(by, "producers", notification.producer)
         )
         self.books.check("publication", allowed=written, details=(by, notification))
