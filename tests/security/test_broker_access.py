@@ -238,12 +238,6 @@ def test_who_subscribes_is_told_only_to_those_who_may_publish_that(guarded: Guar
 # -- changes -----------------------------------------------------------------------------------------------------
 
 
-def reload(guarded: Guarded, server: Server, policy: str) -> None:
-    guarded.write(policy)
-    with guarded.client(server, "root", "operator") as root:
-        root.reload()
-
-
 def test_a_revoked_principal_is_disconnected_at_once(guarded: Guarded) -> None:
     server = guarded.start(logged=False)
     with (
@@ -251,7 +245,7 @@ def test_a_revoked_principal_is_disconnected_at_once(guarded: Guarded) -> None:
         guarded.client(server, "nyse") as nyse,
         ada.subscribe("true") as quotes,
     ):
-        reload(guarded, server, 'revoked = ["ada"]\n' + POLICY)
+        guarded.reload(server, 'revoked = ["ada"]\n' + POLICY)
         nyse.publish(IBM)
         with pytest.raises((SubscriptionEnded, BrokerRefused), match="your rights have ended"):
             quotes.get(10)
@@ -265,12 +259,12 @@ def test_rights_that_change_narrow_and_widen_the_subscriptions_that_there_are(gu
         guarded.client(server, "nyse") as nyse,
         ada.subscribe("price > 0") as quotes,
     ):
-        reload(guarded, server, POLICY.replace('symbol = "IBM"', 'symbol = "SAP"'))
+        guarded.reload(server, POLICY.replace('symbol = "IBM"', 'symbol = "SAP"'))
         nyse.publish(IBM)
         nyse.publish(SAP)
         assert quotes.get(10).get("symbol") == "SAP"
         assert str(quotes.granted) == 'price > 0 and symbol = "SAP"'
-        reload(guarded, server, POLICY.replace('symbol = "IBM"', "true"))
+        guarded.reload(server, POLICY.replace('symbol = "IBM"', "true"))
         nyse.publish(IBM)
         assert quotes.get(10).get("symbol") == "IBM"
         assert not quotes.narrowed
@@ -283,8 +277,7 @@ def test_what_waits_in_the_log_is_delivered_by_the_rights_at_delivery(guarded: G
     with guarded.client(server, "nyse") as nyse:
         for number in range(100):
             nyse.publish({**IBM, "n": number})
-        reload(
-            guarded,
+        guarded.reload(
             server,
             POLICY.replace("subscribe = ['symbol = \"IBM\"']", "subscribe = ['symbol = \"IBM\" and n > 97']"),
         )
@@ -443,7 +436,7 @@ def test_a_neighbour_is_a_principal_of_its_name_that_may_link(
         nyse.publish(SAP)
         nyse.publish(IBM)
         assert quotes.get(10).get("symbol") == "IBM"
-    reload(guarded, server, POLICY.replace('"east"', '"west"'))
+    guarded.reload(server, POLICY.replace('"east"', '"west"'))
     until(lambda: not any(each.ready for each in server.node.links.values()))
 
 

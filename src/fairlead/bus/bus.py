@@ -149,6 +149,7 @@ class Bus:
         self._scoped = None if scopes is None else self._with_scopes(scopes)
         of_scopes = () if self._scoped is None else (self._scoped.rule,)
         self._seam = Seam(self._route, (*of_scopes, self._advertised.rule, *rules))
+        self._handing_over.hidden = self._seam.hidden
         self._granted_by = self._seam.grant_version
         """The version of the rules that subscriptions were granted by."""
 
@@ -523,6 +524,10 @@ class Bus:
 
     def _check_granted(self, subscriber: str, filters: Iterable[Filter]) -> None:
         """A pattern sees what its subscriber may subscribe to: all of it, for a part would mean something else."""
+        if hidden := self._seam.hidden(subscriber):
+            names = ", ".join(map(repr, sorted(hidden)))
+            reason = f"{subscriber} may not read {names}, and a pattern reads whole notifications"
+            raise self._refused(Refusal(reason, error=Forbidden))
         for filter in filters if self._seam.grants else ():
             if self._granted(subscriber, "subscribe", filter) != filter:
                 raise self._refused(

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fairlead.bus.receivers import Delivery, Receiver
@@ -38,7 +38,7 @@ class Handover:
 class HandingOver:
     """The one list of what is to be handed over. `counts` are the bus's, `lock` keeps both."""
 
-    __slots__ = ("_by", "_counts", "_idle", "_lock", "_on_error", "_trace", "pending")
+    __slots__ = ("_by", "_counts", "_idle", "_lock", "_on_error", "_trace", "hidden", "pending")
 
     def __init__(
         self,
@@ -54,6 +54,8 @@ class HandingOver:
         self._by: int | None = None
         self.pending: Final[deque[Handover | Callable[[], None]]] = deque()
         """Deliveries, and what is to be done when all before it is handed over."""
+        self.hidden: Callable[[str], frozenset[str]] = lambda subscriber: frozenset()
+        """The attributes that a subscriber does not get to see."""
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until all is handed over; False where that was not so in time, and at once within a callback."""
@@ -97,12 +99,15 @@ class HandingOver:
 
     def _notify(self, handover: Handover) -> None:
         outcomes: tuple[str, ...]
+        delivery = handover.delivery
+        if hidden := self.hidden(delivery.subscriber):
+            delivery = replace(delivery, notification=delivery.notification.without(hidden))
         try:
             trace = self._trace if handover.is_public else None
-            outcomes = handover.receiver.receive(handover.delivery, trace)
+            outcomes = handover.receiver.receive(delivery, trace)
         except Exception as error:  # one subscriber's failure is not the others'
             outcomes = ("delivered",)
-            self.failed(handover.receiver, handover.delivery, error)
+            self.failed(handover.receiver, delivery, error)
         with self._lock:
             for outcome in outcomes:
                 self._counts[outcome] += 1

@@ -35,6 +35,7 @@ from fairlead.model.values import (
     Record,
     Rectangle,
     Tuple,
+    check_name,
     kind_of,
     number_of,
     value_of,
@@ -161,6 +162,20 @@ class Notification:
         published = self.attributes.published
         return fields_to_json(self.attributes) if published is None else published.record
 
+    def without(self, names: frozenset[str]) -> Notification:
+        """The same without these attributes, in its content, too.
+
+        A document is left out, since it may have the same in it. Of a record that reads otherwise than its
+        attributes (under a schema, or with names of fields), the attributes are the content from then on.
+        """
+        if self.document is None and names.isdisjoint(self.attributes):
+            return self
+        kept, published = Record(_without(self.attributes, names)), self.attributes.published
+        if published is not None and published.is_read_alone:
+            record, beside = _without(published.record, names), _without(published.beside, names)
+            kept.published = published._replace(record=record, beside=beside)
+        return replace(self, attributes=kept, document=None)
+
     # -- attributes ----------------------------------------------------------------------------------------
 
     def get(self, name: str, default: Any = ABSENT) -> Any:
@@ -190,6 +205,11 @@ class Notification:
     def tree(self) -> Element:
         """The notification as a tree of elements, which path filters select from."""
         return self.document or tree_of(self.attributes)
+
+
+def _without(fields: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """The fields whose names do not begin with one of these."""
+    return {name: value for name, value in fields.items() if check_name(name).split(".")[0] not in names}
 
 
 _JSON_SCALARS: Final = frozenset({type(None), bool, int, float, str})

@@ -14,6 +14,7 @@ from fairlead.broker.publications import NO_OFFSET
 from fairlead.filters.filter import Filter
 from fairlead.log import Record
 from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
+from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
 from fairlead.network.backpressure import Stuck
 from fairlead.network.once import Once
@@ -170,7 +171,7 @@ class Durable(Outbox):
         if not mine or not self._once.is_first_in_log(record.offset, packed):
             return []
         return [
-            (wire.deliver_head(ids, (number, len(mine))), each.content or packed)
+            (wire.deliver_head(ids, (number, len(mine))), each.shown(packed))
             for number, (ids, each) in enumerate(mine, 1)
         ]
 
@@ -194,7 +195,7 @@ class Durable(Outbox):
 class Recipient:
     """A client on a notification's route, and for which of its subscriptions the notification is."""
 
-    __slots__ = ("content", "heads", "ids", "part", "subscriptions", "target")
+    __slots__ = ("content", "heads", "hidden", "ids", "part", "subscriptions", "target")
 
     def __init__(
         self,
@@ -202,8 +203,9 @@ class Recipient:
         subscriptions: tuple[str, ...],
         content: bytes = b"",
         part: tuple[int, int] = (1, 1),
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
-        self.target, self.subscriptions = target, subscriptions
+        self.target, self.subscriptions, self.hidden = target, subscriptions, hidden
         self.content = content
         """The version that it gets; empty where that is the notification as it travels."""
         self.part = part
@@ -214,7 +216,18 @@ class Recipient:
 
     def of(self, relays: Relays) -> Relays:
         """Notifications as this client gets them."""
-        return Relays([self.content]) if self.content else relays
+        if not self.content and not self.hidden:
+            return relays
+        return Relays([self.shown(each) for each in ([self.content] if self.content else relays.each)])
+
+    def shown(self, packed: bytes) -> bytes:
+        """A notification as this client gets it: its version, without the attributes that are hidden from it."""
+        packed = self.content or packed
+        if not self.hidden:
+            return packed
+        notification = unpack(packed)
+        shown = notification.without(self.hidden)
+        return packed if shown is notification else pack(shown)
 
     def head_of(self, size: int) -> bytes:
         """The head of a delivery, before a notification of this length."""

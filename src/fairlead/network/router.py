@@ -45,7 +45,7 @@ class Fanout:
         for link in self.links:
             link.relay(offset, packed)
         for recipient in self.recipients:
-            recipient.target.deliver(offset, recipient, recipient.content or packed)
+            recipient.target.deliver(offset, recipient, recipient.shown(packed))
 
     def relay(self, offset: int, packed: bytes) -> None:
         """Hand a notification to the neighbours only."""
@@ -103,7 +103,7 @@ class Router:
         """By client; all have the same one, where no rule tells clients apart."""
         self._fanouts: dict[Route, Fanout] = {}
         self._is_changed = self._was_changed = False
-        self._seen = self._seam.version
+        self._seen = self._made_by = self._seam.version
         self.version = 0
         """How often the tables or the destinations have changed."""
 
@@ -144,6 +144,9 @@ class Router:
         route = self._seam.route(notification, source)
         if route.versions:
             return self._made(route)  # for this notification alone
+        if self._made_by != self._seam.version:  # recipients have what is hidden from them
+            self._made_by = self._seam.version
+            self._fanouts.clear()
         fanout = self._fanouts.get(route)
         if fanout is None:
             if len(self._fanouts) >= FANOUTS_MAX:
@@ -157,7 +160,12 @@ class Router:
 
     def _recipients(self, route: Route) -> tuple[Recipient, ...]:
         targets = [(self.targets.get(client), ids) for client, ids in route.clients]
-        recipients = [Recipient(target, ids) for target, ids in targets if target is not None]
+        hidden = self._seam.hidden
+        recipients = [
+            Recipient(target, ids, hidden=hidden(target.client))
+            for target, ids in targets
+            if target is not None
+        ]
         each_number = Counter(client for client, _, _ in route.versions)
         numbers: Counter[str] = Counter()
         for client, ids, version in route.versions:
@@ -165,7 +173,7 @@ class Router:
             if target is not None:
                 numbers[client] += 1
                 part = (numbers[client], each_number[client])
-                recipients.append(Recipient(target, ids, pack(version), part))
+                recipients.append(Recipient(target, ids, pack(version), part, hidden(target.client)))
         return tuple(recipients)
 
     def of_record(self, record: Record) -> Fanout:

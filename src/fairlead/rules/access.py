@@ -49,6 +49,8 @@ class Access(Rule):
         self._rights: dict[str, Rights] = {}
         self._depends_on: dict[str, tuple[Rights, Depends]] = {}
         """What answers depend on, by client: it is asked for with every batch of publications."""
+        self._now = 0
+        """The latest time that was asked about."""
         self.version = 0
         self.decided = 0
         """How often rights of clients that there are have changed: by another policy, or by themselves."""
@@ -102,6 +104,7 @@ class Access(Rule):
 
     def rights(self, client: str, now: int) -> Rights:
         """The rights of a client at a time."""
+        self._now = max(self._now, now)
         rights = self._rights.get(client)
         if rights is not None and (rights.until is None or now < rights.until):
             return rights
@@ -120,6 +123,11 @@ class Access(Rule):
         """The rights of a client, as far as they are known."""
         rights = self._rights.get(client)
         return {} if rights is None else rights.limits
+
+    def hidden(self, who: str) -> frozenset[str]:
+        if not self._policy.protected:
+            return self._policy.protected
+        return self.rights(who, self._now).hidden
 
     # -- what --------------------------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class Rule:
 
     A rule overrides some of `admit`, `disown` and `narrow`, and declares in `depends` what they look at. One that
     narrows subscriptions and advertisements when they are made overrides `grant`; one that hides some of them from
-    a neighbour, `disclose`.
+    a neighbour, `disclose`; one that leaves attributes out of deliveries, `hidden`.
 
     A rule may also say more of routing entries than filters do. It then overrides `declare`, the entry of a
     subscription, and `forms`, the forms of a notification that entries are matched with; where something has to be
@@ -184,6 +184,10 @@ class Rule:
     def resolve(self, filter: Filter) -> Filter:
         """A filter of the same text that decides about more, by what is known here beyond its text: keys. Pure."""
         return filter
+
+    def hidden(self, who: str) -> frozenset[str]:
+        """The attributes that a subscriber does not get to see, by the rights that it has now. Pure."""
+        return frozenset()
 
     def depends_for(self, source: str) -> Depends:
         """The inputs that the answers about one client's publications depend on: `depends`, or less."""

@@ -40,6 +40,9 @@ Keys: TypeAlias = Callable[[Sequence[PlainParts]], list[Any]]
 """For each of several plain notifications, all that the answers about it depend on."""
 
 
+NONE: Final[frozenset[str]] = frozenset()
+
+
 class IdentityMemory(Protocol):
     """The identities that a runtime remembers: `LatestIdentities`, or those of an ordered bus."""
 
@@ -63,6 +66,7 @@ class Seam:
             "_disowning",
             "_forming",
             "_granting",
+            "_hiding",
             "_marking",
         ),
         *("_narrowing", "_resolving", "_route", "learns_from", "rules"),
@@ -77,6 +81,7 @@ class Seam:
         self._disowning = [each for each in self.rules if type(each).disown is not Rule.disown]
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
+        self._hiding = [each for each in self.rules if type(each).hidden is not Rule.hidden]
         self._granting = [each for each in self.rules if type(each).grant is not Rule.grant]
         self._resolving = [each for each in self.rules if type(each).resolve is not Rule.resolve]
         self._disclosing = [each for each in self.rules if type(each).disclose is not Rule.disclose]
@@ -254,6 +259,10 @@ class Seam:
     def resolves(self) -> bool:
         """Whether some rule knows more than the text of filters."""
         return bool(self._resolving)
+
+    def hidden(self, who: str) -> frozenset[str]:
+        """The attributes that a subscriber does not get to see. The answer holds until `version` changes."""
+        return frozenset().union(*[rule.hidden(who) for rule in self._hiding]) if self._hiding else NONE
 
     # -- what neighbours may know --------------------------------------------------------------------------------
 

@@ -71,6 +71,9 @@ FORMAT: Final = 1
 TOKEN: Final = "token:"
 """Before the id of a token that is revoked."""
 OWN_NAME: Final = "{name}"
+EVERY_ATTRIBUTE: Final = "*"
+ENVELOPE: Final = frozenset({"id", "producer", "time", "sequence", "type"})
+"""Attributes that cannot be protected."""
 _TIMED: Final = frozenset({"hour", "weekday"})
 
 _most: Final = count(1, 1 << 50)
@@ -98,6 +101,12 @@ class _Top:
             one_of(*UNTRUSTED),
         ),
     ] = "refuse"
+    protected: Annotated[
+        tuple[str, ...],
+        Key(
+            "attributes that subscribers do not get, and cannot subscribe by, unless a role lets them read these"
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +149,9 @@ class _RoleTable(_Limited):
     ] = ()
     durables: Annotated[
         tuple[str, ...], Key("patterns of durable names that are theirs, besides their own")
+    ] = ()
+    reads: Annotated[
+        tuple[str, ...], Key("protected attributes that its members get to see; `*` stands for all of them")
     ] = ()
     delegate: Annotated[bool, Key("its members may delegate what it grants")] = False
     connections: Annotated[
@@ -214,6 +226,8 @@ class Role:
     """By kind of name, the patterns of those that belong to its members."""
     delegate: bool = False
     limits: Mapping[str, int] = field(default_factory=dict)
+    reads: frozenset[str] = frozenset()
+    """The protected attributes that its members get to see."""
 
     @property
     def is_timed(self) -> bool:
@@ -258,9 +272,11 @@ class AccessPolicy:
     trust: BrokerTrust = ALL_TRUSTED
     keys: Mapping[str, KeyClass] = field(default_factory=dict)
     sealed: Annotations = field(default_factory=Annotations)
+    protected: frozenset[str] = frozenset()
+    """The attributes that only those get to see whose roles say so."""
 
     def __post_init__(self) -> None:
-        if problems := list(_contradictions(self.roles)):
+        if problems := [*_contradictions(self.roles), *_unprotectable(self.protected, self.roles)]:
             raise PolicyError("; ".join(problems))
 
     # -- the file ----------------------------------------------------------------------------------------------
@@ -284,11 +300,23 @@ class AccessPolicy:
         if not reading.problems:
             for problem in _contradictions(roles):
                 reading.wrong("roles", "[roles]", problem)
+            for problem in _unprotectable(top.protected, roles):
+                reading.wrong("", "protected", problem)
         keys = _keys(reading, given.get("keys", {}))
         sealed = _sealed(reading, given.get("sealed", {}), keys, schema)
         trust = BrokerTrust(_brokers(reading, given.get("brokers", {}), filters), top.untrusted, schema)
         reading.check(source, PolicyError)
-        return cls(roles, delegations, frozenset(top.revoked), top.tell, schema, trust, keys, sealed)
+        return cls(
+            roles,
+            delegations,
+            frozenset(top.revoked),
+            top.tell,
+            schema,
+            trust,
+            keys,
+            sealed,
+            frozenset(top.protected),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -310,6 +338,8 @@ class AccessPolicy:
                     for type, of in self.sealed.types.items()
                 },
             ]
+        if self.protected:
+            deciding.append({"protected": sorted(self.protected)})
         text = json.dumps(deciding)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -359,7 +389,15 @@ class AccessPolicy:
             _most_generous(active),
             self._until(principal, now),
             self.schema,
+            self._hidden(active),
         )
+
+    def _hidden(self, active: Iterable[Role]) -> frozenset[str]:
+        """The protected attributes that none of these roles reads."""
+        if not self.protected:
+            return self.protected
+        read = frozenset().union(*(role.reads for role in active))
+        return frozenset() if EVERY_ATTRIBUTE in read else self.protected - read
 
     def active(self, principal: Principal, now: int = 0) -> tuple[Role, ...]:
         """The roles that are active for a principal: it is a member, their condition and all they require hold."""
@@ -522,6 +560,7 @@ def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
             {kind: getattr(role, kind) for kind in NAMES},
             role.delegate,
             {each: limit for each in LIMITS if (limit := getattr(role, each)) is not None},
+            frozenset(role.reads),
         )
 
 
@@ -605,6 +644,19 @@ def _contradictions(roles: Iterable[Role]) -> Iterator[str]:
             yield f"roles require one another in a cycle: {' - '.join(error.args[1])}"
 
 
+def _unprotectable(protected: Iterable[str], roles: Iterable[Role]) -> Iterator[str]:
+    """Why attributes cannot be protected, or are not."""
+    known = set(protected)
+    for name in sorted(known & ENVELOPE):
+        yield f"{name!r} is not hidden from anybody: it is how notifications are known"
+    yield from (
+        f"{name!r} is a name with dots: protect {name.split('.')[0]!r}" for name in known if "." in name
+    )
+    for role in roles:
+        for name in sorted(role.reads - known - {EVERY_ATTRIBUTE}):
+            yield f"{role.name} reads {name!r}, which is not protected{suggestion(name, known)}"
+
+
 def _attributes(constraint: Filter) -> frozenset[str]:
     term = getattr(constraint, "term", None)
     return frozenset({term.name}) if isinstance(term, Attribute) else frozenset()
@@ -635,6 +687,7 @@ def _shown(value: Role | Delegation) -> list[Any]:
                 dict(value.names),
                 value.delegate,
                 dict(value.limits),
+                sorted(value.reads),
             ]
         case Delegation():
             return [value.by, value.to, grants, value.until]

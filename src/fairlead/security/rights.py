@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from fairlead.errors import FilterError
 from fairlead.filters import EVERYTHING, NOTHING, And, Filter, Or, covers, overlaps, simplify
+from fairlead.filters.naming import Attributes
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
 from fairlead.security.principals import SEPARATOR, Principal
@@ -81,14 +82,20 @@ class Rights:
     until: int | None = None
     """When they may change though the policy does not, in microseconds."""
     schema: Schema | None = None
+    hidden: frozenset[str] = frozenset()
+    """The attributes that the principal does not get to see."""
 
     def may(self, action: str, requested: Filter) -> Decision:
         """The decision about a subscription, an advertisement or a kind of publications.
 
         A request is met with the limit, never replaced by it. Where it is not known whether the limit covers the
-        request, the decision is `narrowed`, and what is granted is the same.
+        request, the decision is `narrowed`, and what is granted is the same. A request that reads a hidden attribute
+        is refused: what it matches would say what they are. (A limit may read them: its author decides that.)
         """
         grants, schema = self.grants.get(action, ()), self.schema
+        if self.hidden and action == "subscribe" and (read := Attributes.of(requested).reading(self.hidden)):
+            reason = f"{self.principal.name} may not read {', '.join(map(repr, read))}"
+            return Decision(action, "refused", requested, None, (), reason)
         covering = next((each for each in grants if covers(each.filter, requested, schema)), None)
         if covering is not None:
             return Decision(action, "granted", requested, requested, (covering.role,))

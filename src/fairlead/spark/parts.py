@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -28,22 +28,8 @@ from numpy.typing import NDArray
 from pyarrow import fs
 
 from fairlead.errors import DamagedIndex, FairleadError
-from fairlead.filters import (
-    And,
-    Attribute,
-    Constraint,
-    Extended,
-    Filter,
-    Inspector,
-    Length,
-    Not,
-    Op,
-    Or,
-    Polynomial,
-    Position,
-    Schema,
-    parse,
-)
+from fairlead.filters import Filter, Schema, parse
+from fairlead.filters.naming import Attributes
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark.placement import ANYWHERE
@@ -53,7 +39,6 @@ __all__ = [
     "CHUNK",
     "TABLE",
     "VERSION",
-    "Attributes",
     "Content",
     "Part",
     "Subscription",
@@ -335,34 +320,6 @@ def _ranks(names: pa.Array) -> NDArray[np.int32]:
     return ranks
 
 
-class Attributes:
-    """The attributes that filters name, and whether some filter reads the whole notification."""
-
-    def __init__(self, names: Iterable[str] = (), is_whole: bool = False) -> None:
-        self.names, self.is_whole = set(names), is_whole
-
-    def add(self, filter: Filter) -> None:
-        match filter:
-            case And(parts) | Or(parts):
-                for part in parts:
-                    self.add(part)
-            case Not(part):
-                self.add(part)
-            case Constraint(Attribute(name) | Inspector(name), op, operand):
-                self.names.add(name)
-                self.is_whole |= op is Op.EXTENDED or isinstance(operand, Extended)
-            case Constraint(Polynomial() as term):
-                self.names |= term.names
-            case Constraint(Position() | Length()):
-                self.names.add("tuple")
-            case _:
-                self.is_whole = True
-
-    def described(self) -> dict[str, Any]:
-        """The description of the attributes in a part's table."""
-        return {"attributes": sorted(self.names), "whole": self.is_whole}
-
-
 def parsed(
     texts: pa.Array, schema: Schema | None, check: Callable[[int, FairleadError], None] | None = None
 ) -> Iterator[tuple[int, Filter]]:
@@ -420,7 +377,8 @@ def compiled(
     about = {
         "filters": saved.name,
         "texts": texts,
-        **attributes.described(),
+        "attributes": sorted(attributes.names),
+        "whole": attributes.is_whole,
         "schema": None if schema is None else schema.fingerprint,
     }
     kept = keep(directory, TABLE, with_about(table, **about))

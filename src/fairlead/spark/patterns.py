@@ -35,10 +35,11 @@ from fairlead.correlation.queries import Query
 from fairlead.correlation.relating import types_seen
 from fairlead.errors import FairleadError, FilterError, PipelineError, ValueRefused
 from fairlead.filters import Schema
+from fairlead.filters.naming import Attributes
 from fairlead.ingest import Rejection
 from fairlead.model.encoding import parse_json
 from fairlead.model.order import BEGINNING, END
-from fairlead.spark.parts import Attributes, Subscription
+from fairlead.spark.parts import Subscription
 from fairlead.spark.subscriptions import (
     Ending,
     Entry,

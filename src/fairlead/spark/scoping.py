@@ -31,6 +31,7 @@ from pyspark.sql import types as T
 from fairlead.audit.trace import ScopeChanged
 from fairlead.errors import FairleadError, PipelineError, ScopeError
 from fairlead.filters import Filter, Schema
+from fairlead.filters.naming import Attributes
 from fairlead.ingest import Rejection
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Instant, Notification
@@ -55,7 +56,6 @@ from fairlead.scopes.sights import tag_of
 from fairlead.scopes.sliced import Bits, Positions, Sliced, SlicedBatch
 from fairlead.scopes.states import restore_states
 from fairlead.spark.frames import ATTRIBUTES, RECORD, VERSION, encode, notifications_in, to_records
-from fairlead.spark.parts import Attributes
 from fairlead.spark.scanning import columns_in
 
 if TYPE_CHECKING:

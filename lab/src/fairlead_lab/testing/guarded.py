@@ -79,6 +79,12 @@ class Guarded:
         credentials = None if principal is None else bearer(token(principal, **more))
         return sync.connect(server.url, name=name, credentials=credentials, patience=PATIENCE_S)
 
+    def reload(self, server: Server, policy: str) -> None:
+        """Write another policy, and have a broker read it, as the operator."""
+        self.write(policy)
+        with self.client(server, "root", "operator") as root:
+            root.reload()
+
     def decisions(self) -> list[dict[str, Any]]:
         """The entries in the log of decisions."""
         return [json.loads(line) for line in (self.path / "access.jsonl").read_text().splitlines()]
