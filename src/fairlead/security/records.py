@@ -19,7 +19,7 @@ from fairlead.model import Instant
 from fairlead.security.policy import AccessPolicy
 from fairlead.security.rights import Decision, Rights
 
-__all__ = ["DecisionLog", "decisions"]
+__all__ = ["DecisionLog", "decisions", "line_of"]
 
 BYTES_MAX: Final = 64 << 20
 """A larger file is renamed, and another one begun; one earlier file stays."""
@@ -63,19 +63,7 @@ class DecisionLog:
         if len(self._repeating) >= REPEATING_MAX:
             self._repeating.clear()
         self._repeating[client] = (key, now, 0)
-        line: dict[str, Any] = {
-            "time": str(Instant(now)),
-            "principal": rights.principal.name,
-            "via": rights.principal.via,
-            "client": client,
-            "action": decision.action,
-            "outcome": decision.outcome,
-            "requested": None if decision.requested is None else render(decision.requested),
-            "granted": None if decision.granted is None else render(decision.granted),
-            "roles": list(decision.roles) or list(rights.roles),
-            "reason": decision.reason,
-            "policy": policy.fingerprint,
-        }
+        line = {"time": str(Instant(now)), **line_of(client, rights, decision, policy)}
         if latest is not None and latest[2]:
             line["repeated"] = latest[2]
         self._write(json.dumps(line, ensure_ascii=False))
@@ -111,6 +99,25 @@ class DecisionLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def line_of(client: str, rights: Rights, decision: Decision, policy: AccessPolicy) -> dict[str, Any]:
+    """A decision about a request of a client, as a line has it."""
+    line: dict[str, Any] = {
+        "principal": rights.principal.name,
+        "via": rights.principal.via,
+        "client": client,
+        "action": decision.action,
+        "outcome": decision.outcome,
+        "requested": None if decision.requested is None else render(decision.requested),
+        "granted": None if decision.granted is None else render(decision.granted),
+        "roles": list(decision.roles) or list(rights.roles),
+        "reason": decision.reason,
+        "policy": policy.fingerprint,
+    }
+    if rights.hidden and decision.action == "subscribe":
+        line["hidden"] = sorted(rights.hidden)
+    return line
 
 
 def decisions(path: str | Path, *, follow: bool = False) -> Iterator[dict[str, Any]]:

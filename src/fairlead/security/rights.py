@@ -89,8 +89,10 @@ class Rights:
         """The decision about a subscription, an advertisement or a kind of publications.
 
         A request is met with the limit, never replaced by it. Where it is not known whether the limit covers the
-        request, the decision is `narrowed`, and what is granted is the same. A request that reads a hidden attribute
-        is refused: what it matches would say what they are. (A limit may read them: its author decides that.)
+        request, the decision is `narrowed`, and what is granted is the same.
+
+        A request that reads a hidden attribute is refused: what it matches would say what is in it. A limit may
+        read hidden attributes, for its author decides about that.
         """
         grants, schema = self.grants.get(action, ()), self.schema
         if self.hidden and action == "subscribe" and (read := Attributes.of(requested).reading(self.hidden)):

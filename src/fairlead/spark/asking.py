@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -20,6 +20,8 @@ from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
 from fairlead.model.order import BEGINNING, END
+from fairlead.security import AccessPolicy
+from fairlead.spark.access import Gate, policy_of
 from fairlead.spark.config import Config, PatternsSource, SubscriptionsSource
 from fairlead.spark.frames import table_of_rows
 from fairlead.spark.output import Manifest, Output
@@ -29,6 +31,7 @@ from fairlead.spark.storage import Directory
 from fairlead.spark.subscriptions import (
     SUBSCRIPTION,
     Changed,
+    Entry,
     Location,
     Noun,
     Subscriptions,
@@ -77,6 +80,13 @@ class Demand:
     is_first: bool = False
     scoping: ChangedScopes | None = None
     """The scope graph with all changes so far, where there is one."""
+    gate: Gate | None = None
+    """The access policy, where there is one, and what it decided about the subscriptions that the batch reads."""
+
+    @property
+    def policy(self) -> AccessPolicy | None:
+        """The access policy, where there is one."""
+        return None if self.gate is None else self.gate.policy
 
     @property
     def subscriptions(self) -> Subscriptions:
@@ -91,6 +101,8 @@ class Demand:
         """The changes that could not be taken, with what they were to change."""
         both = (("subscriptions", self.changed), ("patterns", self.detecting))
         rejections = [(source, each) for source, changed in both for each in changed.rejections]
+        if self.gate is not None:
+            rejections += (("subscriptions", each) for each in self.gate.rejections)
         if self.scoping is not None:
             rejections += (("scopes", each) for each in self.scoping.rejections)
         return rejections
@@ -146,19 +158,21 @@ def demand(
     `ahead` are subscriptions that were read before a stream began: its first batch need not read them again.
     """
     output, schema = Output(config.output), schema_of(config)
+    policy = policy_of(config, schema)
+    gate = None if policy is None else Gate(policy, schema)
     with _planned(config, number, last) as files:
         own = _files_of(config.subscriptions, files)
         theirs = [] if config.patterns is None else _files_of(config.patterns, files)
         if last is None:
             index = output.index.uri
-            changed = ahead or read_subscriptions(config, index, spark, schema, own)
+            changed = ahead or read_subscriptions(config, index, spark, schema, own, gate=gate)
             detecting = read_patterns(config, spark, schema, theirs)
         else:
-            changed = _subscriptions_since(config, spark, last, own)
+            changed = _subscriptions_since(config, spark, last, own, gate)
             detecting = _patterns_since(config, spark, last, theirs)
         if last is None or files:
             check_ids(changed.subscriptions, detecting.patterns)
-        return Demand(changed, detecting, files, last is None, _scopes_since(config, last, files))
+        return Demand(changed, detecting, files, last is None, _scopes_since(config, last, files), gate)
 
 
 def _scopes_since(config: Config, last: Manifest | None, files: Sequence[str]) -> ChangedScopes | None:
@@ -172,13 +186,17 @@ def _scopes_since(config: Config, last: Manifest | None, files: Sequence[str]) -
 
 
 def _subscriptions_since(
-    config: Config, spark: SparkSession, last: Manifest, files: Sequence[str]
+    config: Config, spark: SparkSession, last: Manifest, files: Sequence[str], gate: Gate | None
 ) -> Changed:
     index = Output(config.output).index.uri
     known = Subscriptions.from_json(last.subscriptions, index, schema=schema_of(config))
     if not files:
         return Changed(known)
-    return known.changed(_entries(config.subscriptions, files, spark), last.watermark)
+    return known.changed(_granted(_entries(config.subscriptions, files, spark), gate), last.watermark)
+
+
+def _granted(given: Iterable[Entry], gate: Gate | None) -> Iterable[Entry]:
+    return given if gate is None else gate.entries(given)
 
 
 def _patterns_since(
@@ -236,18 +254,21 @@ def read_subscriptions(
     spark: SparkSession | None,
     schema: Schema | None,
     files: Sequence[str] | None = None,
+    *,
+    gate: Gate | None = None,
 ) -> Changed:
     """All subscriptions that there are at the beginning; where they are watched, in these files."""
     source = config.subscriptions
     if not source.watch:
-        given = SubscriptionsInput(source.path, source.format, source.options, dialect=source.dialect)
+        named = SubscriptionsInput(source.path, source.format, source.options, dialect=source.dialect)
+        given = named if gate is None else gate.entries(entries(named, spark, ("id", "filter")))
         return Changed(
             Subscriptions.read(given, directory, schema=schema, spark=spark, extensions=config.extensions)
         )
     # Where files are changes, the first ones are too: replayed from the beginning, the same order gives the same.
     files = _files(source.path) if files is None else files
     empty = Subscriptions.read((), directory, schema=schema, extensions=config.extensions)
-    changed = empty.changed(_entries(source, files, spark), BEGINNING)
+    changed = empty.changed(_granted(_entries(source, files, spark), gate), BEGINNING)
     _check(changed.rejections)
     return changed
 
@@ -318,7 +339,7 @@ def _text_of(file: str) -> str:
 
 def _entries(
     source: PatternsSource, files: Iterable[str], spark: SparkSession | None, noun: Noun = SUBSCRIPTION
-) -> Iterable[Any]:
+) -> Iterable[Entry]:
     dialect = source.dialect if isinstance(source, SubscriptionsSource) else OWN
     inputs = (SubscriptionsInput(file, source.format, source.options, dialect=dialect) for file in files)
     return chain.from_iterable(entries(each, spark, noun=noun) for each in inputs)

@@ -501,10 +501,11 @@ class Batch:
         patterns = ""
         if self.config.patterns is not None:
             patterns = self.output.keep_patterns(demand.patterns.dump())
+        rows = {**written.rows, "access": self._write_decisions(demand)}
         channels = [
             name
             for name in CHANNELS
-            if written.rows.get(name) and (name != "deliveries" or self.config.deliveries.format in FILES)
+            if rows.get(name) and (name != "deliveries" or self.config.deliveries.format in FILES)
         ]
         manifest = Manifest(
             batch=self.number,
@@ -545,6 +546,14 @@ class Batch:
         if self.config.watched:
             self.sweep(demand, patterns)
         return manifest
+
+    def _write_decisions(self, demand: Demand) -> int:
+        """Write what the access policy decided about the subscriptions that the batch has read; how many."""
+        if demand.gate is None or not demand.gate.lines:
+            return 0
+        with self.attempt.create("access/part-00000.jsonl") as file:
+            file.write(demand.gate.written(self.number, self.now_us))
+        return len(demand.gate.lines)
 
     def sweep(self, demand: Demand, patterns: str = "") -> None:
         """Remove compiled subscriptions that neither this batch nor the one before uses: a reader may still have

@@ -236,6 +236,16 @@ class ScopesSource:
 
 
 @dataclass(frozen=True, slots=True)
+class SecuritySource:
+    """The location of the access policy."""
+
+    policy: Annotated[
+        str,
+        Key("an [access policy](security.md): subscribers get what their roles grant to their names", PATH),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """The lateness, and whether the end of the input releases all buffered rows."""
 
@@ -423,6 +433,7 @@ class Config:
     patterns: PatternsSource | None = None
     scopes: ScopesSource | None = None
     advertisements: AdvertisementsSource | None = None
+    security: SecuritySource | None = None
     report: Annotated[bool, Key("write `OUTPUT/report.html` at the end of a run", counts=NEVER)] = True
 
     @classmethod
@@ -484,8 +495,8 @@ class Config:
     def fingerprint(self) -> str:
         """A hash over all that the result depends on: two runs with the same one may share an output.
 
-        Of the schema, the scope graph and the advertisements the content counts. Where it runs, how it is cut
-        into batches, and passwords do not.
+        Of the schema, the scope graph, the advertisements and the access policy the content counts. Where it runs,
+        how it is cut into batches, and passwords do not.
         """
         result = _without_none(written(self, public=True, counting=True))
         if self.schema is not None:
@@ -494,6 +505,8 @@ class Config:
             result["scopes"] = [self.scopes.outsiders, Path(self.scopes.path).read_text("utf-8")]
         if self.advertisements is not None:
             result["advertisements"] = Path(self.advertisements.path).read_text("utf-8")
+        if self.security is not None:
+            result["security"] = Path(self.security.policy).read_text("utf-8")
         return blake2b(json.dumps(result, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def to_json(self, *, secrets: bool = True) -> dict[str, Any]:

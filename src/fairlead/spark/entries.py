@@ -127,7 +127,7 @@ SUBSCRIPTION: Final = Noun("subscription", "filter", ("dialect",))
 
 
 def entries(
-    given: SubscriptionsInput | DataFrame | Iterable[Mapping[str, Any]],
+    given: SubscriptionsInput | DataFrame | Iterable[Entry | Mapping[str, Any]],
     spark: SparkSession | None = None,
     columns: Sequence[str] = ("id",),
     noun: Noun = SUBSCRIPTION,
@@ -154,7 +154,10 @@ def entries(
         return _frame_entries(frame, given.path, columns, noun)
     if not isinstance(given, Iterable):
         return _frame_entries(given, noun.many, columns, noun)
-    return (Entry(Location(noun.many, number), row) for number, row in enumerate(given, start=1))
+    return (
+        row if isinstance(row, Entry) else Entry(Location(noun.many, number), row)
+        for number, row in enumerate(given, start=1)
+    )
 
 
 def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str], noun: Noun) -> Iterator[Entry]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -102,15 +102,22 @@ def targets_of(spark: SparkSession, subscriptions: Subscriptions) -> tuple[Subsc
     return _targets(subscriptions, MEMORY)
 
 
-def deliveries_of(matched: DataFrame, *, payload: bool) -> DataFrame:
-    """A row for each subscriber of each notification; with `payload` the content as it was published."""
+def deliveries_of(
+    matched: DataFrame, *, payload: bool, mask: Callable[[DataFrame], DataFrame] | None = None
+) -> DataFrame:
+    """A row for each subscriber of each notification; with `payload` the content as it was published, or as a
+    `mask` leaves it."""
     content: list[str] = [name for name in (RECORD, ATTRIBUTES) if payload and name in matched.columns]
     if VERSION in matched.columns:
         content.insert(0, VERSION)
-    if PUBLISHED in matched.columns:
-        matched = matched.withColumn(RECORD, F.coalesce(PUBLISHED, RECORD))
-    exploded = matched.select(*KEY, *content, F.explode(RECEIVERS).alias("receiver"))
-    return exploded.select("receiver.subscriber", *KEY, "receiver.subscriptions", *content)
+    texts = [PUBLISHED] if payload and PUBLISHED in matched.columns else []
+    exploded = matched.select(*KEY, *content, *texts, F.explode(RECEIVERS).alias("receiver"))
+    found = exploded.select("receiver.subscriber", *KEY, "receiver.subscriptions", *content, *texts)
+    if mask is not None and payload:
+        found = mask(found)
+    if PUBLISHED in found.columns:
+        found = found.withColumn(RECORD, F.coalesce(PUBLISHED, RECORD)).drop(PUBLISHED)
+    return found
 
 
 def with_receivers(notifications: DataFrame, deliveries: DataFrame) -> DataFrame:

@@ -18,6 +18,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from fairlead.spark import small, sources, versions, writing
+from fairlead.spark.access import mask_of
 from fairlead.spark.advertising import advertised_of
 from fairlead.spark.arrivals import empty_documents
 from fairlead.spark.asking import demand, schema_of
@@ -144,7 +145,8 @@ class Step:
                 received = versions.received(released, asked.subscriptions, scopes, decided, content=content)
             if traced:
                 received = batch.persist(received)
-            deliveries = deliveries_of(received, payload=sink.payload)
+            mask = mask_of(asked.policy, asked.subscriptions)
+            deliveries = deliveries_of(received, payload=sink.payload, mask=mask)
             if composites.detected:
                 deliveries = found.joining(deliveries, asked.subscriptions, payload=sink.payload)
             tasks = 1 if outcomes["released"] + composites.detected < FEW_DELIVERED else None

@@ -181,12 +181,13 @@ class Pipeline:
     def _read_ahead(self) -> Changed | None:
         """Read what is asked for before a stream begins: its first batch may be long in coming.
 
-        The batch takes over the subscriptions that were read here, unless they are watched: then it has a plan.
+        The batch takes over the subscriptions that were read here, unless they are watched: then it has a plan; or
+        there is an access policy, whose decisions are the batch's.
         """
         config, schema = self.config, schema_of(self.config)
         read = read_subscriptions(config, self.output.index.uri, self.spark, schema)
         check_ids(read.subscriptions, read_patterns(config, self.spark, schema).patterns)
-        return None if config.subscriptions.watch else read
+        return None if config.subscriptions.watch or config.security is not None else read
 
     def _check_table(self, table: str) -> None:
         rows = ingested(self.spark, self.config)

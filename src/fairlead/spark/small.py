@@ -129,6 +129,7 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
     if (
         not {*texts} <= {*rows.columns}
         or config.publish is not None
+        or (demand.policy is not None and bool(demand.policy.protected))
         or config.deliveries.format not in FILES
         or demand.subscriptions.size > MEMORY
     ):

@@ -143,7 +143,7 @@ class Subscriptions:
     @classmethod
     def read(
         cls,
-        given: SubscriptionsInput | DataFrame | Iterable[Mapping[str, Any]],
+        given: SubscriptionsInput | DataFrame | Iterable[Entry | Mapping[str, Any]],
         directory: str | Path,
         *,
         schema: Schema | None = None,

@@ -1,0 +1,198 @@
+"""A pipeline with an access policy delivers what an ordered bus with the same policy does, byte by byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairlead.bus import Bus
+from fairlead.errors import Forbidden, PipelineError
+from fairlead.ingest.records import notification_of
+from fairlead.model.encoding import format_json
+from fairlead.rules.access import Access
+from fairlead.security import AccessPolicy
+from fairlead.security.records import decisions
+from fairlead.spark.config import Config
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLICY = """
+protected = ["drill", "patient"]
+[roles.city]
+members = ["city"]
+publish = ["true"]
+[roles.news]
+members = ["herald", "post"]
+subscribe = ['x > 2', 'drill = false']
+[roles.police]
+members = ["police"]
+subscribe = ["true"]
+reads = ["drill"]
+[roles.rescue]
+members = ["rescue"]
+subscribe = ["true"]
+reads = ["*"]
+"""
+ASKED = [
+    ("s1", "herald", "x >= 0"),
+    ("s2", "herald", "x > 3"),
+    ("s3", "post", "drill = true"),
+    ("s4", "police", "drill = true"),
+    ("s5", "police", "x = 1"),
+    ("s6", "rescue", "patient.age > 30"),
+    ("s7", "stranger", "true"),
+    ("s8", "post", "x < 2"),
+]
+REFUSED = {
+    "s3": "post may not read 'drill'",
+    "s7": "stranger may not subscribe to that without a role",
+}
+
+
+def events() -> list[dict[str, Any]]:
+    random = Random(5)
+    return [
+        {
+            "id": str(number),
+            "producer": "city",
+            "time": f"2026-03-02T09:{number // 60:02}:{number % 60:02}Z",
+            "x": random.randrange(6),
+            **({"drill": random.random() < 0.5} if number % 3 else {}),
+            **({"patient": {"name": f"p{number}", "age": random.randrange(60)}} if number % 2 else {}),
+            **({"drill.kind": "fire"} if number % 9 == 0 else {}),
+            "note": 'the drill "drill":1',
+        }
+        for number in range(90)
+    ]
+
+
+def on_a_bus() -> dict[tuple[str, str], str]:
+    """What subscribers get, by subscriber and id: their subscriptions and the content."""
+    found: dict[tuple[str, str], str] = {}
+    with Bus(rules=[Access(AccessPolicy.of(_tables()))], order="ordered") as bus:
+        queues = []
+        for id, subscriber, filter in ASKED:
+            if id in REFUSED:
+                with pytest.raises(Forbidden, match=REFUSED[id]):
+                    bus.subscribe(filter, subscriber=subscriber, id=id)
+            else:
+                queues.append(bus.subscribe(filter, subscriber=subscriber, id=id))
+        for event in events():
+            bus.publish(notification_of(event))
+        bus.close()
+        for queue in queues:
+            for _ in range(len(queue)):
+                each = queue.get_delivery(0)
+                ids = json.dumps(each.subscriptions)
+                found[each.subscriber, str(each.notification.id)] = ids + each.notification.to_json()
+    return found
+
+
+def _tables() -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(POLICY)
+
+
+def config(path: Path, **more: Any) -> Config:
+    (path / "policy.toml").write_text(POLICY)
+    lines = [{"id": id, "subscriber": who, "filter": filter} for id, who, filter in ASKED]
+    (path / "subscriptions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    tables = {
+        "name": "guarded",
+        "output": str(path / "out"),
+        "events": {"path": str(path / "events.jsonl")},
+        "subscriptions": {"path": str(path / "subscriptions.jsonl")},
+        "deliveries": {"format": "json"},
+        "security": {"policy": str(path / "policy.toml")},
+        "report": False,
+    }
+    return Config.of({**tables, **more}, base=path)
+
+
+def delivered(path: Path) -> dict[tuple[str, str], str]:
+    found = {}
+    for file in (path / "out" / "deliveries").rglob("*.jsonl"):
+        for line in file.read_text().splitlines():
+            row = json.loads(line)
+            text = line[line.index('"notification":') + len('"notification":') : -1]
+            found[row["subscriber"], row["id"]] = json.dumps(row["subscriptions"]) + text
+    return found
+
+
+def test_the_same_bytes_as_on_the_bus_and_a_log_of_who_gets_what_by_which_rule(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from fairlead.spark.running import Pipeline
+
+    (tmp_path / "events.jsonl").write_text("\n".join(map(format_json, events())))
+    summary = Pipeline(config(tmp_path), spark).run()
+    expected = on_a_bus()
+    assert len(expected) > 100
+    assert delivered(tmp_path) == expected
+    assert summary.reasons == dict.fromkeys(sorted(REFUSED.values()), 1)
+    [log] = (tmp_path / "out" / "access").rglob("*.jsonl")
+    told = {each["client"]: each for each in decisions(log)}
+    assert {id: each["outcome"] for id, each in told.items()} == {
+        "s1": "narrowed",
+        "s2": "granted",
+        "s3": "refused",
+        "s4": "granted",
+        "s5": "granted",
+        "s6": "granted",
+        "s7": "refused",
+        "s8": "narrowed",
+    }
+    assert told["s1"]["granted"] == "x > 2 or x >= 0 and drill = false"
+    assert (told["s1"]["roles"], told["s1"]["hidden"]) == (["news"], ["drill", "patient"])
+    assert told["s4"]["hidden"] == ["patient"]
+    assert "hidden" not in told["s6"]
+    assert {id: told[id]["reason"] for id in REFUSED} == REFUSED
+
+
+def test_typed_columns_are_masked_as_columns(spark: SparkSession, tmp_path: Path) -> None:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from pyarrow import parquet
+
+    from fairlead.spark.running import Pipeline
+
+    flat = [
+        {"id": each["id"], "producer": "city", "x": each["x"], "drill": each.get("drill")}
+        for each in events()
+    ]
+    parquet.write_table(pa.Table.from_pylist(flat), tmp_path / "events.parquet")
+    asked = config(tmp_path, events={"path": str(tmp_path / "events.parquet")})
+    Pipeline(asked, spark).run()
+    content = {key: json.loads(text[text.index("{") :]) for key, text in delivered(tmp_path).items()}
+    by_id = {each["id"]: each for each in flat}
+    assert {who for who, _ in content} == {"herald", "police", "post"}
+    for (who, id), shown in content.items():
+        whole = by_id[id]["drill"] if who == "police" else None
+        assert shown.get("drill") == whole
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["[roles.night]\nwhen = 'hour < 6'", "[[delegations]]\nby='a'\nto='b'\nuntil='2027-01-01T00:00:00Z'"],
+)
+def test_a_policy_that_needs_a_clock_is_refused(tmp_path: Path, more: str) -> None:
+    from fairlead.spark.access import policy_of
+
+    asked = config(tmp_path)
+    (tmp_path / "policy.toml").write_text(POLICY + more)
+    with pytest.raises(PipelineError, match="no clock but the order"):
+        policy_of(asked, None)
+
+
+def test_another_policy_is_another_result_and_patterns_do_not_go_with_one(tmp_path: Path) -> None:
+    before = config(tmp_path)
+    first = before.fingerprint
+    (tmp_path / "policy.toml").write_text(POLICY + "\n[roles.more]\nmembers = ['stranger']\n")
+    assert before.fingerprint != first
+    with pytest.raises(PipelineError, match="patterns would see what their subscribers may not"):
+        config(tmp_path, patterns={"path": str(tmp_path / "subscriptions.jsonl")})
