@@ -42,12 +42,12 @@ def test_a_request_acts_for_the_principal_of_its_credentials(web: Web) -> None:
 
 
 def test_the_producer_over_http_is_the_principal(web: Web) -> None:
-    with web.asked("POST", "/events", "nyse", body=IBM) as answer:
+    with web.request("POST", "/events", "nyse", body=IBM) as answer:
         assert json.load(answer)["events"][0]["source"] == "nyse"
 
 
 def test_a_stream_is_narrowed(web: Web) -> None:
-    with web.asked("GET", stream("true"), "ada") as events:
+    with web.request("GET", stream("true"), "ada") as events:
         assert events.status == 200
         web.status("POST", "/events", "nyse", body={"symbol": "SAP", "id": "1"})
         web.status("POST", "/events", "nyse", body={"symbol": "IBM", "id": "2"})
@@ -63,7 +63,7 @@ def test_a_stream_is_narrowed(web: Web) -> None:
 def test_passwords_are_accepted_over_http_too(web: Web) -> None:
     for _ in range(3):
         assert web.status("HEAD", stream("true"), Authorization=str(basic("ada", "correct horse"))) == 200
-    with web.asked("GET", stream("true"), Authorization=str(basic("ada", "wrong"))) as answer:
+    with web.request("GET", stream("true"), Authorization=str(basic("ada", "wrong"))) as answer:
         assert answer.status == 401
         assert answer.headers["WWW-Authenticate"].startswith("Bearer ")
 
@@ -100,9 +100,9 @@ def test_pages_of_other_sites_neither_post_nor_delete(web: Web) -> None:
 def test_a_site_that_may_is_answered_so_that_browsers_show_it(web: Web) -> None:
     ours = "https://app.example.org"
     for origin, allowed in ((ours, ours), ("https://evil.example.org", None)):
-        with web.asked("GET", "/healthz", Origin=origin) as answer:
+        with web.request("GET", "/healthz", Origin=origin) as answer:
             assert answer.headers.get("Access-Control-Allow-Origin") == allowed
-    with web.asked(
+    with web.request(
         "OPTIONS",
         "/events",
         Origin="https://app.example.org",
@@ -113,7 +113,7 @@ def test_a_site_that_may_is_answered_so_that_browsers_show_it(web: Web) -> None:
 
 
 def test_a_stream_ends_when_its_principal_is_revoked(web: Web, tmp_path: Path) -> None:
-    with web.asked("GET", stream("true"), "ada") as events:
+    with web.request("GET", stream("true"), "ada") as events:
         assert events.status == 200
         (tmp_path / "policy.toml").write_text('revoked = ["ada"]\n' + POLICY)
         web.do(web.server.reload)
@@ -125,12 +125,12 @@ def test_a_certificate_is_a_principal_over_https(tmp_path: Path, certificate: Tl
     web = Web(tmp_path, tls=certificate)
     try:
         context = ssl.create_default_context(cafile=certificate.authority)
-        with web.asked("GET", "/status", context=context) as answer:
+        with web.request("GET", "/status", context=context) as answer:
             assert answer.status == 401
         assert certificate.certificate is not None
         context = ssl.create_default_context(cafile=certificate.authority)
         context.load_cert_chain(certificate.certificate, certificate.key)
-        with web.asked("GET", "/status", context=context) as answer:
+        with web.request("GET", "/status", context=context) as answer:
             assert answer.status == 200
     finally:
         web.close()

@@ -44,6 +44,6 @@ class Attributes:
                 self.is_whole = True
 
     def reading(self, protected: Iterable[str]) -> list[str]:
-        """Which of these attributes the filters read, or may read, in full or in part."""
+        """Those of some attributes that the filters read, or may read, in full or in part."""
         roots = {name.partition(".")[0] for name in self.names}
         return sorted(each for each in protected if self.is_whole or each in roots)

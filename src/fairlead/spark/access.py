@@ -65,7 +65,7 @@ def policy_of(config: Config, schema: Schema | None) -> AccessPolicy | None:
 
 @dataclass(slots=True)
 class Gate:
-    """What becomes of the subscriptions that a batch reads."""
+    """The decisions about the subscriptions that a batch reads."""
 
     policy: AccessPolicy
     schema: Schema | None = None
@@ -138,7 +138,7 @@ class Masks:
 def mask_of(
     policy: AccessPolicy | None, subscriptions: Subscriptions
 ) -> Callable[[DataFrame], DataFrame] | None:
-    """What leaves hidden attributes out of deliveries; None where everybody sees everything."""
+    """The function that leaves hidden attributes out of deliveries; None where everybody sees everything."""
     masks = masks_of(policy, subscriptions)
     return None if masks is None else partial(masked, masks=masks)
 

@@ -87,7 +87,7 @@ class Web:
         self._thread.join(PATIENCE_S)
 
     @contextlib.contextmanager
-    def asked(
+    def request(
         self,
         method: str,
         path: str,
@@ -112,5 +112,5 @@ class Web:
             yield connection.getresponse()
 
     def status(self, *given: Any, **named: Any) -> int:
-        with self.asked(*given, **named) as answer:
+        with self.request(*given, **named) as answer:
             return answer.status
