@@ -391,6 +391,51 @@ def test_a_principal_has_so_many_subscriptions_over_all_its_connections(guarded:
             pass
 
 
+def test_a_principal_has_filters_of_some_length_and_others_are_unharmed(guarded: Guarded) -> None:
+    server = limited(guarded, "subscribe = ['true']\nfilter_bytes = 20")
+    long = 'symbol in {"IBM", "SAP", "SUN"}'
+    reason = "a filter of nyse has at most 20 bytes"
+    with guarded.client(server, "nyse") as nyse, guarded.client(server, "xetra") as xetra:
+        for request in (lambda: nyse.subscribe(long).installed(), lambda: nyse.advertise(long)):
+            with pytest.raises(AccessRefused, match=reason):
+                request()
+        with nyse.subscribe('symbol = "IBM"'), xetra.subscribe(long):
+            assert len(server.node.broker.subscriptions) == 2
+
+
+def test_a_durable_subscriber_holds_back_so_much_of_the_log_and_others_are_unharmed(
+    guarded: Guarded, until: Callable[[Callable[[], object]], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    guarded.write(
+        POLICY.replace('members = ["ada", "bob"]', 'members = ["ada"]\nbacklog = 5')
+        + FREE.replace("xetra", "bob")
+    )
+    server = guarded.start()
+
+    def waiting_for(name: str) -> int:
+        return next(each["behind"] for each in server.node.operations.backlogs() if each["name"] == name)
+
+    for name in ("ada", "bob"):
+        with guarded.client(server, name) as client, client.subscribe('symbol = "IBM"', durable=f"{name}~1"):
+            pass
+    with guarded.client(server, "nyse") as nyse:
+        for number in range(20):
+            nyse.publish({**IBM, "n": number})
+        until(lambda: waiting_for("ada~1") <= 5)
+    assert "records for ada~1 are dropped: at most 5 wait for it" in caplog.text
+    assert waiting_for("bob~1") >= 20
+    for name in ("ada", "bob"):
+        got: list[Any] = []
+        with (
+            guarded.client(server, name) as client,
+            client.subscribe('symbol = "IBM"', durable=f"{name}~1") as waiting,
+        ):
+            while 19 not in got:
+                got.append(waiting.get(10).get("n"))
+        assert got == [*range(got[0], 20)]
+        assert (got[0] >= 15) if name == "ada" else (got[0] == 0)
+
+
 @pytest.mark.parametrize("limits", ["publications_per_second = 5", "bytes_per_second = 300"])
 def test_a_principal_publishes_so_much_in_a_second_and_others_are_unharmed(
     guarded: Guarded, limits: str

@@ -8,7 +8,7 @@ import json
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -16,7 +16,7 @@ from fairlead.network.addresses import Tls
 from fairlead.security.credentials import basic, bearer
 from fairlead_lab.testing.brokers import PATIENCE_S
 from fairlead_lab.testing.guarded import POLICY, token
-from fairlead_lab.testing.web import Web
+from fairlead_lab.testing.web import PASSWORD, Web
 
 IBM = {"symbol": "IBM", "id": "1"}
 
@@ -134,3 +134,39 @@ def test_a_certificate_is_a_principal_over_https(tmp_path: Path, certificate: Tl
             assert answer.status == 200
     finally:
         web.close()
+
+
+def test_a_planted_secret_is_nowhere_after_a_whole_run_over_http(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    web = Web(tmp_path, access_log=True, log_level="debug")
+    shown = token("ada", jti="planted")
+    credentials = [str(bearer(shown)), str(basic("ada", PASSWORD))]
+    credentials += [f"{each}x" for each in credentials] + [f"Unknown {shown}"]
+    seen: list[str] = []
+    try:
+        for given in credentials:
+            for method, path in (
+                ("HEAD", stream("true", durable="desk-1")),
+                ("POST", "/events"),
+                ("DELETE", "/subscriptions/desk-1"),
+                ("GET", "/status"),
+                ("GET", f"/nowhere/{quote(given)[:3]}"),
+            ):
+                body = IBM if method == "POST" else None
+                with web.request(method, path, body=body, Authorization=given) as answer:
+                    seen += [str(answer.headers), answer.read().decode()]
+        for path in ("/status", "/tables", "/metrics", "/openapi.json"):
+            with web.request("GET", path, "root") as answer:
+                seen.append(answer.read().decode())
+    finally:
+        web.close()
+    (tmp_path / "keys.json").unlink()
+    written = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    assert "desk-1" in caplog.text
+    assert b"ada" in written
+    for hidden in (PASSWORD, credentials[1].partition(" ")[2], shown, shown.split(".")[2]):
+        assert hidden not in caplog.text
+        assert hidden not in "".join(seen)
+        assert hidden.encode() not in written

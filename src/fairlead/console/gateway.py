@@ -308,6 +308,9 @@ class Gateway:
             await socket.send_denial_response(problem.response())
 
     async def _no_socket(self, request: Request) -> Response:
+        self._sites.check_page(request)
+        await self._principal(request)
+        Wanted.of(request.query_params.multi_items())
         raise Problem(
             426,
             "this is a WebSocket: request an upgrade",

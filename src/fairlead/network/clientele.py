@@ -135,7 +135,7 @@ class Clientele:
             return True
         try:
             return self._interests.prepare(
-                [self._filter(message.filter)] if isinstance(message, wire.Subscribe | wire.Advertise) else ()
+                [self._read(message.filter)] if isinstance(message, wire.Subscribe | wire.Advertise) else ()
             )
         except FairleadError:
             return True  # it is refused when it is handled
@@ -159,7 +159,7 @@ class Clientele:
             raise ValueRefused("the name of a durable subscriber has printable characters only")
         check_subscriptions(session, self._broker, self._outgoing.limits)
         self._guard.check_subscriptions(session, now)
-        filter = self._filter(message.filter)
+        filter = self._filter(session, message.filter, now)
         self._router.look_at(filter)
         self._guard.granted(session.client, "subscribe", filter, now)
         if message.durable or message.since is not None:
@@ -182,8 +182,12 @@ class Clientele:
         session.hold_filter(kind, message.id, size)
         self._outgoing.memory.grow(size)
 
-    def _filter(self, text: str) -> Filter:
-        """A client's filter; ValueRefused where it is too large."""
+    def _filter(self, session: ClientSession, text: str, now: int) -> Filter:
+        """A client's filter; Forbidden or ValueRefused where it is too large."""
+        self._guard.check_filter(session, text, now)
+        return self._read(text)
+
+    def _read(self, text: str) -> Filter:
         limits = self._outgoing.limits
         check_text(text, limits)
         filter = self._interests.filter(text)
@@ -210,7 +214,7 @@ class Clientele:
     def _advertise(self, session: ClientSession, message: wire.Advertise, now: int) -> None:
         check_subscriptions(session, self._broker, self._outgoing.limits)
         self._guard.check_subscriptions(session, now)
-        filter = self._filter(message.filter)
+        filter = self._filter(session, message.filter, now)
         self._guard.granted(session.client, "advertise", filter, now)
         self._interests.call(calls.Advertise(session.client, message.id, filter), now)
         # A broker that is away may have a durable subscriber, which must not miss what is published now.
@@ -276,7 +280,7 @@ class Clientele:
 
     def _listen(self, session: ClientSession, message: wire.Listen, now: int) -> None:
         if message.filter:
-            filter = self._guard.listened(session, self._filter(message.filter), now)
+            filter = self._guard.listened(session, self._filter(session, message.filter, now), now)
             session.listens[message.id] = (filter, False)
             self._tell_listening(session, message.id, first=True)
             self._hold(session, "listen", message, filter)

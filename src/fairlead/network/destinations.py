@@ -56,7 +56,7 @@ class Durable(Outbox):
             "ends",
             "name",
         ),
-        *("granted", "session", "subscriptions"),
+        *("dropped", "granted", "session", "subscriptions"),
     )
 
     def __init__(
@@ -76,6 +76,8 @@ class Durable(Outbox):
         """Those of them that its client has asked for since it is there."""
         self.attached = 0
         """Since when, in microseconds."""
+        self.dropped = 0
+        """How many records were dropped that may have been for it, and that no client of it knows of."""
         self.acknowledged: set[str] = set()
         """Those that are known wherever they have to be."""
 
@@ -149,6 +151,7 @@ class Durable(Outbox):
         self.looked = self.cursor(dispatched)
         self.session, self.attached = session, now
         self.outflow.on(Step.CONNECT)
+        self._tell_dropped()
 
     def concerns(self, record: Record) -> bool:
         """Whether a record of the log is for this subscriber."""
@@ -186,10 +189,26 @@ class Durable(Outbox):
             self._counters.delivered += 1
 
     def missed(self, count: int) -> None:
-        """Count records that may have matched and are in the log no more."""
+        """Count records that may have matched and that it does not get."""
         self._counters.dropped += count
-        if self.session is not None:
-            self.session.tell(wire.Dropped(count))
+        self.dropped += count
+        self._tell_dropped()
+
+    def drop_before(self, offset: int, dispatched: int) -> int:
+        """Drop all that waits before an offset; how many records that are."""
+        count = offset - self.cursor(dispatched)
+        if count <= 0:
+            return 0
+        self.close()
+        self.confirm_through(offset - 1)
+        self.missed(count)
+        return count
+
+    def _tell_dropped(self) -> None:
+        """Tell its client, or the next one, how many it did not get."""
+        if self.dropped and self.session is not None:
+            self.session.tell(wire.Dropped(self.dropped))
+            self.dropped = 0
 
 
 class Recipient:

@@ -11,6 +11,7 @@ nor passed over. So a client with another filter is refused, and one that leaves
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -38,6 +39,8 @@ from fairlead.network.sessions import Outgoing
 from fairlead.rules import Refusal
 
 __all__ = ["Durability"]
+
+log: Final = logging.getLogger(__name__)
 
 CLAIM_US: Final = 5_000_000
 """How long a client may take to ask for all that its durable subscriber asks for."""
@@ -223,11 +226,20 @@ class Durability:
         of absent subscribers past records that do not match."""
         self._catch_up.pass_over(self._durables.values())
         for durable in list(self._durables.values()):
+            self._bound(durable, now)
             session = durable.session
             if session is not None and not durable.ready and now - durable.attached >= CLAIM_US:
                 others = durable.subscriptions.keys() - durable.claimed
                 session.tell(wire.Refused(0, str(self._asks_for_more(durable, others)), durable.name))
                 self.detach(durable)
+
+    def _bound(self, durable: Durable, now: int) -> None:
+        """Drop the oldest records that wait for a subscriber, where more wait than its principal may hold back."""
+        most, reached = self._guard.backlog_of(durable.client, now), self._dispatch.reached
+        if most is None or reached - durable.cursor(reached) <= most:
+            return
+        count = durable.drop_before(reached - most, reached)
+        log.warning("%s records for %s are dropped: at most %s wait for it", count, durable.name, most)
 
     def _asks_for_more(self, durable: Durable, ids: Iterable[str]) -> ValueRefused:
         texts = sorted(render(durable.subscriptions[id][0]) for id in ids)

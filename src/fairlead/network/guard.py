@@ -199,6 +199,18 @@ class Guard:
         if most is not None and sum(map(self._count, self._acting[name])) >= most:
             raise Forbidden(f"{name} has {most:,} subscriptions already")
 
+    def check_filter(self, session: ClientSession, text: str, now: int) -> None:
+        """Forbidden, if the text of a filter is longer than a principal's may be."""
+        if self._access is None:
+            return
+        most = self._access.rights(session.client, now).limits.get("filter_bytes")
+        if most is not None and len(text.encode()) > most:
+            raise Forbidden(f"a filter of {self.principal(session.client).name} has at most {most:,} bytes")
+
+    def backlog_of(self, client: str, now: int) -> int | None:
+        """How many records of the log may wait for a durable subscriber; None: any number."""
+        return None if self._access is None else self._access.rights(client, now).limits.get("backlog")
+
     def _count(self, client: str) -> int:
         """The number of a client's subscriptions and advertisements, durable ones included."""
         session, own = self._clients[client.removeprefix("c:")], self._broker.clients[client]

@@ -161,6 +161,17 @@ class _RoleTable(_Limited):
         int | None,
         Key("how many subscriptions and advertisements each of them may have", _most, shown="no limit"),
     ] = None
+    filter_bytes: Annotated[
+        int | None, Key("how long the text of a filter of theirs may be", _most, shown="no limit")
+    ] = None
+    backlog: Annotated[
+        int | None,
+        Key(
+            "how many records of the log may wait for each of their durable subscribers; older ones are dropped",
+            _most,
+            shown="no limit",
+        ),
+    ] = None
     publications_per_second: Annotated[
         int | None,
         Key("how many notifications each of them may publish in a second", _most, shown="no limit"),

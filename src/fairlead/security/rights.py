@@ -36,7 +36,14 @@ def is_of_scopes(name: str) -> bool:
     return name == SCOPES or name.startswith(f"{SCOPES}@")
 
 
-LIMITS: Final = ("connections", "subscriptions", "publications_per_second", "bytes_per_second")
+LIMITS: Final = (
+    "connections",
+    "subscriptions",
+    "filter_bytes",
+    "backlog",
+    "publications_per_second",
+    "bytes_per_second",
+)
 NAMES: Final = ("producers", "clients", "durables")
 """The kinds of names that belong to principals."""
 
