@@ -12,7 +12,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import PolicyError, ValueRefused
-from fairlead.filters import NOTHING, And, Filter, Or, covers, overlaps, parse, simplify
+from fairlead.filters import EVERYTHING, NOTHING, And, Filter, Or, covers, overlaps, parse, simplify
 from fairlead.model import Instant, Notification
 from fairlead.security import AccessPolicy, Decision, Delegation, Principal, Rights
 from fairlead.security.principals import HOUR_US, NOBODY
@@ -135,6 +135,17 @@ def test_names_belong_to_whom_the_policy_says(name: str, owned: bool) -> None:
     assert made.rights(ADA).owns("durables", name) == (name in ("ada", "ada~1"))
 
 
+@pytest.mark.parametrize("kind", ["producers", "clients", "durables"])
+def test_the_names_of_scopes_belong_to_those_who_may_change_scopes_whatever_a_pattern_says(kind: str) -> None:
+    careless = {"members": ["ada", "scopes"], kind: ["*"]}
+    for allow, owned in (([], False), (["scopes"], True)):
+        made = policy({"r": {**careless, "allow": ["connect", *allow]}})
+        for name in ("scopes", "scopes@hub"):
+            assert made.rights(ADA).owns(kind, name) == owned
+            assert made.rights(Principal("scopes")).owns(kind, name) == owned
+        assert made.rights(ADA).owns(kind, "scopes-of-work")
+
+
 def test_a_name_is_no_pattern_where_it_stands_in_one() -> None:
     made = policy({"r": {"members": ["*"], "producers": ["{name}-algo"]}})
     assert not made.rights(Principal("*")).owns("producers", "bob-algo")
@@ -145,6 +156,50 @@ def test_a_name_is_no_pattern_where_it_stands_in_one() -> None:
 def test_some_names_cannot_be_those_of_principals(name: str) -> None:
     with pytest.raises(ValueRefused, match="cannot be the name of a principal"):
         Principal(name)
+
+
+# -- types -----------------------------------------------------------------------------------------------------
+
+
+OWNED = {
+    "roles": {"all": {"members": ["*"], "subscribe": ["true"], "publish": ["true"]}},
+    "types": {
+        "Quote": {"owners": ["nyse", "nyse-*"], "subscribe": ["delay > 15"]},
+        "Note": {"owners": ["desk"], "publish": ["length = 1"]},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "published", "delivered"),
+    [
+        ("nyse-2", {"type": "Quote", "delay": 0}, True, True),
+        ("ada", {"type": "Quote", "delay": 0}, False, False),
+        ("ada", {"type": "Quote", "delay": 20}, False, True),
+        ("ada", {"type": "Note", "length": 1}, True, True),
+        ("ada", {"type": "Note", "length": 2}, False, True),
+        ("desk", {"type": "Note", "length": 2}, True, True),
+        ("ada", {"type": "Other"}, True, True),
+        ("ada", {"delay": 0}, True, True),
+        ("anonymous", {"type": "Other"}, False, False),
+    ],
+)
+def test_a_type_belongs_to_its_owners_who_decide_what_others_do(
+    name: str, event: dict[str, Any], published: bool, delivered: bool
+) -> None:
+    rights = AccessPolicy.of(OWNED).rights(Principal(name) if name != "anonymous" else NOBODY)
+    notification = Notification.of(event)
+    assert rights.may_publish(notification) == published
+    granted = rights.may("subscribe", EVERYTHING).granted
+    assert (granted is not None and granted.matches(notification)) == delivered
+    advertised = rights.may("advertise", EVERYTHING).granted
+    assert (advertised is not None and advertised.matches(notification)) == published
+
+
+def test_a_type_without_owners_is_a_mistake_and_types_are_in_the_fingerprint() -> None:
+    with pytest.raises(PolicyError, match="the principals whose type it is"):
+        AccessPolicy.of({"types": {"Quote": {}}})
+    assert AccessPolicy.of(OWNED).fingerprint != AccessPolicy.of({"roles": OWNED["roles"]}).fingerprint
 
 
 # -- delegation ------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ from fairlead.configuration import (
     suggestion,
 )
 from fairlead.errors import FairleadError, PolicyError
-from fairlead.filters import NOTHING, And, Filter, Or, covers, parse, simplify
+from fairlead.filters import NOTHING, And, Constraint, Filter, Not, Op, Or, covers, parse, simplify
 from fairlead.filters.filter import leaves
 from fairlead.filters.language import render
 from fairlead.filters.schema import Schema
@@ -64,7 +64,7 @@ from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
 from fairlead.security.rights import ACTIONS, LIMITS, NAMES, RIGHTS, Grant, Rights
 from fairlead.security.trust import ALL_TRUSTED, UNTRUSTED, BrokerTrust, Untrusted
 
-__all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "KeyClass", "Role"]
+__all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "KeyClass", "OwnedType", "Role"]
 
 FORMAT: Final = 1
 """The version of the file's format."""
@@ -210,16 +210,35 @@ class _KeysTable:
     ] = 600
 
 
+@dataclass(frozen=True, slots=True)
+class _TypeTable:
+    """The keys of `[types.NAME]`."""
+
+    owners: Annotated[
+        tuple[str, ...], Key("the principals whose type it is: names, or patterns with `*`")
+    ] = ()
+    subscribe: Annotated[
+        tuple[str, ...],
+        Key("filters: of this type, others get what one of them matches", shown="what their roles grant"),
+    ] = ()
+    publish: Annotated[
+        tuple[str, ...],
+        Key("filters: of this type, others publish and advertise what one of them matches", shown="nothing"),
+    ] = ()
+
+
 POLICY_FILE: Final[Format] = {
     **file_of(_Top),
     "roles": Table(file_of(_RoleTable)[""].rows),
     "delegations": Table(file_of(_DelegationTable)[""].rows, several=True),
+    "types": Table(file_of(_TypeTable)[""].rows),
     "brokers": Table(file_of(_BrokerTable)[""].rows),
     "keys": Table(file_of(_KeysTable)[""].rows),
     "sealed": Table({}),
 }
-"""`policy.toml`. There is a table `[roles.NAME]` for each role, `[brokers.NAME]` for each broker,
-`[keys.CLASS]` for each key class; `[sealed.TYPE]` has the classes of each sealed attribute of a type."""
+"""`policy.toml`. There is a table `[roles.NAME]` for each role, `[types.NAME]` for each type that has owners,
+`[brokers.NAME]` for each broker, `[keys.CLASS]` for each key class; `[sealed.TYPE]` has the classes of each sealed
+attribute of a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +290,20 @@ class KeyClass:
     grace_us: int = 600_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class OwnedType:
+    """A type that belongs to somebody, who decides about it. What roles grant to others is met with its limits."""
+
+    name: str
+    owners: tuple[str, ...] = ()
+    limits: Mapping[str, Filter] = field(default_factory=dict)
+    """By action, what others may do: all that is not of the type, and what its owners leave them."""
+
+    def is_owner(self, principal: Principal) -> bool:
+        """Whether the type belongs to a principal."""
+        return principal.name != ANONYMOUS and any(fnmatchcase(principal.name, each) for each in self.owners)
+
+
 @dataclass(frozen=True)
 class AccessPolicy:
     """Roles, delegations, revocations, and the trust of brokers. Nothing is granted that no active role grants."""
@@ -285,6 +318,7 @@ class AccessPolicy:
     sealed: Annotations = field(default_factory=Annotations)
     protected: frozenset[str] = frozenset()
     """The attributes that only those get to see whose roles say so."""
+    types: tuple[OwnedType, ...] = ()
 
     def __post_init__(self) -> None:
         if problems := [*_contradictions(self.roles), *_unprotectable(self.protected, self.roles)]:
@@ -316,6 +350,7 @@ class AccessPolicy:
         keys = _keys(reading, given.get("keys", {}))
         sealed = _sealed(reading, given.get("sealed", {}), keys, schema)
         trust = BrokerTrust(_brokers(reading, given.get("brokers", {}), filters), top.untrusted, schema)
+        types = tuple(_types(reading, given.get("types", {}), filters))
         reading.check(source, PolicyError)
         return cls(
             roles,
@@ -327,6 +362,7 @@ class AccessPolicy:
             keys,
             sealed,
             frozenset(top.protected),
+            types,
         )
 
     @cached_property
@@ -351,6 +387,8 @@ class AccessPolicy:
             ]
         if self.protected:
             deciding.append({"protected": sorted(self.protected)})
+        if self.types:
+            deciding.append({"types": [_shown(each) for each in self.types]})
         text = json.dumps(deciding)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -391,6 +429,8 @@ class AccessPolicy:
         if not self.is_revoked(principal):
             for action in ACTIONS:
                 grants[action] += tuple(self._delegated(principal, action, now))
+        for action in ACTIONS if self.types else ():
+            grants[action] = tuple(self._owned(principal, action, grants[action]))
         return Rights(
             principal,
             tuple(role.name for role in active),
@@ -402,6 +442,18 @@ class AccessPolicy:
             self.schema,
             self._hidden(active),
         )
+
+    def _owned(self, principal: Principal, action: str, grants: Iterable[Grant]) -> Iterator[Grant]:
+        """The grants within what the owners of types leave to a principal."""
+        limits = [
+            each.limits[action]
+            for each in self.types
+            if action in each.limits and not each.is_owner(principal)
+        ]
+        for grant in grants:
+            part = simplify(And.of((grant.filter, *limits)), self.schema) if limits else grant.filter
+            if part != NOTHING:
+                yield Grant(grant.role, part)
 
     def _hidden(self, active: Iterable[Role]) -> frozenset[str]:
         """The protected attributes that none of these roles reads."""
@@ -540,14 +592,18 @@ class _Filters:
             self._reading.wrong(table, f"{label} {key}", str(error))
             return None
 
+    def of_type(self, name: str) -> Filter:
+        """The filter for all of a type, with those below it where there is a schema."""
+        flat = Constraint(Attribute("type"), Op.EQ, name)
+        return flat if self._schema is None else parse(f"type is {name}", self._schema)
+
+    def all(self, table: str, key: str, label: str, texts: Iterable[str]) -> tuple[Filter, ...]:
+        read = (self.read(table, key, label, each) for each in texts)
+        return tuple(each for each in read if each is not None)
+
     def grants(self, table: str, label: str, limited: _Limited) -> dict[str, tuple[Filter, ...]]:
         read: dict[str, tuple[Filter, ...]] = {
-            action: tuple(
-                each
-                for text in getattr(limited, action)
-                if (each := self.read(table, action, label, text)) is not None
-            )
-            for action in ACTIONS
+            action: self.all(table, action, label, getattr(limited, action)) for action in ACTIONS
         }
         read["advertise"] = read["advertise"] or read["publish"]
         return read
@@ -573,6 +629,26 @@ def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
             {each: limit for each in LIMITS if (limit := getattr(role, each)) is not None},
             frozenset(role.reads),
         )
+
+
+def _types(reading: Reading, given: Any, filters: _Filters) -> Iterator[OwnedType]:
+    if not isinstance(given, Mapping):
+        reading.wrong("types", "[types]", "a table [types.NAME] for each type was expected")
+        return
+    for name, table in given.items():
+        label = f"[types.{name}]"
+        read = _TypeTable(**made(_TypeTable, {"": reading.table("types", table, label)}))
+        if not read.owners:
+            reading.wrong("types", f"{label} owners", "missing: the principals whose type it is")
+        others = Not(filters.of_type(name))
+        limits = {
+            action: Or.of((others, *filters.all("types", action, label, texts)))
+            for action, texts in (
+                *((("subscribe", read.subscribe),) if read.subscribe else ()),
+                *((each, read.publish) for each in ("publish", "advertise")),
+            )
+        }
+        yield OwnedType(name, read.owners, limits)
 
 
 def _delegations(reading: Reading, given: Any, filters: _Filters) -> Iterator[Delegation]:
@@ -682,8 +758,10 @@ def _literal(name: str) -> str:
     return "".join(f"[{each}]" if each in "*?[" else each for each in name)
 
 
-def _shown(value: Role | Delegation) -> list[Any]:
+def _shown(value: Role | Delegation | OwnedType) -> list[Any]:
     """The deciding part of the policy, as JSON."""
+    if isinstance(value, OwnedType):
+        return [value.name, value.owners, {action: render(each) for action, each in value.limits.items()}]
     grants = {action: [render(each) for each in filters] for action, filters in value.grants.items()}
     match value:
         case Role():

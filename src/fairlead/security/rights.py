@@ -141,7 +141,7 @@ class Rights:
         Its own name does, all that begin with its name and a tilde do, and those of its roles.
         """
         own = self.principal.name
-        if kind in ("producers", "clients") and is_of_scopes(name):
+        if kind in NAMES and is_of_scopes(name):
             return self.allows("scopes")
         return (
             name == own

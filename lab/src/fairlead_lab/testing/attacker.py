@@ -58,7 +58,7 @@ NAMES: Final = (
     ),
     *("c:ada", "d:desk", "hub", "../../etc", "ada\x00", "*", "nyse~", "eve", "anonymous"),
 )
-DURABLES: Final = ("desk", "ada", "ada~inbox", "bob~inbox", "c:ada#s1", "../desk", "free")
+DURABLES: Final = ("desk", "ada", "ada~inbox", "bob~inbox", "c:ada#s1", "../desk", "free", "scopes@hub")
 FILTERS: Final = (
     *("true", 'symbol = "IBM"', 'symbol = "SUN"', 'symbol in {"SAP", "SUN"}', 'not symbol = "IBM"', "n > 3"),
     *('symbol = "SAP" or n > 3', "exists secret", 'type = "scope change"', "absent symbol"),
@@ -66,7 +66,11 @@ FILTERS: Final = (
 POLICY: Final = {
     "roles": {
         "ada": {"members": ["ada"], "subscribe": ['symbol = "IBM"'], "durables": ["desk"]},
-        "bob": {"members": ["bob"], "subscribe": ['symbol in {"IBM", "SAP"}'], "durables": ["desk"]},
+        "bob": {
+            "members": ["bob"],
+            "subscribe": ['symbol in {"IBM", "SAP"}'],
+            "durables": ["desk", "scopes*"],
+        },
         "nyse": {"members": ["nyse"], "publish": ['symbol in {"IBM", "SAP"}'], "producers": ["nyse-2"]},
         "xetra": {"members": ["xetra"], "publish": ['symbol = "SAP"']},
         "root": {
@@ -120,7 +124,7 @@ class Allowed:
     @staticmethod
     def owns(name: str, kind: str, owned: str) -> bool:
         """Whether a producer, or the name of a client or of a durable subscriber, is a principal's own."""
-        if kind != "durables" and (owned == "scopes" or owned.startswith("scopes@")):
+        if owned == "scopes" or owned.startswith("scopes@"):
             return False
         return owned == name or owned.startswith(f"{name}~") or owned in OWNED[kind].get(name, ())
 
