@@ -208,7 +208,7 @@ class Guard:
             raise Forbidden(f"a filter of {self.principal(session.client).name} has at most {most:,} bytes")
 
     def backlog_of(self, client: str, now: int) -> int | None:
-        """How many records of the log may wait for a durable subscriber; None: any number."""
+        """The number of records of the log that may wait for a durable subscriber; None: any number."""
         return None if self._access is None else self._access.rights(client, now).limits.get("backlog")
 
     def _count(self, client: str) -> int:

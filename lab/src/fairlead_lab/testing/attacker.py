@@ -102,7 +102,7 @@ class Books:
 
 
 class Allowed:
-    """What `POLICY` allows, once more, as plain Python."""
+    """The rights that `POLICY` gives, once more, as plain Python."""
 
     def __init__(self) -> None:
         self.revoked: set[str] = set()

@@ -148,7 +148,7 @@ class HttpAttack:
     # -- who --------------------------------------------------------------------------------------------------
 
     def _credentials(self) -> tuple[str, list[str]]:
-        """Whom a request acts for, if for anybody; and its Authorization headers."""
+        """The principal that a request acts for, if any; and its Authorization headers."""
         name = self._random.choice(TOKENS)
         shown = self._tokens[name]
         if self._random.random() < 0.75:
