@@ -143,8 +143,10 @@ class Channel(asyncio.Protocol):
         The socket is closed only then: an event loop that stops before would leave it open.
         """
         if self.transport is not None:
-            await asyncio.wait([self.closed], timeout=limit_s)
-            self.abort()
+            try:
+                await asyncio.wait([self.closed], timeout=limit_s)
+            finally:  # one who is cancelled does not wait, and leaves nothing open either
+                self.abort()
             await asyncio.wait([self.closed])
 
     def abort(self) -> None:

@@ -59,6 +59,8 @@ LINGER_S: Final = 5.0
 """How long a connection that has ended may take to send what was written."""
 CLOSE_S: Final = 1.0
 """How long a broker that stops waits for the last frames of its connections to leave."""
+END_S: Final = 5.0
+"""How long it waits for its own tasks, which were cancelled, to end."""
 ROOM_S: Final = 0.1
 """How long after the disk was full it is tried again."""
 SAVE_S: Final = 1.0
@@ -135,6 +137,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = made = cast(asyncio.Transport, transport)  # uvloop's are no subclasses
+        if self.server.is_stopped:  # accepted before, made only now
+            made.abort()
+            return
         made.set_write_buffer_limits(high=self.server.node.limits.buffer_bytes // 2)
         _keep_alive(made)
         self.server.connections.add(self)
@@ -325,7 +330,8 @@ class Server:
         self._waits_since: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._dialling: dict[str, asyncio.Task[None]] = {}
-        self._stopped = False
+        self.is_stopped = False
+        """Whether `stop` was called: nothing new begins."""
         self._read_at: tuple[int, ...] = self._changed_at()
         """When the files had been changed that the policy and the keys were read from."""
 
@@ -486,7 +492,7 @@ class Server:
 
     async def stop(self) -> None:
         """End all connections, sync the log, and close."""
-        self._stopped = True
+        self.is_stopped = True
         for task in [*self._dialling.values(), *self._tasks]:
             task.cancel()
         if self._listening is not None:
@@ -510,7 +516,7 @@ class Server:
                 connection.abort()
             await asyncio.sleep(0)
         if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=1.0)  # they were cancelled above
+            await asyncio.wait(list(self._tasks), timeout=END_S)  # they were cancelled above
 
     def why_crowded(self) -> str:
         """Why no more connections are taken; nothing, while they are. It is logged once, until there is room."""
@@ -530,13 +536,13 @@ class Server:
 
     def schedule(self) -> None:
         """Send what is to be sent, and sync what has to be, once this round of reading is over."""
-        if not self._scheduled and not self._stopped:
+        if not self._scheduled and not self.is_stopped:
             self._scheduled = True
             self.loop.call_soon(self._work)
 
     def _work(self) -> None:
         self._scheduled = False
-        if self._stopped:
+        if self.is_stopped:
             return
         self.node.flush()
         if self.node.is_busy:
@@ -624,7 +630,7 @@ class Server:
 
     def _identities_written(self, ledger: Ledger, done: asyncio.Future[Written | None]) -> None:
         self._writing = None
-        if done.cancelled() or self._stopped:
+        if done.cancelled() or self.is_stopped:
             return
         error = done.exception()
         if error is None:

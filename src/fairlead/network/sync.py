@@ -308,6 +308,9 @@ def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
         for task in left:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(
+            asyncio.sleep(0)
+        )  # transports that were aborted close their sockets in a turn
     finally:
         loop.close()
 
