@@ -31,7 +31,7 @@ CORPUS = [
     row
     for path in sorted((Path(__file__).parents[1] / "corpus").glob("*.json"))
     for row in json.loads(path.read_text(encoding="utf-8"))
-    if "matches" in row
+    if isinstance(row, dict) and {"filter", "matches"} <= row.keys()
 ]
 
 MAKERS: dict[str, Callable[[], Engine[Any]]] = {

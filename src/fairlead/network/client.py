@@ -235,7 +235,7 @@ class Client:
             if error is None:
                 raise
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         """Wait for nothing that is in flight: what follows, `close` included, need not end with an answer."""
         self._uplink.fail(Closed("the client is closed"))
 
@@ -246,7 +246,7 @@ class Client:
         try:
             await self._uplink.until(self._uplink.connected)
         except BaseException:
-            self.abandon()
+            self._abandon()
             await self.close()
             raise
 

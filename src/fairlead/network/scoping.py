@@ -111,7 +111,7 @@ async def follow(
                     take(change)
         finally:
             asking.cancel()
-            client.abandon()  # the broker stops, and answers no more
+            client._abandon()  # the broker stops, and answers no more
 
 
 async def _ask(client: Client, changes: ScopeChanges) -> None:
