@@ -223,7 +223,7 @@ def _refused(address: Address, error: OSError) -> NoChannel:
 
 
 def wants_certificate(address: Address, why: str) -> ConnectionEnded:
-    """Whether a broker closes after the handshake because it wants a certificate."""
+    """The error of a broker that closes the connection after the handshake: it may want a certificate."""
     return ConnectionEnded(
         f"{address} does not take this client: {why.lower().replace('_', ' ')}",
         hint="it may want a certificate: Tls(certificate, key), or --certificate and --key",
