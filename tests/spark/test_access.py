@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairlead.bus import Bus
+from fairlead.correlation import fair
 from fairlead.errors import Forbidden, PipelineError
 from fairlead.ingest.records import notification_of
 from fairlead.model.encoding import format_json
@@ -47,10 +50,38 @@ ASKED = [
     ("s6", "rescue", "patient.age > 30"),
     ("s7", "stranger", "true"),
     ("s8", "post", "x < 2"),
+    ("s9", "police", 'type = "alarm"'),
 ]
 REFUSED = {
     "s3": "post may not read 'drill'",
     "s7": "stranger may not subscribe to that without a role",
+}
+DESK = """
+[roles.desk]
+members = ["desk"]
+subscribe = ["x > 2"]
+reads = ["*"]
+"""
+PATTERNS: list[dict[str, Any]] = [
+    {
+        "id": "p1",
+        "subscriber": "rescue",
+        "pattern": "alarm: [x = 5] as a followed by [x = 0] within 9 s, giving patient = a.x, y = a.x",
+    },
+    {
+        "id": "p2",
+        "subscriber": "desk",
+        "pattern": "[x > 3] followed by [x = 3] within 20 s, taking the first",
+    },
+    {"id": "p3", "subscriber": "desk", "pattern": "[x > 3] followed by [x = 2] within 20 s"},
+    {"id": "p4", "subscriber": "herald", "pattern": "[x > 3] followed by [x > 4] within 20 s"},
+    {"id": "f1", "subscriber": "rescue", "fair": "T5.y < T4.y", "choice": "most recent"},
+    {"id": "f2", "subscriber": "desk", "fair": "T1.y < T4.y"},
+]
+REFUSED_PATTERNS = {
+    "p3": "desk may not subscribe to that as desk",
+    "p4": "herald may not read 'drill', 'patient', and a pattern reads whole notifications",
+    "f2": "desk may subscribe to a part of",
 }
 
 
@@ -71,18 +102,31 @@ def events() -> list[dict[str, Any]]:
     ]
 
 
-def on_a_bus() -> dict[tuple[str, str], str]:
+def typed() -> list[dict[str, Any]]:
+    """The events with types, which fair subscriptions name."""
+    return [{**each, "type": f"T{each['x']}", "y": int(each["id"]) % 7} for each in events()]
+
+
+def on_a_bus(policy: str = POLICY, patterns: Sequence[dict[str, Any]] = ()) -> dict[tuple[str, str], str]:
     """What subscribers get, by subscriber and id: their subscriptions and the content."""
     found: dict[tuple[str, str], str] = {}
-    with Bus(rules=[Access(AccessPolicy.of(_tables()))], order="ordered") as bus:
+    with Bus(rules=[Access(AccessPolicy.of(tomllib.loads(policy)))], order="ordered") as bus:
         queues = []
+        for row in patterns:
+            query = fair.parse(row["fair"]) if "fair" in row else row["pattern"]
+            options = {"subscriber": row["subscriber"], "id": row["id"], "choice": row.get("choice")}
+            if row["id"] in REFUSED_PATTERNS:
+                with pytest.raises(Forbidden, match=REFUSED_PATTERNS[row["id"]]):
+                    bus.detect(query, **options)
+            else:
+                queues.append(bus.detect(query, **options))
         for id, subscriber, filter in ASKED:
             if id in REFUSED:
                 with pytest.raises(Forbidden, match=REFUSED[id]):
                     bus.subscribe(filter, subscriber=subscriber, id=id)
             else:
                 queues.append(bus.subscribe(filter, subscriber=subscriber, id=id))
-        for event in events():
+        for event in typed() if patterns else events():
             bus.publish(notification_of(event))
         bus.close()
         for queue in queues:
@@ -91,12 +135,6 @@ def on_a_bus() -> dict[tuple[str, str], str]:
                 ids = json.dumps(each.subscriptions)
                 found[each.subscriber, str(each.notification.id)] = ids + each.notification.to_json()
     return found
-
-
-def _tables() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(POLICY)
 
 
 def config(path: Path, **more: Any) -> Config:
@@ -147,6 +185,7 @@ def test_the_same_bytes_as_on_the_bus_and_a_log_of_who_gets_what_by_which_rule(
         "s6": "granted",
         "s7": "refused",
         "s8": "narrowed",
+        "s9": "granted",
     }
     assert told["s1"]["granted"] == "x > 2 or x >= 0 and drill = false"
     assert (told["s1"]["roles"], told["s1"]["hidden"]) == (["news"], ["drill", "patient"])
@@ -189,10 +228,50 @@ def test_a_policy_that_needs_a_clock_is_refused(tmp_path: Path, more: str) -> No
         policy_of(asked, None)
 
 
-def test_another_policy_is_another_result_and_patterns_do_not_go_with_one(tmp_path: Path) -> None:
+def test_another_policy_is_another_result(tmp_path: Path) -> None:
     before = config(tmp_path)
     first = before.fingerprint
     (tmp_path / "policy.toml").write_text(POLICY + "\n[roles.more]\nmembers = ['stranger']\n")
     assert before.fingerprint != first
-    with pytest.raises(PipelineError, match="patterns would see what their subscribers may not"):
-        config(tmp_path, patterns={"path": str(tmp_path / "subscriptions.jsonl")})
+
+
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_patterns_see_all_that_their_subscribers_may_or_are_refused(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    from fairlead.spark.running import Pipeline
+
+    files = tmp_path / "events"
+    files.mkdir()
+    lines = [*map(format_json, typed())]
+    for number in range(3):
+        (files / f"{number}.jsonl").write_text("\n".join(lines[number * 30 : number * 30 + 30]))
+    (tmp_path / "patterns.jsonl").write_text("\n".join(map(json.dumps, PATTERNS)))
+    asked = config(
+        tmp_path,
+        mode=mode,
+        events={"path": str(files)},
+        patterns={"path": str(tmp_path / "patterns.jsonl")},
+        **(
+            {"stream": {"available": True, "max_files": 1}, "order": {"final": True}}
+            if mode == "stream"
+            else {}
+        ),
+    )
+    (tmp_path / "policy.toml").write_text(POLICY + DESK)
+    expected = on_a_bus(POLICY + DESK, PATTERNS)
+    assert {"p1", "p2", "f1"} <= {
+        id for each in expected.values() for id in json.loads(each[: each.index("]") + 1])
+    }
+    summary = Pipeline(asked, spark).run()
+    assert delivered(tmp_path) == expected
+    assert any('"s9"' in each and "patient" not in each for each in expected.values())
+    told = [each for log in (tmp_path / "out" / "access").rglob("*.jsonl") for each in decisions(log)]
+    detecting = {each["client"]: each for each in told if each["action"] == "detect"}
+    assert {id: each["outcome"] for id, each in detecting.items()} == {
+        each["id"]: "refused" if each["id"] in REFUSED_PATTERNS else "granted" for each in PATTERNS
+    }
+    assert detecting["p1"]["roles"] == ["rescue"]
+    assert detecting["p1"]["requested"] == PATTERNS[0]["pattern"]
+    said = "\n".join(summary.reasons)
+    assert all(reason in said for reason in REFUSED_PATTERNS.values())

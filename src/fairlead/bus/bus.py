@@ -37,7 +37,6 @@ from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.errors import (
     BusClosed,
     FairleadError,
-    Forbidden,
     NotAdvertised,
     ScopeError,
     SubscriptionRefused,
@@ -79,7 +78,6 @@ Failures: TypeAlias = list[tuple[Subscription, Exception]]
 Failed: TypeAlias = tuple[Failures, Notification]
 
 OBJECT: Final = "object"
-PART_HINT: Final = "a pattern over a part of the events means something else: write the part into the pattern"
 COUNTED_AS: Final = {
     Arrival.HELD: "published",
     Arrival.LATE: "late",
@@ -523,16 +521,9 @@ class Bus:
         return granted
 
     def _check_granted(self, subscriber: str, filters: Iterable[Filter]) -> None:
-        """A pattern sees what its subscriber may subscribe to: all of it, for a part would mean something else."""
-        if hidden := self._seam.hidden(subscriber):
-            names = ", ".join(map(repr, sorted(hidden)))
-            reason = f"{subscriber} may not read {names}, and a pattern reads whole notifications"
-            raise self._refused(Refusal(reason, error=Forbidden))
-        for filter in filters if self._seam.grants else ():
-            if self._granted(subscriber, "subscribe", filter) != filter:
-                raise self._refused(
-                    Refusal(f"{subscriber} may subscribe to a part of {filter} only", PART_HINT, Forbidden)
-                )
+        """A pattern sees what its subscriber may subscribe to: all of it, or it is refused."""
+        if (refusal := self._seam.refuse_part(subscriber, filters, self._now())) is not None:
+            raise self._refused(refusal)
 
     def _grant_again(self) -> None:
         """The rules have changed: subscriptions are narrowed by what they are now, detections may end."""

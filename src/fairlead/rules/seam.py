@@ -23,6 +23,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, Protocol, TypeAlias
 
+from fairlead.errors import Forbidden
 from fairlead.filters.filter import EVERYTHING, Filter
 from fairlead.model import Notification
 from fairlead.model.encoding import content_hash
@@ -41,6 +42,7 @@ Keys: TypeAlias = Callable[[Sequence[PlainParts]], list[Any]]
 
 
 NONE: Final[frozenset[str]] = frozenset()
+PART_HINT: Final = "a pattern over a part of the events means something else: write the part into the pattern"
 
 
 class IdentityMemory(Protocol):
@@ -248,6 +250,23 @@ class Seam:
                 return granted
             filter = granted
         return filter
+
+    def refuse_part(self, who: str, filters: Iterable[Filter], now: int) -> Refusal | None:
+        """The reason to refuse a pattern with these filters: its subscriber may see a part of what they match.
+
+        None where all of it is granted. Over a part, a pattern would mean something else.
+        """
+        if hidden := self.hidden(who):
+            names = ", ".join(map(repr, sorted(hidden)))
+            reason = f"{who} may not read {names}, and a pattern reads whole notifications"
+            return Refusal(reason, error=Forbidden)
+        for filter in filters if self.grants else ():
+            granted = self.grant(who, "subscribe", filter, now)
+            if isinstance(granted, Refusal):
+                return granted
+            if granted != filter:
+                return Refusal(f"{who} may subscribe to a part of {filter} only", PART_HINT, Forbidden)
+        return None
 
     def resolve(self, filter: Filter) -> Filter:
         """A filter of the same text that decides about more, by what this broker or bus knows beyond its text."""

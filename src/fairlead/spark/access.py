@@ -1,6 +1,7 @@
 """The access policy of a pipeline: subscriptions are narrowed when they are read, contents masked before delivery.
 
     Gate.entries(…)    rows of subscriptions, each with the filter that its subscriber is granted
+    Gate.patterns(…)   rows of patterns whose subscribers may see all of what they are about
     masked(…)          deliveries without the attributes that their subscribers do not get to see
 
 Subscribers are principals by their names. A pipeline has no clock but the order, so a policy with hours, or with
@@ -14,23 +15,28 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
+from fairlead.correlation.queries import Query
 from fairlead.errors import FairleadError, Forbidden, PipelineError
 from fairlead.filters.language import parse, render
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
 from fairlead.model import Instant
 from fairlead.model.encoding import parse_json
-from fairlead.security import AccessPolicy, Principal, Rights
+from fairlead.rules import Refusal, Route, Seam
+from fairlead.rules.access import Access
+from fairlead.security import AccessPolicy, Decision, Principal, Rights
 from fairlead.security.records import line_of
 from fairlead.spark.entries import Entry, read_entry, rejection_of
 from fairlead.spark.frames import ATTRIBUTES, PUBLISHED, RECORD, decode
 from fairlead.spark.parts import Part, Subscription, table_of
+from fairlead.spark.patterns import query_in
 from fairlead.spark.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -71,9 +77,13 @@ class Gate:
     schema: Schema | None = None
     lines: list[dict[str, Any]] = field(default_factory=list)
     """The decisions, as a log of decisions has them."""
-    rejections: list[Rejection] = field(default_factory=list)
-    """The subscriptions of which nothing is granted."""
+    rejections: list[tuple[str, Rejection]] = field(default_factory=list)
+    """What is refused, with what it is: `subscriptions` of which nothing is granted, `patterns` over a part."""
     _rights: dict[str, Rights] = field(default_factory=dict)
+    _seam: Seam = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._seam = Seam(lambda notification, source: Route((), ()), [Access(self.policy)])
 
     def entries(self, given: Iterable[Entry]) -> Iterator[Entry]:
         """The rows with the filters that are granted. What cannot be read is left to whoever reads it."""
@@ -91,12 +101,44 @@ class Gate:
             decision = rights.may("subscribe", requested)
             self.lines.append(line_of(row.id, rights, decision, self.policy))
             if decision.granted is None:
-                self.rejections.append(rejection_of(entry, Forbidden(decision.reason)))
+                self.rejections.append(("subscriptions", rejection_of(entry, Forbidden(decision.reason))))
             elif decision.granted == requested:
                 yield entry
             else:
                 narrowed = {"id": row.id, "subscriber": row.subscriber, "filter": render(decision.granted)}
                 yield Entry(entry.location, {**narrowed, "from": row.since, "until": row.until})
+
+    def patterns(self, given: Iterable[Entry]) -> Iterator[Entry]:
+        """The rows of patterns and fair subscriptions that their subscribers may see all of, as on a bus."""
+        for entry in given:
+            try:
+                asked = query_in(entry, self.schema)
+            except FairleadError:
+                asked = None
+            if asked is None:
+                yield entry
+                continue
+            row, query = asked
+            refusal, rights = self._refusal(row.subscriber, query), self._of(row.subscriber)
+            granted = (rights.may("subscribe", each).roles for each in query.filters)
+            roles = tuple(sorted(frozenset(chain.from_iterable(granted)))) if refusal is None else ()
+            decision = Decision("detect", "granted", None, None, roles)
+            if refusal is not None:
+                decision = Decision("detect", "refused", None, None, reason=refusal.reason)
+            line = line_of(row.id, rights, decision, self.policy)
+            self.lines.append(
+                {**line, "requested": row.text, "granted": row.text if refusal is None else None}
+            )
+            if refusal is None:
+                yield entry
+            else:
+                self.rejections.append(("patterns", rejection_of(entry, refusal.exception())))
+
+    def _refusal(self, subscriber: str, query: Query) -> Refusal | None:
+        try:
+            return self._seam.refuse_part(subscriber, query.filters, 0)
+        except FairleadError as error:  # a name that no principal can have
+            return Refusal(str(error), error=Forbidden)
 
     def _of(self, subscriber: str) -> Rights:
         rights = self._rights.get(subscriber)

@@ -102,7 +102,7 @@ class Demand:
         both = (("subscriptions", self.changed), ("patterns", self.detecting))
         rejections = [(source, each) for source, changed in both for each in changed.rejections]
         if self.gate is not None:
-            rejections += (("subscriptions", each) for each in self.gate.rejections)
+            rejections += self.gate.rejections
         if self.scoping is not None:
             rejections += (("scopes", each) for each in self.scoping.rejections)
         return rejections
@@ -166,10 +166,10 @@ def demand(
         if last is None:
             index = output.index.uri
             changed = ahead or read_subscriptions(config, index, spark, schema, own, gate=gate)
-            detecting = read_patterns(config, spark, schema, theirs)
+            detecting = read_patterns(config, spark, schema, theirs, gate=gate)
         else:
             changed = _subscriptions_since(config, spark, last, own, gate)
-            detecting = _patterns_since(config, spark, last, theirs)
+            detecting = _patterns_since(config, spark, last, theirs, gate)
         if last is None or files:
             check_ids(changed.subscriptions, detecting.patterns)
         return Demand(changed, detecting, files, last is None, _scopes_since(config, last, files), gate)
@@ -200,7 +200,7 @@ def _granted(given: Iterable[Entry], gate: Gate | None) -> Iterable[Entry]:
 
 
 def _patterns_since(
-    config: Config, spark: SparkSession, last: Manifest, files: Sequence[str]
+    config: Config, spark: SparkSession, last: Manifest, files: Sequence[str], gate: Gate | None
 ) -> ChangedPatterns:
     if config.patterns is None:
         return ChangedPatterns(Patterns())
@@ -208,7 +208,8 @@ def _patterns_since(
     known = Patterns.restored(text, schema=schema_of(config), extensions=config.extensions)
     if not files:
         return ChangedPatterns(known)
-    return known.changed(_entries(config.patterns, files, spark, PATTERN), last.watermark)
+    given = _entries(config.patterns, files, spark, PATTERN)
+    return known.changed(given if gate is None else gate.patterns(given), last.watermark)
 
 
 @contextmanager
@@ -274,18 +275,25 @@ def read_subscriptions(
 
 
 def read_patterns(
-    config: Config, spark: SparkSession | None, schema: Schema | None, files: Sequence[str] | None = None
+    config: Config,
+    spark: SparkSession | None,
+    schema: Schema | None,
+    files: Sequence[str] | None = None,
+    *,
+    gate: Gate | None = None,
 ) -> ChangedPatterns:
     """All patterns that there are at the beginning; where they are watched, in these files."""
     source = config.patterns
     if source is None:
         return ChangedPatterns(Patterns())
     if not source.watch:
-        given = SubscriptionsInput(source.path, source.format, source.options)
+        named = SubscriptionsInput(source.path, source.format, source.options)
+        given = named if gate is None else gate.patterns(entries(named, spark, ("id",), PATTERN))
         return ChangedPatterns(Patterns.read(given, schema=schema, spark=spark, extensions=config.extensions))
     files = _files(source.path) if files is None else files
     empty = Patterns.read((), schema=schema, extensions=config.extensions)
-    changed = empty.changed(_entries(source, files, spark, PATTERN), BEGINNING)
+    changes = _entries(source, files, spark, PATTERN)
+    changed = empty.changed(changes if gate is None else gate.patterns(changes), BEGINNING)
     _check(changed.rejections)
     return changed
 

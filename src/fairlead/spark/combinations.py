@@ -59,12 +59,6 @@ RULES: Final = (
         "patterns would see what their subscribers may not; a bus has both",
     ),
     _Rule(
-        ("security", "patterns"),
-        "[security]",
-        lambda c: c.security is not None and c.patterns is not None,
-        "patterns would see what their subscribers may not; a bus has both",
-    ),
-    _Rule(
         ("deliveries",),
         "[deliveries] table",
         lambda c: c.deliveries.format == "table" and c.deliveries.table is None,

@@ -25,7 +25,7 @@ change that. What has neither new notifications nor an alarm is carried over as 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, groupby, islice, repeat
@@ -51,6 +51,7 @@ from fairlead.model.order import END, OrderKey
 from fairlead.spark.frames import (
     ATTRIBUTES,
     KEY,
+    PUBLISHED,
     RANK,
     RECORD,
     notifications_in,
@@ -318,11 +319,20 @@ class Detected:
         """The partial matches that the next batch begins with."""
         return self.rows.where(~_is_composite()).select(*PROGRESS)
 
-    def joining(self, matches: DataFrame, subscriptions: Subscriptions, *, payload: bool) -> DataFrame:
-        """The deliveries of notifications together with those of composites."""
+    def joining(
+        self,
+        matches: DataFrame,
+        subscriptions: Subscriptions,
+        *,
+        payload: bool,
+        mask: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> DataFrame:
+        """The deliveries of notifications together with those of composites, as a `mask` leaves them."""
         if not self.levels:
             return matches
         answers = self.answers(subscriptions, payload=payload)
+        if mask is not None and payload:
+            answers = mask(answers).drop(PUBLISHED)
         key = {name: F.col(name) for name in KEY[1:]} if self.related else {}
         rank = F.struct(*(key.get(name, F.lit(None)).alias(name) for name in RANK_TYPES)).cast(RANK_TYPE)
         return matches.withColumn(RANK, rank).unionByName(answers)

@@ -57,7 +57,7 @@ from fairlead.spark.subscriptions import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Automaton", "ChangedPatterns", "Correlation", "PatternRow", "Patterns"]
+__all__ = ["Automaton", "ChangedPatterns", "Correlation", "PatternRow", "Patterns", "query_in"]
 
 PATTERN: Final = Noun("pattern", "pattern", ("fair", "choice"))
 FAIR: Final = Noun("fair subscription", "fair", ("choice",))
@@ -161,7 +161,7 @@ class Patterns:
     @classmethod
     def read(
         cls,
-        given: SubscriptionsInput | DataFrame | Iterable[Mapping[str, Any]],
+        given: SubscriptionsInput | DataFrame | Iterable[Entry | Mapping[str, Any]],
         *,
         schema: Schema | None = None,
         spark: SparkSession | None = None,
@@ -359,6 +359,15 @@ def _read(entry: Entry) -> tuple[Subscription | Ending, str]:
     if choice not in list(CHOICES):
         raise ValueRefused(f"no choice of events: {choice!r}", hint=" or ".join(map(repr, CHOICES)))
     return read_entry(row, FAIR), choice
+
+
+def query_in(entry: Entry, schema: Schema | None) -> tuple[PatternRow, Query] | None:
+    """The pattern of a row with its query; None where the row ends one. FairleadError where it cannot be read."""
+    found, choice = _read(entry)
+    if isinstance(found, Ending):
+        return None
+    row = _pattern_row(found, choice)
+    return row, _question(row.text, row.choice, schema)
 
 
 def _pattern_row(row: Subscription, choice: str) -> PatternRow:

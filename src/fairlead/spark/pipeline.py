@@ -148,7 +148,7 @@ class Step:
             mask = mask_of(asked.policy, asked.subscriptions)
             deliveries = deliveries_of(received, payload=sink.payload, mask=mask)
             if composites.detected:
-                deliveries = found.joining(deliveries, asked.subscriptions, payload=sink.payload)
+                deliveries = found.joining(deliveries, asked.subscriptions, payload=sink.payload, mask=mask)
             tasks = 1 if outcomes["released"] + composites.detected < FEW_DELIVERED else None
             delivered = deliver(deliveries, sink.buckets, tasks)
             if self.config.publish is not None:
