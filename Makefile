@@ -4,6 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Tests and the demo start hundreds of processes of Python. Without stored bytecode each would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 # What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.

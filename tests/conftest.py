@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
-SHARING = ("tests/spark/test_kill.py", "tests/spark/test_sample.py")
+SHARING = ("tests/spark/test_kafka.py", "tests/spark/test_kill.py", "tests/spark/test_sample.py")
 """Files whose tests share something that takes long to make."""
 
 # No limits of time, neither `deadline` nor `too_slow`: a busy machine is not a failing test.

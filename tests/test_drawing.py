@@ -71,3 +71,17 @@ def test_a_tree_as_text() -> None:
         "      d 2",
     ]
     assert [*tree("b", children.__getitem__, lambda name: (name,), plain=True)] == ["b", "`- c"]
+
+
+def test_what_cannot_be_reached_from_the_first_node_starts_in_the_first_column() -> None:
+    roots = ("one", "other", "third")
+    nodes = tuple(Node(name, (name,)) for name in (*roots, "shared"))
+    picture = svg(Graph("forest", "", nodes, tuple(Edge(name, "shared") for name in roots)))
+    at = {
+        name: [*map(float, place)]
+        for *place, name in re.findall(r'x="([\d.]+)" y="([\d.]+)">(\w+)<', picture)
+    }
+    assert at.keys() == {*roots, "shared"}
+    assert len({at[name][0] for name in roots}) == 1
+    assert len({at[name][1] for name in roots}) == 3
+    assert at["shared"][0] > at["one"][0]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SubscriptionEnded,
         SubscriptionRefused,
     )
+    from fairlead.conditions import Condition, changes, deviates
     from fairlead.correlation.patterns import Pattern
     from fairlead.correlation.patterns.building import event
     from fairlead.errors import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         simplify,
     )
     from fairlead.filters.explain import Explanation, explain
+    from fairlead.matching.frames import match_arrow
     from fairlead.model import ABSENT, Instant, Interval, Multi, Notification, Point, Record, Rectangle
     from fairlead.network import connect, sync
     from fairlead.scopes import Scopes
@@ -64,6 +66,7 @@ __all__ = [
     "Advertisement",
     "Bus",
     "BusClosed",
+    "Condition",
     "Delivery",
     "Detection",
     "Explanation",
@@ -92,12 +95,15 @@ __all__ = [
     "Undecided",
     "ValueRefused",
     "__version__",
+    "changes",
     "connect",
     "covers",
+    "deviates",
     "dialects",
     "event",
     "explain",
     "identical",
+    "match_arrow",
     "merge",
     "overlaps",
     "parse",
@@ -111,6 +117,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         *("Advertisement", "Bus", "BusClosed", "Delivery", "Detection", "NotAdvertised", "Subscription"),
         *("SubscriptionEnded", "SubscriptionRefused"),
     ),
+    "fairlead.conditions": ("Condition", "changes", "deviates"),
     "fairlead.correlation.patterns": ("Pattern",),
     "fairlead.correlation.patterns.building": ("event",),
     "fairlead.errors": (
@@ -121,6 +128,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         *("Filter", "Schema", "covers", "identical", "merge", "overlaps", "parse", "relate", "simplify"),
     ),
     "fairlead.filters.explain": ("Explanation", "explain"),
+    "fairlead.matching.frames": ("match_arrow",),
     "fairlead.model": (
         "ABSENT",
         "Instant",

@@ -1,6 +1,6 @@
 """Graphs as drawings: a tree as text, DOT for Graphviz, and an SVG that needs nothing besides.
 
-    Graph     a title, nodes and edges; the first node is where the drawing starts
+    Graph     a title, nodes and edges; the drawing starts with the first node
     Node      a box with lines of text, or a point, or plain text
     Edge      a line from one node to another, with what is written at it; an arrow in a directed graph
 
@@ -42,7 +42,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A drawing; every node can be reached from the first one."""
+    """A drawing. It starts with the first node, and with those that cannot be reached from one before them."""
 
     kind: str
     title: str
@@ -205,16 +205,18 @@ def _boxes(graph: Graph) -> tuple[dict[str, _Box], float, float]:
 
 
 def _columns(graph: Graph) -> list[list[Node]]:
-    """The nodes by their distance from the first, each column in the order of those that lead there."""
+    """The nodes by their distance from where the drawing starts, each column in the order of what leads there."""
     first = graph.nodes[0].name
     ahead = _neighbours(graph)
-    distance = {first: 0}
-    reached = [first]
-    for name in reached:
-        for each in ahead[name]:
-            if each not in distance:
-                distance[each] = distance[name] + 1
-                reached.append(each)
+    distance: dict[str, int] = {}
+    for start in graph.nodes:
+        reached = [] if start.name in distance else [start.name]
+        distance.setdefault(start.name, 0)
+        for name in reached:
+            for each in ahead[name]:
+                if each not in distance:
+                    distance[each] = distance[name] + 1
+                    reached.append(each)
     last = {node.name for node in graph.nodes if node.border == "double"} - {first}
     end = max((far for name, far in distance.items() if name not in last), default=0) + 1
     distance.update(dict.fromkeys(last, end))

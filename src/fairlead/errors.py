@@ -33,6 +33,9 @@
     ├── ConnectionEnded (ConnectionError) a broker cannot be reached, or has ended the connection
     ├── BusClosed (RuntimeError)         a call to a closed bus
     ├── NotAdvertised (ValueError)       a publication that its producer has not advertised
+    ├── RequestRefused (RuntimeError)    a request that could never be answered, such as one within a callback
+    ├── NobodyListens (LookupError)      a request that no subscription matches
+    ├── NoReply (TimeoutError)           a request that nobody replied to in time
     ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
     ├── SubscriptionRefused (ValueError) a subscription that contradicts another one
     ├── TopologyRefused (ValueError)     an overlay of brokers that cannot be: in pieces, an unknown name
@@ -41,6 +44,7 @@
     ├── SimulationFailed (RuntimeError)  a simulated run violated an invariant or delivered wrongly
     ├── PipelineError (ValueError)       a pipeline that cannot be run as it is configured, or on that output
     ├── SparkUnavailable (RuntimeError)  Spark cannot be started or reached
+    ├── KafkaFailed (RuntimeError)       Kafka or a schema registry cannot be reached, or refuses something
     ├── BadInput                         arguments or files that a command cannot use; the command line's own
     └── Undecided (RuntimeError)         a relation was not settled within its budget; callers answer soundly
 
@@ -67,12 +71,15 @@ __all__ = [
     "FilterSyntaxError",
     "Forbidden",
     "Gone",
+    "KafkaFailed",
     "KeyringError",
     "LogClosed",
     "LogFailed",
     "LogFull",
     "LogInUse",
     "NetworkError",
+    "NoReply",
+    "NobodyListens",
     "NotAcknowledged",
     "NotAdmitted",
     "NotAdvertised",
@@ -81,6 +88,7 @@ __all__ = [
     "PipelineError",
     "PolicyError",
     "ProtocolError",
+    "RequestRefused",
     "ScenarioError",
     "SchemaError",
     "ScopeError",
@@ -288,6 +296,18 @@ class NotAdvertised(FairleadError, ValueError):
     """None of the producer's advertisements matches the publication; it is not delivered."""
 
 
+class RequestRefused(FairleadError, RuntimeError):
+    """A request that could never be answered."""
+
+
+class NobodyListens(FairleadError, LookupError):
+    """A request that no subscription matches."""
+
+
+class NoReply(FairleadError, TimeoutError):
+    """A request that nobody replied to in time."""
+
+
 class SubscriptionEnded(FairleadError, RuntimeError):
     """A subscription is closed, and all that was delivered to it has been read."""
 
@@ -319,6 +339,10 @@ class PipelineError(FairleadError, ValueError):
 
 class SparkUnavailable(FairleadError, RuntimeError):
     """Spark cannot be started or reached: a part is missing, or the address is wrong."""
+
+
+class KafkaFailed(FairleadError, RuntimeError):
+    """Kafka or a schema registry cannot be reached, or refuses something."""
 
 
 class BadInput(FairleadError):

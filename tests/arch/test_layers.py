@@ -19,9 +19,13 @@ SOURCES = {"fairlead": ROOT / "src" / "fairlead", "fairlead_lab": ROOT / "lab" /
 
 BASE = frozenset({"errors", "filters", "kernels", "model"})
 # The stages are siblings: they meet through the protocols in model/ and never import one another.
-STAGES = frozenset({"correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"})
+STAGES = frozenset(
+    {"conditions", "correlation", "delivery", "ingest", "matching", "overlay", "routing", "scopes"}
+)
 KERNEL = (
-    BASE | STAGES | {*("audit", "broker", "configuration", "dialects", "drawing", "log", "rules", "security")}
+    BASE
+    | STAGES
+    | {*("audit", "broker", "configuration", "dialects", "drawing", "kafka", "log", "rules", "security")}
 )
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
@@ -35,7 +39,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "filters": frozenset({"errors", "model"}),
     **dict.fromkeys(STAGES, BASE),
     "correlation": BASE | {"drawing"},
-    "dialects": BASE,
+    "scopes": BASE | {"drawing"},
+    "dialects": BASE | {"correlation"},
+    "kafka": BASE | {"ingest"},
     "log": BASE,
     "security": BASE | {"configuration"},
     "rules": BASE | {"scopes", "security"},
@@ -62,6 +68,7 @@ LAB_MAY_IMPORT: dict[str, frozenset[str]] = {
     "broker": LAB_STAGES,
     "simulation": LAB_STAGES | {"broker", "plotting"},
     "chaos": frozenset(),
+    "servers": frozenset(),
     "spark": LAB_STAGES | {"simulation"},
     "testing": LAB_STAGES | {"broker", "chaos", "simulation"},
     "bench": LAB_STAGES | {"chaos", "plotting", "simulation", "spark"},
@@ -73,7 +80,7 @@ HOMES: dict[str, frozenset[str]] = {
     "pyspark": frozenset({"spark"}),
     **dict.fromkeys(
         ("asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"),
-        frozenset({"bench", "chaos", "console", "network", "testing"}),
+        frozenset({"bench", "chaos", "console", "network", "servers", "testing"}),
     ),
     **dict.fromkeys(("starlette", "uvicorn", "websockets"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
@@ -81,6 +88,7 @@ HOMES: dict[str, frozenset[str]] = {
     "jwt": frozenset({"security", "testing"}),
     "cryptography": frozenset({"security"}),
     "rich": frozenset({"cli"}),
+    **dict.fromkeys(("confluent_kafka", "fastavro"), frozenset({"kafka"})),
 }
 
 

@@ -15,7 +15,20 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "src" / "fairlead"
 LIBRARIES = {
-    *("jwt", "numba", "numpy", "pyarrow", "pyspark", "rich", "uvloop", "yaml"),  # of extras
+    *(
+        "confluent_kafka",
+        "confluent_kafka.admin",
+        "fastavro",
+        "google.protobuf",
+        "jwt",
+        "numba",
+        "numpy",
+        "pyarrow",
+        "pyspark",
+        "rich",
+        "uvloop",
+        "yaml",
+    ),  # of extras
     *("fcntl", "resource"),  # of some systems
     "importlib.metadata",  # slow to import
 }
@@ -29,9 +42,9 @@ LATE = {
     ("fairlead.bus", "fairlead.correlation"): "only a bus with patterns",
     ("fairlead.bus", "fairlead.scopes"): "only a bus with scopes",
     ("fairlead.network.server", "fairlead.network.scoping"): "only a broker with scopes",
+    ("fairlead.network.server", "fairlead.network.seating"): "only a broker with scopes",
     ("fairlead.network.settings", "fairlead.rules.integrated"): "only a broker with scopes",
     ("fairlead.network.settings", "fairlead.scopes"): "only a broker with scopes",
-    ("fairlead.network.arguments", "fairlead.correlation"): "only a client with a duration",
     ("fairlead.network.client", "fairlead.correlation"): "only a client that detects",
     ("fairlead.network.client", "fairlead.network.detection"): "only a client that detects",
     ("fairlead.correlation.fair.matcher", "fairlead.correlation.fair.bank"): "numpy",

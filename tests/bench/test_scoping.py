@@ -6,7 +6,7 @@ import pytest
 from bench_reports import pipeline_sample
 
 from fairlead_lab.bench.cores import Round
-from fairlead_lab.bench.scoping import INTERFACES, MAPPINGS, OPEN, UNSCOPED, Scoped, measure_graph
+from fairlead_lab.bench.scoping import INTERFACES, MAPPED, MAPPINGS, OPEN, UNSCOPED, Scoped, measure_graph
 
 
 def scoped() -> Scoped:
@@ -15,6 +15,7 @@ def scoped() -> Scoped:
         OPEN: (Round(99.0, 9.0), Round(2.0, 4.0), Round(4.0, 8.0)),
         INTERFACES: (Round(99.0, 9.0), Round(3.0, 4.0), Round(6.0, 4.0)),
         MAPPINGS: (Round(99.0, 9.0), Round(8.0, None), Round(4.0, None)),
+        MAPPED: (Round(99.0, 9.0), Round(3.0, None), Round(6.0, None)),
     }
     return Scoped(1_000, 100, rounds, dict.fromkeys(rounds, 50))
 
@@ -28,9 +29,9 @@ def test_a_scoped_pipeline_is_held_against_that_without_scopes_of_its_round_unle
     assert scoped().times(MAPPINGS, cpu=True) is None
     report = pipeline_sample()
     report.scoped = scoped()
-    assert [each.met for each in report.goals() if each.shape == "scopes"] == [True, True, False]
+    assert [each.met for each in report.goals() if each.shape == "scopes"] == [True, True, False, True]
     [grid] = [each for each in report.tables() if each.title.startswith("A pipeline with scopes")]
-    assert [row[0] for row in grid.rows] == [UNSCOPED, OPEN, INTERFACES, MAPPINGS]
+    assert [row[0] for row in grid.rows] == [UNSCOPED, OPEN, INTERFACES, MAPPINGS, MAPPED]
 
 
 def test_a_measured_graph_is_a_tree_with_ten_components_in_each_scope() -> None:

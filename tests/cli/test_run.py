@@ -302,7 +302,7 @@ def test_a_wrong_file_is_told_without_starting_spark(path: str) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True, text=True)
     assert ran.stdout == "2 []\n"
-    assert ran.stderr == f"fairlead: {path}: [order] latenes: no such key; did you mean 'lateness'?\n"
+    assert ran.stderr == f"fairlead: {path}:8: [order] latenes: no such key; did you mean 'lateness'?\n"
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])

@@ -60,7 +60,7 @@ def test_show_draws_text_dot_svg_and_json(capsys: pytest.CaptureFixture[str], gr
     assert code == 0
     assert out.splitlines()[0].startswith("world/")
     assert "temp/  in(0) out(Alarm)" in out
-    assert '"temp" -> "world"' in answer(capsys, "show", graph, "--dot")[1]
+    assert '"world" -> "temp"' in answer(capsys, "show", graph, "--dot")[1]
     assert answer(capsys, "show", graph, "--svg")[1].startswith("<svg")
     text = answer(capsys, "show", graph, "--text")[1]
     document = json.loads(answer(capsys, "show", graph, "--json")[1])

@@ -16,7 +16,7 @@ from fairlead.filters import parse
 from fairlead.ingest import Rejection, records
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Notification
-from fairlead.model.json_kernels import _spelled, is_utf8
+from fairlead.model.json_kernels import is_utf8, spelled_float
 
 
 def bytes_of(text: str) -> bytes:
@@ -215,7 +215,7 @@ def test_digits_are_a_float_only_where_they_are_its_shortest_spelling() -> None:
         whole, _, fraction = spelled.partition(".")
         if "e" in spelled or len(whole + fraction) > 18:
             continue
-        found = _spelled(int(whole + fraction), len(fraction))
+        found = spelled_float(int(whole + fraction), len(fraction))
         if not isnan(found):
             sure += 1
             assert found == float(spelled)

@@ -138,7 +138,7 @@ def reject_forged(network: Network, distance: int) -> None:
     if place <= 0:
         return
     before, session = network.known, network.session
-    network.hear(wire.relay(place, FORGED), wire.relay(place + 1, FORGED))
+    network.hear(wire.relay(place, wire.NO_STAMP, FORGED), wire.relay(place + 1, wire.NO_STAMP, FORGED))
     assert session.ended
     network.line.settle()
     assert network.known == before
@@ -184,7 +184,7 @@ def test_a_skip_that_goes_back_ends_the_connection(place: int) -> None:
 
 def poison(network: Network, place: int) -> None:
     """A skip and a relay that agree are believed, whoever has made them."""
-    network.hear(wire.skip(place), wire.relay(place, FORGED))
+    network.hear(wire.skip(place), wire.relay(place, wire.NO_STAMP, FORGED))
     network.line.settle()
     assert network.known[0] == place
 
@@ -210,7 +210,7 @@ def test_a_place_beyond_the_end_that_was_believed_is_mended_and_stays_so(
 def test_a_place_that_was_believed_and_is_not_synced_is_mended() -> None:
     network = Network()
     network.publish(1, 2)
-    network.hear(wire.skip(FAR), wire.relay(FAR, FORGED))
+    network.hear(wire.skip(FAR), wire.relay(FAR, wire.NO_STAMP, FORGED))
     network.connect()
     assert network.known[1] < FAR
     network.publish(3)

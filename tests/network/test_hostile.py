@@ -272,7 +272,7 @@ def runs(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         (hello(policy="shout"), "no policy for slow clients: 'shout'"),
         (hello("n" * 600), "a name has at most 500 bytes"),
         (hello() + struct.pack("<IB", 1 << 24, 0), "a frame of 16,777,216 bytes"),
-        (hello() + wire.relay(1, b""), "clients do not send frames of the kind 3"),
+        (hello() + wire.relay(1, wire.NO_STAMP, b""), "clients do not send frames of the kind 3"),
         (hello() + wire.control(wire.Table([], [])), "clients do not send Table"),
         (hello("hub", role="broker"), "that is its own name"),
         (
@@ -292,7 +292,11 @@ def runs(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
             "no advertisements in this network",
         ),
         (
-            wire.checked(hello(role="broker") + wire.control(wire.Table([], [])) + wire.relay(1, b"\xc1")),
+            wire.checked(
+                hello(role="broker")
+                + wire.control(wire.Table([], []))
+                + wire.relay(1, wire.NO_STAMP, b"\xc1")
+            ),
             "not a packed notification",
         ),
     ],

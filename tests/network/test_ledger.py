@@ -14,6 +14,7 @@ from fairlead.log.records import STATE
 from fairlead.model import Notification
 from fairlead.model.packed import pack
 from fairlead.network import ledger as ledgers
+from fairlead.network import wire
 from fairlead.network.ledger import (
     Change,
     InterestsChanged,
@@ -100,7 +101,7 @@ def test_what_arrived_last_from_a_neighbour_is_remembered_with_it() -> None:
     disk = MemoryDisk()
     ledger = Ledger("d", disk)
     ledger.note(Linked("n", "", "their log"), 0)
-    ledger.arrivals("n", [(b"one", 4), (b"two", 9)], 0)
+    ledger.arrivals("n", [(wire.relay(n, wire.NO_STAMP, b"x")[5:], n) for n in (4, 9)], 0)
     ledger.publications_of([packed("own")], 0)
     ledger.close()
     again = Ledger("d", disk)

@@ -183,7 +183,7 @@ LONG = "p" * 500
 
 def test_a_notification_too_large_for_a_neighbour_is_refused_where_it_is_published() -> None:
     world = world_of(2)
-    narrow(world, 1_024)
+    narrow(world, 1_534)
     client, publisher = Hand(world, "d", "b0"), Hand(world, LONG, "b1")
     assert client.subscribe("x >= 0")
     publisher.publish(1, blob="z" * 700, producer="")

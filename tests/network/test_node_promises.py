@@ -207,7 +207,10 @@ def test_a_neighbour_is_told_that_something_is_safe_only_when_it_is() -> None:
     place.say(session, wire.Table([], []))
     place.settle()
     relayed = [pack(Notification.of({"producer": "q", "id": f"q{n}", "x": n})) for n in range(1, 21)]
-    place.say(session, *((wire.RELAY, wire.relay(n, packed)[5:]) for n, packed in enumerate(relayed, 1)))
+    place.say(
+        session,
+        *((wire.RELAY, wire.relay(n, wire.NO_STAMP, packed)[5:]) for n, packed in enumerate(relayed, 1)),
+    )
     _, publisher = place.client("p")
     room_while_the_disk_is_busy(place, 300, publisher)
     neighbour = place.node.persistence.state.neighbours["n"]
@@ -318,11 +321,11 @@ def test_a_publication_is_known_after_a_restart_however_much_was_relayed_since(
     published = [pack(Notification.of({"producer": "p", "id": str(n)})) for n in range(-1, 10)]
     ledger.publications_of(published, 0)
     for n in range(1, 36):
-        ledger.arrivals("n", [(b"x", n)], 0)
+        ledger.arrivals("n", [(wire.relay(n, wire.NO_STAMP, b"x")[5:], n)], 0)
     ledger.close()
     again = Ledger("/b", disk)
     assert again.identities == [("p", str(n)) for n in range(10)]
-    again.arrivals("n", [(b"x", n) for n in range(36, 200)], 0)
+    again.arrivals("n", [(wire.relay(n, wire.NO_STAMP, b"x")[5:], n) for n in range(36, 200)], 0)
     again.close()
     assert Ledger("/b", disk).identities == [], "not without end: starting must not take long"
 

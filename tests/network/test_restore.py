@@ -160,7 +160,9 @@ def test_a_forged_relay_ends_the_connection_and_nothing_is_lost(
     before = publish(a.url, 0, 5)
     session = a.node.links["b"].session
     assert session is not None
-    forged = wire.relay(2**61, pack(Notification.of({"id": "forged", "producer": "evil", "x": 999})))
+    forged = wire.relay(
+        2**61, wire.NO_STAMP, pack(Notification.of({"id": "forged", "producer": "evil", "x": 999}))
+    )
     a.loop.call_soon_threadsafe(lambda: (session.send(forged), a.schedule()))
     after = publish(a.url, 100, 30)
     until(lambda: session.ended)

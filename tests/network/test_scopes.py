@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from fairlead.bus import Bus
 from fairlead.cli import main
+from fairlead.cli.connecting import now
 from fairlead.errors import FairleadError, NetworkError
 from fairlead.model import Instant, Notification
 from fairlead.network import sync
@@ -216,6 +218,7 @@ links = [{links}]
 
 [scopes]
 file = "market.scopes"
+seat = "one"
 """
 
 
@@ -380,6 +383,79 @@ DEFINE SCOPE A AS ALL FROM y INTERFACES INPUT(1), OUTPUT(0) MAP INWARD { via = "
             assert taken(mine) == []
         assert [each.get("n") for each in found] == list(range(12))
         assert {(each.get("via"), "secret" in each.attributes) for each in found} == {("A", False)}
+    finally:
+        one.kill()
+        two.kill()
+
+
+OVER_TIME = """
+DEFINE SCOPE T AS ALL FROM x, Held, Rated, Late, Open
+DEFINE SCOPE Held AS ALL FROM h INTERFACES INPUT(1), OUTPUT(0)
+  DELIVERY POLICY HOLD UNTIL (type = "commit") DISCARD ON (type = "abort")
+DEFINE SCOPE Rated AS ALL FROM r INTERFACES INPUT(1), OUTPUT(0) DELIVERY POLICY RATE 2 PER 10us
+DEFINE SCOPE Late AS ALL FROM l INTERFACES INPUT(1), OUTPUT(0) DELIVERY POLICY DELAY 1h
+DEFINE SCOPE Open AS SUPERSCOPE ALL FROM T INTERFACES INPUT(1), OUTPUT(1)
+  UPDATE ON pub(n : type = "open") DO JOIN o TO Open
+"""
+
+
+def test_policies_over_time_and_rules_hold_over_brokers_as_on_a_bus(brokers: Brokers, tmp_path: Path) -> None:
+    path = tmp_path / "over_time.scopes"
+    path.write_text(OVER_TIME)
+    one = brokers.start("one", tmp_path, scopes=str(path), seat="one")
+    two = brokers.start("two", tmp_path, scopes=str(path), seat="one", links=(one.url,))
+    events = [
+        {"id": str(number), "type": kind, "time": Instant(number)}
+        for number, kind in enumerate(("a", "a", "a", "abort", "b", "open", "b", "commit", "end"))
+    ]
+    bus = Bus(scopes=Scopes.parse(OVER_TIME))
+    names = ("h", "r", "l", "o")
+    expected = {name: bus.component(name).subscribe("exists type") for name in names}
+    for event in events:
+        bus.component("x").publish(event)
+    bus.advance(now())
+    with ExitStack() as stack:
+        at = {"x": two, "h": one, "r": two, "l": two, "o": one}
+        clients = {name: stack.enter_context(sync.connect(at[name].url, name=name)) for name in at}
+        found = {name: clients[name].subscribe("exists type") for name in names}
+        for event in events:
+            clients["x"].publish(event)
+        for name in names:
+            wanted = [str(expected[name].get(0).id) for _ in range(len(expected[name]))]
+            assert wanted
+            assert [str(found[name].get(timeout=20).id) for _ in wanted] == wanted
+        assert [each for name in names for each in taken(found[name])] == []
+
+
+def test_what_a_policy_holds_survives_kill_9_of_the_seat_and_comes_once(tmp_path: Path, until: Any) -> None:
+    (tmp_path / "market.scopes").write_text(OVER_TIME)
+    one = Process(tmp_path, "one")
+    two = Process(tmp_path, "two", one.url)
+
+    def publish(*kinds: str) -> None:
+        with sync.connect(two.url, name="x") as x:
+            for kind in kinds:
+                x.publish({"id": kind, "type": kind})
+
+    def entries() -> str:
+        path = tmp_path / "one" / "seat.jsonl"
+        return path.read_text() if path.exists() else ""
+
+    try:
+        with sync.connect(two.url, name="h") as h:
+            h.subscribe("exists type", durable="h").close()
+        publish("a", "b")
+        until(lambda: '"id": "b"' in entries())
+        one.kill()
+        publish("c")  # while there is no seat
+        one.start()
+        publish("commit")
+        until(lambda: '"id": "commit"' in entries())
+        one.kill()
+        one.start()
+        with sync.connect(two.url, name="h") as h, h.subscribe("exists type", durable="h") as mine:
+            assert [mine.get(timeout=40).id for _ in range(4)] == ["commit", "a", "b", "c"]
+            assert taken(mine) == []
     finally:
         one.kill()
         two.kill()

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.broker.progress import Mark
 from fairlead.errors import ProtocolError
+from fairlead.log.records import stamp
 from fairlead.network import wire
 from fairlead.network.node import Node
 from fairlead.network.settings import BrokerSettings
@@ -23,7 +25,7 @@ numbers = st.integers(0, 2**64 - 1)
 @st.composite
 def frames(draw: st.DrawFn) -> tuple[int, bytes]:
     """A frame, and what it should be read as."""
-    kind = draw(st.sampled_from([*range(5), wire.RELAYS, wire.SKIP]))
+    kind = draw(st.sampled_from([*range(5), wire.RELAYS, wire.SKIP, wire.MARK]))
     body = draw(st.binary(max_size=50))
     match kind:
         case wire.CONTROL:
@@ -37,9 +39,11 @@ def frames(draw: st.DrawFn) -> tuple[int, bytes]:
                 draw(numbers), wire.deliver_head(tuple(draw(st.lists(texts, max_size=3)))), body
             )
         case wire.RELAY:
-            frame = wire.relay(draw(numbers), body)
+            frame = wire.relay(draw(numbers), stamp(draw(texts).encode(), draw(numbers)), body)
         case wire.RELAYS:
             frame = wire.relays_before(draw(st.integers(0, 2**32 - 1)), len(body)) + body
+        case wire.MARK:
+            frame = wire.mark(Mark(draw(texts), draw(numbers)))
         case wire.SKIP:
             frame = wire.skip(draw(numbers))
         case _:
@@ -161,7 +165,9 @@ def test_checked_frames_come_out_as_they_went_in_however_they_are_split(
 def test_no_frame_comes_out_of_a_piece_in_which_a_bit_has_flipped(
     payloads: list[bytes], data: st.DataObject
 ) -> None:
-    frames = b"".join(wire.relay(number + 1, payload) for number, payload in enumerate(payloads))
+    frames = b"".join(
+        wire.relay(number + 1, wire.NO_STAMP, payload) for number, payload in enumerate(payloads)
+    )
     raw = bytearray(wire.checked(frames))
     bit = data.draw(st.integers(0, 8 * len(raw) - 1))
     raw[bit // 8] ^= 1 << bit % 8

@@ -65,7 +65,9 @@ def test_cells_joined_tell_apart_what_all_filters_together_do(
     assert (joined is None) == (together is None)
     if joined is not None and together is not None:
         plain = [each for each in parts_of(*streams) if is_plain(each[2])]
-        assert [*map(joined(plain).index, joined(plain))] == [*map(together(plain).index, together(plain))]
+        one, other = joined.of(plain), together.of(plain)
+        assert [*map(one.index, one)] == [*map(other.index, other)]
+        assert one == [*map(joined.one, plain)]
 
 
 @given(FIELDS)
@@ -132,7 +134,7 @@ def test_values_that_no_filter_tells_apart_are_one() -> None:
     assert keys is not None
 
     def apart(*values: object, name: str = "price") -> int:
-        return len(set(keys(parts_of(*[{name: value} for value in values]))))
+        return len(set(keys.of(parts_of(*[{name: value} for value in values]))))
 
     assert apart(11, 12.5, 14.999, 14) == 1
     assert apart(9, 10, 11, 15, 16, 20, 21, 7, 0.1, 0.2, 0, None, True, "a", ...) == 15
@@ -159,7 +161,7 @@ def test_numbers_in_one_cell_match_alike(ops: list[str], cuts: list[float], valu
     keys = cells_of(*filters).keys()
     assert keys is not None
     seen: dict[object, list[bool]] = {}
-    for value, key in zip(values, keys(parts_of(*[{"a": value} for value in values])), strict=True):
+    for value, key in zip(values, keys.of(parts_of(*[{"a": value} for value in values])), strict=True):
         found = [filter.matches(Notification.of({"a": value})) for filter in filters]
         assert seen.setdefault(key, found) == found
 

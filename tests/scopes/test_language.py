@@ -393,7 +393,7 @@ def test_a_selection_takes_what_the_case_says(case: dict[str, Any]) -> None:
         ("JOIN a T b", 1, 8, "expected TO"),
         ("CREATE x", 1, 1, "expected DEFINE"),
         ("DEFINE SCOPE x AS [3..1] FROM y", 1, 24, "cannot be"),
-        ("DEFINE SCOPE x AS DELIVERY POLICY DELAY 3 parsecs", 1, 43, "expected us"),
+        ("DEFINE SCOPE x AS DELIVERY POLICY DELAY 3 parsecs", 1, 41, "expected a duration"),
         ("DEFINE SCOPE x AS INTERFACES OUTPUT(a = 1), OUTPUT(b = 1)", 1, 45, "OUTPUT is given twice"),
     ],
 )

@@ -136,6 +136,18 @@ def test_a_certificate_is_a_principal_over_https(tmp_path: Path, certificate: Tl
         web.close()
 
 
+def test_over_tls_a_page_in_clear_is_no_page_of_this_host(tmp_path: Path, certificate: Tls) -> None:
+    web = Web(tmp_path, tls=certificate)
+    try:
+        context = ssl.create_default_context(cafile=certificate.authority)
+        for scheme, status in (("https", 202), ("http", 403)):
+            headers = {"Host": "hub.example", "Origin": f"{scheme}://hub.example"}
+            body = {"symbol": "IBM", "price": 1}
+            assert web.status("POST", "/events", "nyse", body=body, context=context, **headers) == status
+    finally:
+        web.close()
+
+
 def test_a_planted_secret_is_nowhere_after_a_whole_run_over_http(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -248,14 +248,40 @@ def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
     text = str(error.value)
     for part in (
         "6 problems",
-        "version: a whole number from 1 to 1",
-        "[roles.trader] member: no such key; did you mean 'members'?",
-        "[roles.trader] subscribe: line 1, column 8",
-        "[roles.trader] allow: connect, link, inspect, manage or scopes was expected",
-        "[[delegations]] 1: until",
-        "[[delegations]] 1: by: missing",
+        "line 1: version: a whole number from 1 to 1",
+        "line 3: [roles.trader] member: no such key; did you mean 'members'?",
+        "line 4: [roles.trader] subscribe: line 1, column 8",
+        "line 5: [roles.trader] allow: connect, link, inspect, manage or scopes was expected",
+        "line 8: [[delegations]] 1: until",
+        "line 6: [[delegations]] 1: by: missing",
     ):
         assert part in text
+
+
+def test_lines_are_those_of_tables_and_keys_whatever_is_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        "revoked = [\n'a',\n]\n"
+        "[roles.'x.y']\n"
+        'when = """\n[roles.z]\nsubscribe = 1\n"""\n'
+        "[roles.z] # [sealed]\nsubscribe = ['x >']\n"
+        "[[delegations]]\nby = 'a'\nto = 'b'\n"
+        "[[delegations]]\nby = 'a'\nto = 'b'\nuntil = 'soon'\n"
+        '[keys.police]\n[sealed.Accident]\n"place" = "no class"\n'
+    )
+    with pytest.raises(PolicyError) as error:
+        AccessPolicy.read(path)
+    text = str(error.value)
+    for part in (
+        "line 5: [roles.x.y] when",
+        "line 10: [roles.z] subscribe: line 1",
+        "line 17: [[delegations]] 2: until",
+        "line 20: [sealed.Accident] place: 'no class'",
+    ):
+        assert part in text
+    path.write_text("\n[roles.z]\nmember = ['x']\n")
+    with pytest.raises(PolicyError, match=r"policy.toml:3: \[roles.z\] member: no such key"):
+        AccessPolicy.read(path)
 
 
 @pytest.mark.parametrize(

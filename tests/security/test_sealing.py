@@ -18,9 +18,10 @@ from fairlead.broker import Broker, Settings
 from fairlead.broker.messages import Deliver, Forward, Message, Publish, Subscribe, Unsubscribe
 from fairlead.bus import Bus
 from fairlead.errors import Forbidden, KeyringError, PolicyError, SealBroken, ValueRefused
-from fairlead.filters import Filter, covers, parse
+from fairlead.filters import Filter, Not, covers, parse
 from fairlead.filters.extensions.sealed import SealedPredicate, is_sealed
 from fairlead.filters.language import render
+from fairlead.filters.projection import with_leaves
 from fairlead.filters.schema import Schema
 from fairlead.model import ABSENT, Notification
 from fairlead.model.packed import pack, unpack
@@ -32,6 +33,7 @@ from fairlead.security import AccessPolicy
 from fairlead.security.annotations import PLAIN, Annotation, Annotations
 from fairlead.security.credentials import bearer
 from fairlead.security.sealing import Identity, Keyring, Sealer, envelope, shares, take_share
+from fairlead.security.sealing import sealer as sealer_module
 from fairlead.security.sealing.predicates import bind, seal_predicate
 from fairlead.security.sealing.sharing import shares_for
 from fairlead.testing import filters, values
@@ -666,17 +668,14 @@ SCENES: tuple[Callable[[], None], ...] = (
 )
 
 
-def negated(self: Sealer, node: Filter, *, positive: bool) -> Filter:
+def negated(filter: Filter, leaf: Callable[[Filter], Filter]) -> Filter:
     """The projection of a negation is the negation of the projection."""
-    from fairlead.filters.filter import Not
-
-    if isinstance(node, Not):
-        return Not(SEALED(self, node.part, positive=True))
-    return SEALED(self, node, positive=positive)
+    if isinstance(filter, Not):
+        return Not(with_leaves(filter.part, leaf))
+    return with_leaves(filter, leaf)
 
 
-SEALED = Sealer._sealed
-BOUND = envelope._bound
+BOUND = envelope.bound_to
 
 
 def any_class(text: str) -> Annotation:
@@ -711,10 +710,10 @@ def dropped(self: SealedPredicate, notification: Notification) -> bool:
 MATCHES = SealedPredicate.matches
 
 MUTANTS: tuple[tuple[str, Any, str, Any], ...] = (
-    ("the id is not bound", envelope, "_bound", lambda n, name, head: BOUND(replace(n, id=""), name, head)),
-    ("the name is not bound", envelope, "_bound", lambda n, name, head: BOUND(n, "", head)),
+    ("the id is not bound", envelope, "bound_to", lambda n, name, head: BOUND(replace(n, id=""), name, head)),
+    ("the name is not bound", envelope, "bound_to", lambda n, name, head: BOUND(n, "", head)),
     ("a broker without the key drops", SealedPredicate, "matches", dropped),
-    ("a negation negates the projection", Sealer, "_sealed", negated),
+    ("a negation negates the projection", sealer_module, "with_leaves", negated),
     ("covering ignores the classes", SealedPredicate, "covers", covers_without_classes),
     ("covering depends on keys", SealedPredicate, "covers", covers_with_keys),
     ("a conjunction is read as any class", Annotation, "parse", any_class),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,16 +28,18 @@ from fairlead.broker.messages import (
     Unlink,
     Unsubscribe,
 )
-from fairlead.errors import BrokerRefused, PolicyError
-from fairlead.filters import EVERYTHING, Filter, covers, overlaps, parse
+from fairlead.errors import BrokerRefused, FairleadError, PolicyError
+from fairlead.filters import EVERYTHING, And, Filter, Or, covers, overlaps, parse, simplify
 from fairlead.model import Notification
 from fairlead.network.server import Server
 from fairlead.overlay import Topology
 from fairlead.routing import STRATEGIES, RoutingTable, Strategy
-from fairlead.rules.rule import Rule
+from fairlead.rules.rule import Route, Rule
 from fairlead.rules.trust import Trust
 from fairlead.security import AccessPolicy
-from fairlead.security.trust import Links
+from fairlead.security.sealing import Identity
+from fairlead.security.sealing.tunnels import Tunnel
+from fairlead.security.trust import SEALED, Links
 from fairlead_lab.routing import CyclicSimple
 from fairlead_lab.simulation.network import Simulation
 from fairlead_lab.simulation.trust import TrustChecker
@@ -44,6 +47,7 @@ from fairlead_lab.testing.guarded import Guarded, token
 from fairlead_lab.testing.worlds import TYPES, Deliveries, some_filter, some_notification
 
 CLIENTS = ("ada", "bob", "cyn", "dan")
+IDENTITIES = [Identity.new() for _ in range(7)]
 
 
 def policy_of(handles: Mapping[str, list[str]], **more: Any) -> AccessPolicy:
@@ -142,11 +146,88 @@ def test_ways_are_those_that_a_search_of_all_paths_finds(seed: int) -> None:
         assert reached == {name for name, part in ways.items() if part.matches(notification)}
 
 
+# -- sealed for other brokers ----------------------------------------------------------------------------------
+
+
+def tunnels() -> dict[str, Tunnel]:
+    publics = {name: IDENTITIES[number].public for number, name in enumerate(LINE)}
+    return {name: Tunnel(name, IDENTITIES[number], publics) for number, name in enumerate(LINE)}
+
+
+@pytest.mark.parametrize(
+    "what", ["a hydrant", "a space at the end ", 32, None, {"deep": [1, {"a": "b "}]}, 1 << 80]
+)
+def test_what_is_sealed_for_a_broker_is_opened_by_it_and_by_the_sender_alone(what: Any) -> None:
+    by = tunnels()
+    given = Notification.of({"type": "Fire", "what": what, "id": "7", "producer": "ada", "time": 5})
+    sealed = by["B1"].seal(given, ["B1", "B3"])
+    assert {*sealed.attributes} == {"type", SEALED}
+    assert (sealed.producer, sealed.id) == ("ada", "7")
+    assert by["B3"].opened(sealed) == by["B1"].opened(sealed) == given
+    assert by["B2"].opened(sealed) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"id": "8"}, {"producer": "eve"}, {"type": "Police"}, {SEALED: b"x"}, {SEALED: 1}]
+)
+def test_what_was_changed_on_the_way_does_not_open(change: dict[str, Any]) -> None:
+    by = tunnels()
+    fire = Notification.of({"type": "Fire", "what": "x", "id": "7", "producer": "ada"})
+    sealed = by["B1"].seal(fire, ["B3"])
+    record = {"type": "Fire", SEALED: sealed.get(SEALED), "id": "7", "producer": "ada"}
+    assert by["B3"].opened(Notification.of(record)) == fire
+    assert by["B3"].opened(Notification.of({**record, **change})) is None
+    every = bytearray(record[SEALED])
+    for place in range(5, len(every)):
+        every[place] ^= 1
+        assert by["B3"].opened(Notification.of({**record, SEALED: bytes(every)})) is None
+        every[place] ^= 1
+
+
+def test_a_broker_in_between_is_told_the_types_and_no_more() -> None:
+    policy = policy_of(POLICE)
+    publics = {name: IDENTITIES[number].public for number, name in enumerate(LINE)}
+    policy = replace(policy, trust=replace(policy.trust, untrusted="seal", publics=publics))
+    trust = Trust("B3", policy, LINE, tunnels()["B3"])
+    fire = parse('type = "Fire" and district = 7 and not sealed = 1')
+    assert trust.grant("ada", "subscribe", fire, 0) == fire
+    assert str(trust.disclose("B2", fire)) == f'exists `{SEALED}` and type = "Fire"'
+    assert trust.disclose("B1", fire) == fire
+    police = parse('type = "Police" and district = 7')
+    assert trust.disclose("B2", police) == police
+
+
+def test_what_all_on_the_way_handle_is_not_sealed() -> None:
+    publics = {name: IDENTITIES[number].public for number, name in enumerate(LINE)}
+    policy = policy_of(POLICE)
+    policy = replace(policy, trust=replace(policy.trust, untrusted="seal", publics=publics))
+    for links, quiet in (
+        (LINE, ["Police"]),
+        (None, ["Police"]),
+        ({**LINE, "B1": ("B2", "B3")}, ["Police", "Fire"]),
+    ):
+        trust = Trust("B1", policy, links, tunnels()["B1"])
+        for type in ("Police", "Fire"):
+            given = Notification.of({"type": type, "id": "1", "producer": "p"})
+            marked = trust.mark(given)
+            assert (SEALED in marked.attributes) == (type not in quiet)
+            if type not in quiet:
+                assert tunnels()["B2"].opened(marked) is None
+                assert tunnels()["B3"].opened(marked) == given
+
+
+def test_with_seal_each_broker_that_handles_something_needs_a_key() -> None:
+    with pytest.raises(PolicyError, match=r"\[brokers.hub\] public"):
+        policy_of({"hub": ["true"], "far": []}, untrusted="seal")
+
+
 # -- networks --------------------------------------------------------------------------------------------------
 
 
-def some_policy(random: Random, topology: Topology) -> AccessPolicy:
-    """Most brokers handle everything, some only some types, few nothing."""
+def some_policy(
+    random: Random, topology: Topology, identities: Mapping[str, Identity] | None = None
+) -> AccessPolicy:
+    """Most brokers handle everything, some only some types, few nothing; with identities, it seals."""
 
     def handles() -> list[str]:
         chance = random.random()
@@ -155,23 +236,38 @@ def some_policy(random: Random, topology: Topology) -> AccessPolicy:
         some = random.sample(TYPES, random.randrange(1, 3))
         return [] if chance > 0.95 else [f'type = "{each}"' for each in some]
 
-    return policy_of({name: handles() for name in topology.brokers}, untrusted="cut")
+    policy = policy_of({name: handles() for name in topology.brokers}, untrusted="cut")
+    if identities is None:
+        return policy
+    publics = {name: each.public for name, each in identities.items()}
+    return replace(policy, trust=replace(policy.trust, untrusted="seal", publics=publics))
 
 
 class World:
     """A tree or a graph of brokers with trust, and clients that come and go, all drawn from a seed."""
 
     def __init__(
-        self, seed: int, strategy: Callable[[], Strategy], *, advertised: bool = False, cyclic: bool = False
+        self,
+        seed: int,
+        strategy: Callable[[], Strategy],
+        *,
+        advertised: bool = False,
+        cyclic: bool = False,
+        sealed: bool = False,
     ) -> None:
         self.random = random = Random(seed)
         size = random.randrange(2, 7)
         extra = min(random.randrange(4), (size - 1) * (size - 2) // 2) if cyclic else 0
         self.topology = Topology.cyclic(size, extra, random)
-        self.policy = some_policy(random, self.topology)
+        self.identities = dict(zip(self.topology.brokers, IDENTITIES, strict=False)) if sealed else None
+        self.policy = some_policy(random, self.topology, self.identities)
+        links = links_of(self.topology) if random.random() < 0.5 else None
         self.cyclic, self.advertised, self.published = cyclic, advertised, 0
         how = Settings(strategy(), strategy() if advertised else None, cyclic=cyclic)
-        self.trusts = {name: Trust(name, self.policy) for name in self.topology.brokers}
+        self.trusts = {
+            name: Trust(name, self.policy, links if sealed else None, self.tunnel(name))
+            for name in self.topology.brokers
+        }
         brokers = [
             Broker(name, how, self.topology.neighbours(name), rules=[self.trusts[name]])
             for name in self.topology.brokers
@@ -185,6 +281,11 @@ class World:
         if advertised:
             for client in CLIENTS:
                 self.simulation.call(self.at[client], Advertise(client, "a", parse("exists price")))
+
+    def tunnel(self, name: str) -> Tunnel | None:
+        if self.identities is None:
+            return None
+        return Tunnel(name, self.identities[name], self.policy.trust.publics)
 
     def live(self, steps: int) -> None:
         time = 0
@@ -231,6 +332,8 @@ class World:
 
         if not (trust.limit(start).matches(notification) and trust.limit(end).matches(notification)):
             return False
+        if self.identities is not None:
+            return True  # through any brokers
         reached, ahead = {end}, [end]
         for near in ahead:
             for far in self.topology.neighbours(near):
@@ -261,6 +364,15 @@ KINDS: dict[str, dict[str, Any]] = {
     **{name: {"strategy": lambda made=made: made(0.1)} for name, made in STRATEGIES.items()},
     "covering, advertised": {"strategy": lambda: STRATEGIES["covering"](0.1), "advertised": True},
     "merging, advertised": {"strategy": lambda: STRATEGIES["merging"](0.1), "advertised": True},
+    **{
+        f"{name}, sealed": {"strategy": lambda made=made: made(0.1), "sealed": True}
+        for name, made in STRATEGIES.items()
+    },
+    "covering, advertised, sealed": {
+        "strategy": lambda: STRATEGIES["covering"](0.1),
+        "advertised": True,
+        "sealed": True,
+    },
     "cyclic": {"strategy": CyclicSimple, "cyclic": True},
 }
 
@@ -293,10 +405,10 @@ def test_when_the_trust_changes_neighbours_are_told_what_they_may_know_now(seed:
     world = World(seed, **KINDS[world_kind(seed)])
     world.live(12)
     for number in range(2):
-        world.policy = some_policy(world.random, world.topology)
+        world.policy = some_policy(world.random, world.topology, world.identities)
         world.checker.trust = world.policy.trust
-        for trust in world.trusts.values():
-            trust.decide_by(world.policy)
+        for name, trust in world.trusts.items():
+            trust.decide_by(world.policy, world.tunnel(name))
         for client, name in world.at.items():
             world.simulation.call(name, Reconsider(client))
             if world.advertised:  # what was refused before is advertised now
@@ -426,6 +538,55 @@ def test_between_live_brokers_only_what_the_one_in_between_handles_goes(
     assert holding == {"west"}
 
 
+def test_through_a_live_broker_without_trust_what_others_handle_goes_sealed(
+    guarded: Guarded, until: Callable[[Callable[[], object]], None]
+) -> None:
+    policy = LIVE
+    for number, name in enumerate(("west", "hub", "east")):
+        IDENTITIES[number].write(guarded.path / f"{name}.identity")
+        policy = policy.replace(
+            f"[brokers.{name}]", f'[brokers.{name}]\npublic = "{IDENTITIES[number].public}"'
+        )
+    guarded.write(f'untrusted = "seal"\n{policy}')
+    servers = started(guarded, sealed=True)
+    secret = "a hydrant in Elm Street"
+    with (
+        guarded.client(servers["hub"], "ada") as hub,
+        guarded.client(servers["west"], "ada") as west,
+        hub.subscribe("true") as at_hub,
+    ):
+        with guarded.client(servers["east"], "ada") as ada:
+            ada.subscribe('what = "a parade" or type = "Fire"', durable="ada~desk").close()
+        until(lambda: any(SEALED in each for each in subscriptions_at(servers["west"])))
+        west.publish({"type": "Fire", "what": secret})
+        west.publish({"type": "Police", "what": "a parade"})
+        assert at_hub.get(10).get("what") == "a parade"
+        with pytest.raises(BrokerRefused, match="is of brokers alone"):
+            west.publish({"type": "Fire", SEALED: "x"})
+        with guarded.client(servers["east"], "ada") as ada:
+            heard = ada.subscribe('what = "a parade" or type = "Fire"', durable="ada~desk")
+            got = [heard.get(10), heard.get(10)]
+            assert [each.get("what") for each in got] == [secret, "a parade"]
+            assert all(SEALED not in each.attributes for each in got)
+    for server in servers.values():
+        guarded.brokers.stop(server)
+    holding = {name for name in servers for each in (guarded.path / name).rglob("*") if holds(each, secret)}
+    assert holding == set()
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [({}, "no identity"), ({"identity": "another.identity"}, "is not the public key of this broker")],
+)
+def test_a_broker_that_cannot_seal_does_not_start(
+    guarded: Guarded, keys: dict[str, str], problem: str
+) -> None:
+    Identity.new().write(guarded.path / "another.identity")
+    guarded.write(f'untrusted = "seal"\n[brokers.b]\nhandles = ["true"]\npublic = "{IDENTITIES[0].public}"')
+    with pytest.raises(FairleadError, match=problem):
+        guarded.start("b", keys={key: str(guarded.path / file) for key, file in keys.items()})
+
+
 TRUSTED = "handles = ['type = \"Police\"']"
 
 
@@ -439,15 +600,16 @@ def test_where_the_links_are_known_a_live_broker_refuses_what_has_no_trusted_way
             pass
 
 
-def started(guarded: Guarded) -> dict[str, Server]:
+def started(guarded: Guarded, *, sealed: bool = False) -> dict[str, Server]:
     """west - hub - east."""
     servers: dict[str, Server] = {}
     for name, links in (("hub", ()), ("east", ("hub",)), ("west", ("hub",))):
         shown = guarded.path / f"token-{name}"
         shown.write_text(token(name))
-        servers[name] = guarded.start(
-            name, links=tuple(servers[each].url for each in links), keys={"credentials": str(shown)}
-        )
+        keys = {"credentials": str(shown)}
+        if sealed:
+            keys["identity"] = str(guarded.path / f"{name}.identity")
+        servers[name] = guarded.start(name, links=tuple(servers[each].url for each in links), keys=keys)
     return servers
 
 
@@ -493,13 +655,47 @@ MUTANTS: tuple[tuple[str, type, str, object], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "owner", "member", "mutation"), MUTANTS, ids=[each[0] for each in MUTANTS])
+def tell_whole(self: Trust, neighbour: str, filter: Filter) -> Filter:
+    """All that the filter says, of sealed notifications."""
+    return simplify(Or.of((self._trust.part(neighbour, filter), And.of((IS_SEALED, filter)))))
+
+
+IS_SEALED = parse(f"exists `{SEALED}`")
+SEALING_MUTANTS: tuple[tuple[str, type, str, object], ...] = (
+    ("nothing is sealed", Trust, "mark", Rule.mark),
+    ("nothing is opened", Trust, "forms", Rule.forms),
+    ("clients get what is sealed", Route, "without_clients", lambda self: self),
+    ("filters are told whole, sealed", Trust, "disclose", tell_whole),
+    (
+        "the types that are wanted are not told",
+        Trust,
+        "disclose",
+        lambda self, neighbour, filter: self._trust.part(neighbour, filter),
+    ),
+    (
+        "all brokers are taken for connected",
+        Trust,
+        "_connects",
+        lambda self, handling: True,
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "kinds"),
+    [
+        *((each, ("covering", "flooding", "cyclic")) for each in MUTANTS),
+        *((each, ("covering, sealed",)) for each in SEALING_MUTANTS),
+    ],
+    ids=[each[0] for each in (*MUTANTS, *SEALING_MUTANTS)],
+)
 def test_a_mutant_is_caught(
-    name: str, owner: type, member: str, mutation: object, monkeypatch: pytest.MonkeyPatch
+    mutant: tuple[str, type, str, object], kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name, owner, member, mutation = mutant
     monkeypatch.setattr(owner, member, mutation)
     for seed in range(60):
-        for kind in ("covering", "flooding", "cyclic"):
+        for kind in kinds:
             world = World(seed, **KINDS[kind])
             try:
                 judge(world, 20)

@@ -128,7 +128,6 @@ def read_an_empty_directory(spark: SparkSession, tmp: Path) -> None:
 
 
 OURS = PipelineError("subscriptions.jsonl:7012: not a filter", hint="mend it")
-KAFKA = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "quotes"}
 
 CASES: dict[str, tuple[Provocation, str]] = {
     "a worker raises an error of ours": (
@@ -182,10 +181,10 @@ CASES: dict[str, tuple[Provocation, str]] = {
     ),
     "a file vanishes": (read_what_vanishes, r"TMP/in/\S+: the file vanished while it was read\n  hint: .*"),
     "a directory is empty": (read_an_empty_directory, r"there is no Parquet file in an input.*\n  hint: .*"),
-    "Kafka's connector is missing": (
-        lambda spark, _: spark.read.format("kafka").options(**KAFKA).load().count(),
-        r"Spark has no connector for 'kafka'\n"
-        r'  hint: .*"spark\.jars\.packages" = "org\.apache\.spark:spark-sql-kafka-0-10_2\.13:4\.3\.\d+".*',
+    "Avro's connector is missing": (
+        lambda spark, _: spark.read.format("avro").load("nowhere").count(),
+        r"Spark has no connector for 'avro'\n"
+        r'  hint: .*"spark\.jars\.packages" = "org\.apache\.spark:spark-avro_2\.13:4\.3\.\d+".*',
     ),
     "another connector is missing": (
         lambda spark, _: spark.read.format("parqet").load("/").count(),
@@ -456,7 +455,7 @@ OVER_CONNECT = (
     "a path does not exist",
     "an output exists",
     "files clash",
-    "Kafka's connector is missing",
+    "Avro's connector is missing",
     "a table does not exist",
 )
 STREAMED = "a batch of a stream raises an error of ours"

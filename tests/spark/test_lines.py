@@ -15,7 +15,7 @@ from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
 from fairlead.spark import lines as module
-from fairlead.spark.detection import Detecting, Level, Lines, Router, _compiled
+from fairlead.spark.detection import LINE_ROWS, Detecting, Level, Lines, Router, _compiled
 from fairlead.spark.frames import encode, notifications_in
 from fairlead.spark.lines import LineGroup, types_taken
 from fairlead.spark.patterns import PatternRow, Patterns
@@ -157,7 +157,12 @@ def test_over_columns_the_composites_are_those_of_one_detector(
         assert types is not None
         assert types <= set("ABC")
         ordered = table.sort_by([*((f"_{name}", "ascending") for name in names), ("time", "ascending")])
-        directly = list(Lines(Detecting(level, END, payload))(cut(ordered.select(given.schema.names), rng)))
+        content = ordered.column("attributes").combine_chunks()
+        attributes = [field.name for field in content.type]
+        sent = ordered.select(LINE_ROWS)
+        for number, name in enumerate(attributes):
+            sent = sent.append_column(f"attribute{number}", content.field(name))
+        directly = list(Lines(Detecting(level, END, payload), tuple(attributes))(cut(sent, rng)))
         assert [
             {**row, "record": row["record"] if payload else None} for row in told(directly, payload=payload)
         ] == wanted

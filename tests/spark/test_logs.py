@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from fairlead.errors import PipelineError
 from fairlead.log import Log
-from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival
+from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival_head, stamp
 from fairlead.model import Notification
 from fairlead.model.packed import pack
 from fairlead.spark.ingestion import notifications
@@ -29,7 +29,8 @@ def write(directory: Path, *numbers: int) -> None:
             if number % 3:
                 log.append(PUBLICATION, packed(number), number)
             else:
-                log.append(ARRIVAL, arrival("north", number, packed(number)), number)
+                relayed = number.to_bytes(8, "little") + stamp(b"west", number) + packed(number)
+                log.append(ARRIVAL, arrival_head("north") + relayed, number)
             log.append(STATE, b"\x90", number)
 
 

@@ -228,7 +228,7 @@ def test_a_batch_in_the_driver_writes_what_jobs_write_and_either_may_follow_the_
     assert {"deliveries 1", "late 1", "rejected 1", "trace 1"} <= driven.keys()
     by_jobs = told(run(spark, tmp_path, "jobs", sink, lambda _: False, with_patterns=patterns))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small, "FEW_ROWS", 30)  # jobs detect, and the driver does the rest
+        patch.setattr(small, "FEW_ROWS", 30)  # jobs detect and read, and the driver does the rest
         halved = told(run(spark, tmp_path, "halved", sink, lambda _: True, with_patterns=patterns))
     mixed = told(run(spark, tmp_path, "mixed", sink, lambda _: rng.random() < 0.5, with_patterns=patterns))
     for name in by_jobs.keys() | driven.keys() | halved.keys() | mixed.keys():

@@ -131,7 +131,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def in_batches(
-    scopes: ScopeText, compiled: Subscriptions, events: list[Notification], cuts: list[int]
+    scopes: ScopeText, compiled: Subscriptions, events: list[Notification], cuts: list[int], size: int = 2
 ) -> list[Row]:
     """What the stages deliver, where watermarks are at the cuts."""
     opened, targets = scopes.opened, (compiled,)
@@ -168,7 +168,7 @@ def in_batches(
                     )
         in_order = opened.has_policies or bool(opened.notices)  # else versions are matched together
         deciding = Deciding(scopes, targets, states, since, bound, in_order)
-        given = [batch.filter(pa.array(special)).slice(n, 2) for n in range(0, int(special.sum()), 2)]
+        given = [batch.filter(pa.array(special)).slice(n, size) for n in range(0, int(special.sum()), size)]
         made = pa.Table.from_batches(deciding(given), schema=DECIDED)
         rows = made.to_pylist()
         states = next((row["states"] for row in rows if row["states"] is not None), states)
@@ -447,3 +447,40 @@ def test_a_mutant_delivers_something_else(
     scopes, asked, events, wanted = fixed()
     mutant(monkeypatch)
     assert in_batches(scopes, Subscriptions.read(asked, str(tmp_path)), events, CUTS) != wanted
+
+
+# -- mappings as columns -------------------------------------------------------------------------------------
+
+ODD = [
+    {"price": 1.5, "y": 2},
+    {"price": 20.0, "x": 1},
+    {"x": 0.125, "labels": ["b", "a"]},
+    {"x": 1, "inner": {"y": 2.5}},
+    {"x": "2", "y": "text"},
+    {"x": 2, "when": Instant(1_700_000_000_000_000)},
+    {"x": 10**30, "y": 1},
+]
+
+
+@given(graphs(mappings=True), st.data(), subscriptions())
+def test_random_mapped_graphs_deliver_as_the_ordered_bus_does(
+    graph: ScopeGraph, data: st.DataObject, asked: dict[str, dict[str, Filter]]
+) -> None:
+    text = print_statements(statements_of(graph))
+    events = []
+    for number in range(1, 9):
+        drawn = data.draw(publications(number))
+        more = data.draw(st.sampled_from([{}, {}, *ODD]))
+        events.append(Notification.of({**drawn.attributes, **more}))
+    moved = data.draw(st.lists(st.tuples(st.integers(0, 8), st.sampled_from(CHANGES[:4])), max_size=2))
+    changes = accepted(text, [f"{change} SINCE {time}" for time, change in moved])
+    wanted_by = [
+        {"id": f"{name}/{id}{extra}", "subscriber": name, "filter": str(filter)}
+        for name, filters in asked.items()
+        for id, filter in filters.items()
+        for extra in ("", "-again")
+    ]
+    scopes = ScopeText.of(Scopes.parse("\n".join([text, *changes])))
+    with TemporaryDirectory() as directory:
+        compiled = Subscriptions.read(wanted_by, directory)
+        assert in_batches(scopes, compiled, events, [], 5) == on_a_bus(text, changes, wanted_by, events)

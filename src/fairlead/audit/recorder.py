@@ -82,9 +82,9 @@ class Recorder:
     def subscribed(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
         self.record(Subscribed(subscriber, id, filter, validity.since, validity.until))
 
-    def detecting(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
-        """Record a subscription to a pattern: only its composites may be delivered, but the filter alone does not
-        decide which.
+    def answering(self, subscriber: str, id: str, filter: Filter, validity: Validity) -> None:
+        """Record a subscription to a pattern, or with a condition: the filter alone does not decide what is
+        delivered.
 
         So the subscription never becomes ready: a delivery must match, and a match need not be delivered.
         """

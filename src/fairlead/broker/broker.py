@@ -97,10 +97,12 @@ class _EffectLog:
         self._broker = broker
         self.end = 0
 
-    def append(self, origin: str, records: list[tuple[Notification, int]], now: int) -> range:
+    def append(self, origin: str, records: list[tuple[Forward, int]], now: int) -> range:
         first, self.end = self.end, self.end + len(records)
-        for offset, (notification, _) in enumerate(records, first):
-            self._broker._effects.append(Append(offset, origin, notification))
+        for offset, (came, _) in enumerate(records, first):
+            self._broker._effects.append(
+                Append(offset, origin, came.notification, came.origin, came.position)
+            )
         return range(first, self.end)
 
 
@@ -151,7 +153,7 @@ class Broker:
         self._declarations = Declarations(
             name, settings, self.catalogue, self.clients, names=self._names, seam=self.seam
         )
-        self._publications: Publications[str, Route, Notification] = Publications(
+        self._publications: Publications[str, Route, Forward] = Publications(
             _EffectLog(self) if settings.durable else None
         )
         self._synced_below = 0
@@ -208,20 +210,20 @@ class Broker:
         if isinstance(admitted, Refusal):
             self._effects.append(Refuse(source, admitted.reason, number=number))
         elif admitted is None:
-            self._enter(source, (None, call.notification, number), now)
+            self._enter(source, (None, Forward(source, call.notification), number), now)
         else:
             marked = self.seam.mark(admitted)
             self._learn(marked, now)
-            self._enter(source, (self.seam.route(marked, ""), marked, number), now)
+            self._enter(source, (self.seam.route(marked, ""), Forward(source, marked), number), now)
 
     def _learn(self, notification: Notification, now: int) -> None:
         """Rules learn from a notification before it is routed; neighbours are sent what follows."""
         if self.seam.learns_from and self.seam.learn(notification, self._publications.end):
             self._redeclare(Redeclare(), now)
 
-    def _enter(self, origin: str, publication: Publication[Route, Notification], now: int) -> None:
+    def _enter(self, origin: str, publication: Publication[Route, Forward], now: int) -> None:
         """A notification is to be logged, or waits for what is; or is sent on at once."""
-        route, notification, number = publication
+        route, came, number = publication
         if number or self._publications.pending:
             self._publications.commit(origin, [publication], now)
             # Without a log nothing waits; and a duplicate may wait for nothing but what is synced already.
@@ -229,19 +231,19 @@ class Broker:
         elif route is None:
             self._effects.append(Duplicate(origin, number))
         else:
-            self._begin(notification, route, 0, now)
+            self._begin(came, route, 0, now)
 
     def _synced(self, command: Synced, now: int) -> None:
         self._synced_below = max(self._synced_below, command.offset + 1)
         self._release(self._publications.synced(self._synced_below), now)
 
-    def _release(self, released: Iterable[Released[str, Route, Notification]], now: int) -> None:
+    def _release(self, released: Iterable[Released[str, Route, Forward]], now: int) -> None:
         """Carry out what the log has released."""
         for each in released:
             match each:
-                case SendOn(entries):
-                    for offset, route, notification, _ in entries:
-                        self._begin(notification, route, offset + 1, now)
+                case SendOn(_, entries):
+                    for offset, route, came, _ in entries:
+                        self._begin(came, route, offset + 1, now)
                 case AnswerDuplicates(origin, entries) if origin not in self.links:
                     self._effects.extend(Duplicate(origin, number) for _, _, number in entries)
                 case AcknowledgeAll(origin, number) if origin in self.clients:
@@ -264,14 +266,19 @@ class Broker:
     def _advertised_by(self, client: str) -> list[Filter]:
         return [interest.filter for interest in self.advertisements.of(client)]
 
-    def _begin(self, notification: Notification, route: Route, number: int, now: int) -> None:
-        """A notification is sent on; a local publication, where there are several trees, when it is its turn."""
-        history = self.history
+    def _begin(self, came: Forward, route: Route, number: int, now: int) -> None:
+        """A notification is sent on; a local publication, where there are several trees, when it is its turn.
+
+        Only what is in the log has a position: of a publication, its number here."""
+        history, notification = self.history, came.notification
         if history is None:
             has_clients = route.clients or route.versions
             if has_clients and not self._is_first(notification, is_logged=number > 0):
                 route = route.without_clients()
-            self._send_along(route, Forward(self.name, notification, number=number))
+            origin, position = (came.origin, came.position) if came.origin else (self.name, number)
+            self._send_along(
+                route, Forward(self.name, notification, origin if number else "", 0, number, position)
+            )
             return
         if not self._keeps_order:
             queue = self._queues.get(notification.producer)
@@ -341,7 +348,7 @@ class Broker:
             self._learn(notification, now)
             route = self.seam.route(notification, source)
             self._received[source] = number or self._received.get(source, 0)
-        self._enter(source, (route, notification, number), now)
+        self._enter(source, (route, message, number), now)
 
     def _destinations(self, notification: Notification, source: str) -> Route:
         """The neighbours in F_B(n) but the source, and the clients: what the tables say."""

@@ -81,9 +81,11 @@ Micros: TypeAlias = int
 
 
 class Forward(Struct, frozen=True):
-    """forward(n). With histories (book 4.6.6) it has the broker and the time of the publication of n.
+    """forward(n), with the broker where n was published, its origin, where that is needed.
 
-    `number` is one more than the offset of n in the source's log, and 0 where it is in none.
+    With histories (book 4.6.6) it has the time of the publication of n. `number` is one more than the offset of n
+    in the source's log, and `position` the same for the origin's log: 0 where it is in none. On every way,
+    positions of one origin rise.
     """
 
     source: str
@@ -91,6 +93,7 @@ class Forward(Struct, frozen=True):
     origin: str = ""
     stamp: Micros = 0
     number: int = 0
+    position: int = 0
 
 
 class Admin(Struct, frozen=True, gc=False):
@@ -290,6 +293,9 @@ class Append(Struct, frozen=True):
     offset: int
     source: str
     notification: Notification
+    origin: str = ""
+    """Where it was published, if a neighbour has forwarded it; and as which record of the log there, from 1."""
+    position: int = 0
 
 
 class Acknowledge(Struct, frozen=True):

@@ -88,9 +88,10 @@ class Pending(Generic[Origin, Routed, Content]):
     """How many changes of the log's cursors have to be synced as well."""
 
 
-class SendOn(NamedTuple, Generic[Routed, Content]):
-    """Forward and deliver these along their routes."""
+class SendOn(NamedTuple, Generic[Origin, Routed, Content]):
+    """Forward and deliver these, which all came from one origin, along their routes."""
 
+    origin: Origin
     entries: list[Logged[Routed, Content]]
 
 
@@ -115,7 +116,7 @@ class AcknowledgeAll(NamedTuple, Generic[Origin]):
 
 
 Effect: TypeAlias = (
-    AcknowledgeAll[Origin] | SendOn[Routed, Content] | AnswerDuplicates[Origin, Routed, Content] | Run
+    AcknowledgeAll[Origin] | SendOn[Origin, Routed, Content] | AnswerDuplicates[Origin, Routed, Content] | Run
 )
 
 
@@ -171,7 +172,7 @@ class Publications(Generic[Origin, Routed, Content]):
                 if each.number:
                     acknowledged[each.origin] = max(acknowledged.get(each.origin, 0), each.number)
                 if each.entries:
-                    yield SendOn(each.entries)
+                    yield SendOn(each.origin, each.entries)
                 if each.duplicates:
                     yield AnswerDuplicates(each.origin, each.duplicates)
             self.reached = max(self.reached, each.offset + 1)

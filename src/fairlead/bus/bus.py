@@ -32,12 +32,17 @@ from fairlead.bus.handing_over import ErrorHook, HandingOver
 from fairlead.bus.handles import Advertisement, Detection, Subscription
 from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
+from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, responding
 from fairlead.bus.statistics import COUNTED, BusStatistics
+from fairlead.conditions import Condition, condition_of
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
+from fairlead.delivery.requesting import Event as Published
 from fairlead.errors import (
     BusClosed,
     FairleadError,
+    NobodyListens,
     NotAdvertised,
+    RequestRefused,
     ScopeError,
     SubscriptionRefused,
     ValueRefused,
@@ -139,6 +144,8 @@ class Bus:
         self._standing: QuerySet | None = None  # while there are patterns
         self._correlating = engine if isinstance(engine, str) else "columnar"
         self._objects = itertools.count(1)
+        self._requesters: dict[str | None, Requester] = {}
+        self._responders = itertools.count(1)
         self._closed = False
         self._counts = dict.fromkeys(COUNTED, 0)
         self._failures: Failures = []  # of filters, while the seam is asked for a route
@@ -147,7 +154,7 @@ class Bus:
         self._scoped = None if scopes is None else self._with_scopes(scopes)
         of_scopes = () if self._scoped is None else (self._scoped.rule,)
         self._seam = Seam(self._route, (*of_scopes, self._advertised.rule, *rules))
-        self._handing_over.hidden = self._seam.hidden
+        self._handing_over.hidden = self._registry.hidden = self._seam.hidden
         self._granted_by = self._seam.grant_version
         """The version of the rules that subscriptions were granted by."""
 
@@ -159,7 +166,9 @@ class Bus:
         Everybody has it when the call returns, unless the call came from a callback or another thread was
         handing over: then they get it next.
         """
-        notification = Notification.of(event)
+        return self._publish(Notification.of(event))
+
+    def _publish(self, notification: Notification, *, is_request: bool = False) -> Notification | None:
         if self._schema is not None:
             notification = self._schema.admit(notification)
         digest = self._digest(notification) if notification.id is None else None
@@ -180,16 +189,22 @@ class Bus:
                 return None
             try:
                 matched = self._matching(identified)
+                if is_request and self._scoped is None and not self._anybody(identified, matched):
+                    raise _nobody()
             except BaseException:
                 self._identities.forget(identity_of(identified))  # it is not here, and may come again
                 raise
             self._contents.remember(identified)
             self._counts["published"] += 1
+            before = self._pending()
             failures = self._enter(identified, matched)
+            is_heard = self._pending() > before
             if self._hold(identified):
                 failures += self._release()
             late = self._queue.take_late()
         self._conclude(failures, late)
+        if is_request and self._scoped is not None and not is_heard:
+            raise _nobody()  # who may see it is known when it is published
         return identified
 
     def _publish_ordered(self, notification: Notification, digest: str | None) -> Notification | None:
@@ -213,6 +228,85 @@ class Bus:
         if self._seam.objection(copy.producer, copy, self._now()) is None:
             return self._queue.take(copy)[0]
         return self._queue.compare(copy)
+
+    def request(
+        self, event: Published, *, timeout: Timeout = 5.0, producer: str = "", subscriber: str | None = None
+    ) -> Notification:
+        """Publish a request, and return the first reply. The arguments are those of `requests`.
+
+        NoReply where none comes in time.
+        """
+        with self.requests(
+            event, timeout=timeout, enough=1, producer=producer, subscriber=subscriber
+        ) as replies:
+            return replies.get()
+
+    def requests(
+        self,
+        event: Published,
+        *,
+        timeout: Timeout = 5.0,
+        enough: int | None = None,
+        producer: str = "",
+        subscriber: str | None = None,
+    ) -> Replies:
+        """Publish a request, and iterate over the replies that come within `timeout`, at most `enough` of them.
+
+        Requester and responders do not name each other. `timeout` is in seconds, or a string such as "2s"; None
+        waits for ever. `subscriber` is the name under which replies are delivered, by default one of its own.
+        NobodyListens, at once, where no subscription matches the request; it is then not published.
+        """
+        if self._is_ordered:
+            raise RequestRefused(
+                "on an ordered bus a request waits for the watermark",
+                hint='request on a bus with order="live"',
+            )
+        if self._handing_over.is_by_this_thread:
+            raise RequestRefused(
+                "a callback cannot wait for a reply: the bus hands over what comes next when it has returned",
+                hint="request in another thread, or publish and subscribe to what follows",
+            )
+        request = Notification.of(event)
+        if producer and not request.producer:
+            request = replace(request, producer=producer)
+        with self._lock:
+            self._check_open()
+            requester = self._requesters.get(subscriber)
+            if requester is None or not requester.subscription.active:
+                requester = self._requesters[subscriber] = Requester(self, subscriber)
+        return requester.request(request, timeout, enough)
+
+    def respond(
+        self, filter: str | Filter, answer: Answer, *, id: str | None = None, subscriber: str | None = None
+    ) -> Subscription:
+        """Reply to the requests that match a filter with what `answer(request)` returns; None is no reply.
+
+        What is published without a wish for replies is not given to `answer`. Closing the subscription ends it.
+        """
+        check_callable(answer)
+        parsed, callback = responding(self, self._parsed(filter), answer, subscriber, id)
+        return self.subscribe(parsed, callback, id=id, subscriber=subscriber)
+
+    def _subscribe_to_replies(
+        self, filter: str, take: Callable[[Notification], object], subscriber: str | None
+    ) -> Subscription:
+        """A subscription whose deliveries go to `take`, and not to the subscriber's callback or queue."""
+        subscription = self.subscribe(filter, subscriber=subscriber)
+        subscription._receiver.taps[subscription.id] = take
+        return subscription
+
+    def _anybody(self, request: Notification, matched: tuple[list[str], Failures]) -> bool:
+        """Whether a subscription or a detection looks at a request."""
+        return any(matched) or any(
+            filter.matches(request)
+            for each in self._registry.by_id.values()
+            if isinstance(each, Detection)
+            for filter in each._question.filters
+        )
+
+    def _pending(self) -> int:
+        delayed = 0 if self._scoped is None else self._scoped.running.delayed()
+        return len(self._handing_over.pending) + delayed
 
     def advance(self, to: Instant | None = None) -> None:
         """Let time pass: nothing that happened before `to` is still to come, and what comes all the same is late.
@@ -363,6 +457,7 @@ class Bus:
         overflow: Overflow = "block",
         since: Instant | None = None,
         until: Instant | None = None,
+        on: str | Condition | None = None,
     ) -> Subscription:
         """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
 
@@ -372,16 +467,22 @@ class Bus:
         counted (`drop_oldest`).
 
         On an ordered bus it holds for order times in [since, until); what the watermark has passed is gone.
+
+        `on` is a condition beside the filter, such as "celsius changes by 1, per room" (`fairlead.conditions`):
+        of what matches, only what the condition lets pass is delivered.
         """
         check_callable(callback)
         parsed = self._parsed(filter)
+        condition = None if on is None else condition_of(on)
         if not self._is_ordered and (since is not None or until is not None):
             raise SubscriptionRefused(
                 "`since` and `until` are times in the total order", hint='make the bus with order="ordered"'
             )
         with self._lock:
             self._check_open()
-            existing = self._registry.existing(parsed, callback, id, subscriber)
+            existing = self._registry.existing(
+                parsed if condition is None else (parsed, condition), callback, id, subscriber
+            )
             if existing is not None:
                 return existing
             identity, receiver = self._registry.entrance(callback, id, subscriber, maxsize, overflow)
@@ -390,15 +491,16 @@ class Bus:
             if self._scoped is not None:
                 self._scoped.running.check_component(name)
             granted = self._granted(name, "subscribe", parsed)
+            if condition is not None and (refusal := self._seam.refuse_reading(name, condition.attributes)):
+                raise self._refused(refusal)
             if self._trace is not None:
                 self._trace.check(granted)
             self._engine.add(identity, granted)
             if validity != Validity():
                 self._validity[identity] = validity
-            subscription = Subscription(self, identity, name, parsed, receiver, granted=granted)
+            subscription = Subscription(self, identity, name, parsed, receiver, granted=granted, on=condition)
             self._registry.add(subscription, is_joinable=subscriber is not None)
-            if self._trace is not None:
-                self._trace.subscribed(name, identity, granted, validity)
+            self._record_subscribed(subscription)
             self._happened("sub", name, granted)
             return subscription
 
@@ -462,7 +564,7 @@ class Bus:
             detection = Detection(self, identity, name, question, receiver)
             self._registry.add(detection, is_joinable=subscriber is not None)
             if self._trace is not None and question.is_public:
-                self._trace.detecting(name, identity, question.filter, validity)
+                self._trace.answering(name, identity, question.filter, validity)
             return detection
 
     def unsubscribe(self, subscription: Subscription | str) -> bool:
@@ -544,7 +646,13 @@ class Bus:
                 subscription.granted = filter
                 if self._trace is not None:
                     self._trace.unsubscribed(name, id)
-                    self._trace.subscribed(name, id, filter, self._validity.get(id, Validity()))
+                    self._record_subscribed(subscription)
+
+    def _record_subscribed(self, subscription: Subscription) -> None:
+        if self._trace is not None:
+            record = self._trace.subscribed if subscription.on is None else self._trace.answering
+            name, id = subscription.subscriber, subscription.id
+            record(name, id, subscription.granted, self._validity.get(id, Validity()))
 
     # -- the bus itself ------------------------------------------------------------------------------------
 
@@ -758,6 +866,13 @@ class Bus:
             ([(self._registry.by_id[id], each.error) for id in each.ids], each.notification)
             for each in standing.take_failures()
         ]
+
+
+def _nobody() -> NobodyListens:
+    return NobodyListens(
+        "nobody listens: no subscription matches the request",
+        hint="bus.respond(filter, answer) replies to requests",
+    )
 
 
 def _is_ordered(order: Order) -> bool:

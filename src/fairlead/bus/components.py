@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairlead.bus.handles import Advertisement, Detection, Subscription
+from fairlead.bus.requesting import Answer, Replies
 from fairlead.errors import ScopeError
 from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
@@ -53,6 +54,18 @@ class BusComponent:
     def detect(self, pattern: Any, *args: Any, **options: Any) -> Detection:
         """Ask for a pattern as this component; the arguments are those of `Bus.detect`."""
         return self._bus.detect(pattern, *args, subscriber=self.name, **options)
+
+    def request(self, event: Mapping[str, Any] | Notification, **options: Any) -> Notification:
+        """Request as this component; the options are those of `Bus.request`."""
+        return self._bus.request(event, producer=self.name, subscriber=self.name, **options)
+
+    def requests(self, event: Mapping[str, Any] | Notification, **options: Any) -> Replies:
+        """Request as this component; the options are those of `Bus.requests`."""
+        return self._bus.requests(event, producer=self.name, subscriber=self.name, **options)
+
+    def respond(self, filter: str | Filter, answer: Answer, **options: Any) -> Subscription:
+        """Reply to requests as this component; the options are those of `Bus.respond`."""
+        return self._bus.respond(filter, answer, subscriber=self.name, **options)
 
     def advertise(self, filter: str | Filter) -> Advertisement:
         """Announce what this component will publish."""

@@ -60,12 +60,18 @@ class HandingOver:
     def wait(self, timeout: float | None) -> bool:
         """Wait until all is handed over; False where that was not so in time, and at once within a callback."""
         with self._lock:
-            if self._by == threading.get_ident():
+            if self.is_by_this_thread:
                 return False
             done = self._idle.wait_for(lambda: self._by is None, timeout)
         if done:
             self.run()  # what an interrupted callback has left behind
         return done
+
+    @property
+    def is_by_this_thread(self) -> bool:
+        """Whether the calling thread is handing over: it is within a callback."""
+        with self._lock:
+            return self._by == threading.get_ident()
 
     def run(self) -> None:
         """Hand over what is pending, unless a thread is at it already: it stays until all is done."""

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from fairlead.bus.receivers import Delivery, Receiver
+from fairlead.conditions import Condition
 from fairlead.errors import SubscriptionEnded
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
@@ -48,7 +49,7 @@ class Subscription:
     Leaving the block ends the subscription. A subscriber's subscriptions read from the same queue.
     """
 
-    __slots__ = ("_bus", "_receiver", "filter", "granted", "id", "subscriber")
+    __slots__ = ("_bus", "_receiver", "_suppression", "filter", "granted", "id", "on", "subscriber")
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Subscription:
         receiver: Receiver,
         *,
         granted: Filter | None = None,
+        on: Condition | None = None,
     ) -> None:
         self._bus = bus
         self._receiver = receiver
@@ -67,11 +69,14 @@ class Subscription:
         self.filter = filter
         self.granted = filter if granted is None else granted
         """What the rules of the bus grant of the filter: only that is delivered."""
+        self.on = on
+        """The condition beside the filter."""
+        self._suppression = None if on is None else on.begin()
 
     @property
     def _definition(self) -> Hashable:
         """The definition that a subscriber asks for once."""
-        return self.filter
+        return self.filter if self.on is None else (self.filter, self.on)
 
     @property
     def _is_recorded(self) -> bool:

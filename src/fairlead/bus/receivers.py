@@ -47,7 +47,7 @@ class Receiver:
 
     __slots__ = (
         *("_callback", "_changed", "_maxsize", "_overflow", "_waiting"),
-        *("active", "dropped", "error_count", "errors"),
+        *("active", "dropped", "error_count", "errors", "taps"),
     )
 
     def __init__(self, callback: Callback | None, maxsize: int | None, overflow: Overflow) -> None:
@@ -63,6 +63,8 @@ class Receiver:
         self._waiting: deque[Delivery] = deque()
         self._changed = threading.Condition()
         self.active: set[str] = set()
+        self.taps: dict[str, Callback] = {}
+        """The functions that get the deliveries of single subscriptions, instead of the callback or the queue."""
         self.errors: deque[Exception] = deque(maxlen=ERRORS_MAX)
         self.error_count = 0
         self.dropped = 0
@@ -77,8 +79,10 @@ class Receiver:
 
     def receive(self, delivery: Delivery, trace: Recorder | None = None) -> tuple[str, ...]:
         """Take a delivery, unless all the subscriptions that matched have ended; what became of it."""
+        taps = [self.taps[id] for id in delivery.subscriptions if id in self.taps]
+        is_tapped = bool(taps) and len(taps) == len(delivery.subscriptions)
         with self._changed:
-            if self._callback is None and self._overflow == "block":
+            if self._callback is None and not is_tapped and self._overflow == "block":
                 self._changed.wait_for(lambda: self._room() or self._ended(delivery))
             if self._ended(delivery):
                 return ("withdrawn",)
@@ -90,6 +94,10 @@ class Receiver:
                     delivery.version,
                     delivery.moved_to,
                 )
+            for tap in taps:
+                tap(delivery.notification)
+            if is_tapped:
+                return ("delivered",)
             if self._callback is None:
                 outcomes = ("delivered",) if self._room() else ("delivered", "dropped")
                 if not self._room():
@@ -121,6 +129,7 @@ class Receiver:
         """End one of the subscriptions; whether it was the last one."""
         with self._changed:
             self.active.discard(identity)
+            self.taps.pop(identity, None)
             self._changed.notify_all()
             return not self.active
 

@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from fairlead.bus.handing_over import Handover
 from fairlead.bus.handles import Subscription
@@ -22,7 +22,7 @@ __all__ = ["Registry"]
 class Registry:
     """The active subscriptions of a bus. Whoever uses it holds the bus's lock."""
 
-    __slots__ = ("_by_question", "_ids_made", "_receivers", "by_id")
+    __slots__ = ("_by_question", "_ids_made", "_receivers", "by_id", "hidden")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Subscription] = {}
@@ -31,6 +31,8 @@ class Registry:
         self._by_question: dict[tuple[str, Hashable], dict[str, Subscription]] = {}
         self._receivers: dict[str, Receiver] = {}
         self._ids_made = 0
+        self.hidden: Callable[[str], frozenset[str]] = lambda subscriber: frozenset()
+        """The attributes that a subscriber does not get to see."""
 
     def existing(
         self, definition: Hashable, callback: Callback | None, id: str | None, subscriber: str | None
@@ -93,10 +95,15 @@ class Registry:
         version: str = "",
         moved_to: int | None = None,
     ) -> list[Handover]:
-        """One delivery for each subscriber with a matching subscription."""
+        """One delivery for each subscriber with a matching subscription whose condition does not suppress it.
+
+        The order of calls is the order in which conditions see notifications: once for each delivery.
+        """
         concerned: dict[Receiver, list[Subscription]] = {}
         for identity in matching:
             subscription = self.by_id[identity]
+            if subscription._suppression is not None and self._is_suppressed(subscription, notification):
+                continue
             concerned.setdefault(subscription._receiver, []).append(subscription)
         deliveries = [
             Delivery(
@@ -111,6 +118,13 @@ class Registry:
         ]
         handovers = [Handover(*each, is_public) for each in zip(concerned, deliveries, strict=True)]
         return sorted(handovers, key=lambda each: each.delivery.subscriber) if key else handovers
+
+    def _is_suppressed(self, subscription: Subscription, notification: Notification) -> bool:
+        """Whether a condition suppresses a notification; it looks at what its subscriber gets to see."""
+        assert subscription._suppression is not None
+        hidden = self.hidden(subscription.subscriber)
+        visible = notification.without(hidden) if hidden else notification
+        return not subscription._suppression.passes(visible)
 
     @property
     def subscribers(self) -> int:

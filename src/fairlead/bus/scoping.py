@@ -20,7 +20,7 @@ from fairlead.delivery import Validity
 from fairlead.errors import ScopeError
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Notification
-from fairlead.model.order import BEGINNING, END, Identity, OrderKey, event_time, identity_of
+from fairlead.model.order import BEGINNING, END, OrderKey, event_time, identity_of
 from fairlead.rules import Depends, Refusal, Rule
 from fairlead.rules.scoping import unknown_component
 from fairlead.scopes import ScopePlan, Scopes, System
@@ -210,24 +210,28 @@ class Scoped:
         seen: list[tuple[Seen, list[str]]],
         query_ids: Iterable[str] = (),
     ) -> list[Failed]:
-        """Queue the deliveries of one notification, version by version, then what its versions complete."""
-        versions: dict[tuple[str, Identity], tuple[Notification, OrderKey | None, int | None, list[str]]] = {}
+        """Queue the deliveries of one notification, version by version in the order of their keys, then what its
+        versions complete.
+        """
+        versions: dict[tuple[OrderKey, str], tuple[Notification, OrderKey | None, int | None, list[str]]] = {}
+        delivered: set[tuple[str, str]] = set()
         if query_ids:
-            versions["", identity_of(notification)] = (notification, key, None, [*query_ids])
+            versions[key or OrderKey.of(notification), ""] = (notification, key, None, [*query_ids])
         for each, ids in seen:
             if not ids:
                 continue
-            slot = (each.tag, each.key.identity)
+            slot = (each.key, each.tag)
             if slot not in versions:
                 place = each.key if self._ordered else None
                 versions[slot] = (each.notification, place, each.key.time if each.moved else None, [])
             versions[slot][3].extend(ids)
-        for (tag, _), (version, place, time, ids) in sorted(versions.items(), key=lambda item: item[0]):
+        for (_, tag), (version, place, time, ids) in sorted(versions.items(), key=lambda item: item[0]):
             handovers = self._registry.handovers(version, ids, place, version=tag, moved_to=time)
             self._handing_over.pending.extend(handovers)
+            delivered.update((tag, id) for handover in handovers for id in handover.delivery.subscriptions)
         if self.running.ruled:
             for each, ids in seen:
-                if ids:
+                if any((each.tag, id) in delivered for id in ids):
                     event = Trigger("con", each.component, notification=each.notification)
                     self.running.happened(event, each.key if self._ordered else None)
         return self._relations(seen) if self._standings else []

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "filter": "check, relate, merge, explain and simplify filters",
     "match": "match a file of events against a file of subscriptions",
     "detect": "detect patterns in a file of events: composite events out",
+    "pattern": "translate patterns of other languages: MATCH_RECOGNIZE and Sigma correlations",
     "run": "run a pipeline on Spark: events in, deliveries out, in batch or as a stream",
     "broker": "run a broker, check its file, change its links, back up its log",
     "network": "run a whole network of brokers on one machine",

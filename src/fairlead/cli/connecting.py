@@ -93,8 +93,8 @@ def brokers_of(arguments: argparse.Namespace) -> list[str]:
 
 def seconds(given: str) -> float:
     """A duration such as 10s, or a number of seconds."""
-    from fairlead.correlation.patterns.durations import duration_of
     from fairlead.errors import FairleadError
+    from fairlead.model.durations import duration_of
 
     try:
         found = float(given)

@@ -328,11 +328,11 @@ class _Tally:
 
 
 def _here(arguments: argparse.Namespace, queries: list[_Query], schema: Schema | None) -> int:
-    from fairlead.correlation.patterns.durations import duration_of
     from fairlead.correlation.queries import QuerySet
     from fairlead.delivery import OrderedQueue
     from fairlead.ingest.jsonlines import read
     from fairlead.matching import engine_named
+    from fairlead.model.durations import duration_of
     from fairlead.model.order import BEGINNING, END
 
     standing = QuerySet(lambda: engine_named("columnar"))

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.cli.connecting import add_connection_options, connected, now, seconds
+from fairlead.cli.connecting import (
+    add_connection_options,
+    add_sealing_options,
+    connected,
+    now,
+    sealer_of,
+    seconds,
+)
 from fairlead.cli.terminal import emit_json, note, say
-from fairlead.errors import BadInput
+from fairlead.errors import BadInput, FairleadError, SealBroken
 
 if TYPE_CHECKING:
-    from fairlead.security.sealing import Keyring
+    from fairlead.security.sealing import Keyring, Sealer
 
 __all__ = ["configure"]
 
@@ -63,6 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     share.add_argument("--identity", metavar="FILE", required=True, help="who signs the shares")
     add_connection_options(share)
     share.set_defaults(run=_share)
+    _configure_use(actions)
     take = actions.add_parser("take", help="add the keys that were shared with a member to its keyring")
     take.description = (
         "Add the keys that are shared with a member to its keyring, from now on or also from the broker's log."
@@ -84,6 +94,96 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_connection_options(take)
     take.set_defaults(run=_take)
+
+
+def _configure_use(actions: Any) -> None:
+    """The actions that use keys where there is no broker: for the files of pipelines."""
+    seal = actions.add_parser("seal", help="seal the attributes of events")
+    seal.description = (
+        "Seal the attributes of events that the policy names: lines of JSON from standard input to standard"
+        " output. Each needs an id and a producer, which its values are bound to."
+    )
+    seal.epilog = "Example: fairlead keys seal --sealed policy.toml --keys ada.keys < events.jsonl"
+    seal.set_defaults(run=_seal)
+    filter = actions.add_parser("filter", help="seal the predicates of a filter")
+    filter.description = (
+        "Print a filter whose predicates on sealed attributes are sealed. It matches whatever the filter matches,"
+        " and where the keys are not there, perhaps more: `fairlead keys open` decides."
+    )
+    filter.epilog = (
+        "Example: fairlead keys filter --sealed policy.toml --keys ada.keys 'location = \"Elm Street\"'"
+    )
+    filter.add_argument("filter", metavar="FILTER")
+    filter.set_defaults(run=_filter)
+    opened = actions.add_parser("open", help="open the attributes of events, or of deliveries")
+    opened.description = (
+        "Open all attributes that the keys open, and leave out the others: lines of JSON from standard input to"
+        " standard output, events or deliveries of a pipeline."
+    )
+    opened.epilog = "Example: fairlead keys open --sealed policy.toml --keys ada.keys < part-00000.jsonl"
+    opened.add_argument("--matching", metavar="FILTER", help="those only that it matches when they are open")
+    opened.set_defaults(run=_open)
+    for each in (seal, filter, opened):
+        add_sealing_options(each)
+
+
+def _sealer(arguments: argparse.Namespace) -> Sealer:
+    sealer = sealer_of(arguments)
+    if sealer is None:
+        raise BadInput("a policy and a keyring are needed", hint="--sealed policy.toml --keys ada.keys")
+    return sealer
+
+
+def _lines() -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects on standard input, with the numbers of their lines."""
+    from fairlead.model.encoding import parse_json
+
+    for number, line in enumerate(sys.stdin, start=1):
+        if line.strip():
+            given = parse_json(line)
+            if not isinstance(given, dict):
+                raise BadInput(f"line {number}: an object was expected")
+            yield number, given
+
+
+def _seal(arguments: argparse.Namespace) -> int:
+    from fairlead.ingest.records import notification_of
+
+    sealer = _sealer(arguments)
+    for number, given in _lines():
+        try:
+            say(sealer.seal(notification_of(given)).to_json())
+        except FairleadError as error:
+            raise BadInput(f"line {number}: {error}") from None
+    return 0
+
+
+def _filter(arguments: argparse.Namespace) -> int:
+    from fairlead.filters.language import render
+
+    say(render(_sealer(arguments).filter(arguments.filter)))
+    return 0
+
+
+def _open(arguments: argparse.Namespace) -> int:
+    from fairlead.filters import EVERYTHING, parse
+    from fairlead.ingest.records import notification_of
+
+    sealer = _sealer(arguments)
+    wanted = EVERYTHING if arguments.matching is None else parse(arguments.matching)
+    broken = 0
+    for number, given in _lines():
+        delivered = isinstance(given.get("notification"), dict) and "subscriptions" in given
+        try:
+            read = sealer.read(wanted, notification_of(given["notification"] if delivered else given))
+        except SealBroken as error:
+            broken += 1
+            note(f"line {number}: refused: {error}")
+            continue
+        if read is not None:
+            content = read.content
+            emit_json({**given, "notification": content} if delivered else content)
+    return 1 if broken else 0
 
 
 def _ring(path: str, *, make: bool = False) -> Keyring:
@@ -145,7 +245,6 @@ def _share(arguments: argparse.Namespace) -> int:
 
 
 def _take(arguments: argparse.Namespace) -> int:
-    from fairlead.errors import SealBroken
     from fairlead.security.sealing import Identity, take_share
     from fairlead.security.sealing.sharing import shares_for
 

@@ -1,4 +1,4 @@
-"""`fairlead policy`: check an access policy, set passwords, show the decisions of brokers."""
+"""`fairlead policy`: check an access policy, set passwords, delegate rights, show the decisions of brokers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sized
 from getpass import getpass
 from typing import TYPE_CHECKING, Any
 
-from fairlead.cli.connecting import now
+from fairlead.cli.connecting import add_connection_options, connected, now
 from fairlead.cli.terminal import emit_json, note, paint, say
 from fairlead.errors import BadInput
 
@@ -57,6 +57,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     password.add_argument("principal", metavar="NAME", help="the principal")
     password.add_argument("--remove", action="store_true", help="the principal has no password any longer")
     password.set_defaults(run=_password)
+    delegate = actions.add_parser("delegate", help="give another principal a part of one's rights")
+    delegate.description = (
+        "Give another principal a part of what one may do, by roles that let one delegate. What takes effect is"
+        " never more than the giver may do at the time. The answer is the id of the delegation."
+    )
+    delegate.epilog = (
+        "Example: fairlead policy delegate bob --subscribe 'price > 1' --until 2027-01-01T00:00:00Z"
+    )
+    delegate.add_argument("to", metavar="NAME", help="the principal who gets it")
+    for action in ("subscribe", "publish", "advertise"):
+        delegate.add_argument(
+            f"--{action}",
+            metavar="FILTER",
+            action="append",
+            default=[],
+            help=f"what to {action} (repeatable)",
+        )
+    delegate.add_argument("--until", metavar="INSTANT", help="when it ends (default: when it is revoked)")
+    add_connection_options(delegate)
+    delegate.set_defaults(run=_delegate)
+    undelegate = actions.add_parser("undelegate", help="end a delegation")
+    undelegate.description = "End a delegation, at once. That of another giver takes the right to manage."
+    undelegate.epilog = "Example: fairlead policy undelegate 5f0c1b2a3d4e5f60 --user ada"
+    undelegate.add_argument("id", metavar="ID", help="as `fairlead policy delegate` answered")
+    undelegate.add_argument("--by", metavar="NAME", default="", help="the giver (default: oneself)")
+    add_connection_options(undelegate)
+    undelegate.set_defaults(run=_undelegate)
     log = actions.add_parser("log", help="show the decisions that a broker has recorded")
     log.description = "Show the file of [security] log: who requested what, what was granted, and why not."
     log.epilog = "Example: fairlead policy log access.jsonl --outcome refused --follow"
@@ -66,6 +93,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     log.add_argument("-f", "--follow", action="store_true", help="go on as decisions are recorded")
     log.add_argument("--json", action="store_true", help="lines of JSON, as they are in the file")
     log.set_defaults(run=_log)
+
+
+def _delegate(arguments: argparse.Namespace) -> int:
+    filters = {action: getattr(arguments, action) for action in ("subscribe", "publish", "advertise")}
+    if not any(filters.values()):
+        raise BadInput("what is delegated? --subscribe, --publish or --advertise says")
+    with connected(arguments) as client:
+        say(client.delegate(arguments.to, **filters, until=arguments.until))
+    return 0
+
+
+def _undelegate(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        client.undelegate(arguments.id, by=arguments.by)
+    note(f"the delegation {arguments.id} has ended")
+    return 0
 
 
 def _password(arguments: argparse.Namespace) -> int:

@@ -182,9 +182,9 @@ def _subscribed(
 def _since(given: str | None) -> int | None:
     if given is None:
         return None
-    from fairlead.correlation.patterns.durations import duration_of
     from fairlead.errors import FairleadError
     from fairlead.model import Instant
+    from fairlead.model.durations import duration_of
 
     try:
         return Instant.parse(given).microseconds

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.configuration.keys import Format, file_of, made
+from fairlead.configuration.lines import Lines
 from fairlead.configuration.values import PATH, Wrong, expected, listed, suggestion
 from fairlead.errors import FairleadError
 
@@ -127,17 +128,27 @@ class Reading:
             return f"; {meant} belongs in {listed([f'[{home}]' for home in homes])}"
         return ""
 
-    def check(self, source: str, error: type[FairleadError], further: Iterable[str] = ()) -> None:
-        """Raise one error that names all that is wrong with a file, if anything is."""
+    def check(
+        self,
+        source: str,
+        error: type[FairleadError],
+        further: Iterable[str] = (),
+        file: str | Path | None = None,
+    ) -> None:
+        """Raise one error that names all that is wrong, if anything is; of a `file`, with the lines."""
         if problems := [*self.problems, *further]:
-            raise all_of(problems, source, error)
+            raise all_of(problems, source, error, None if file is None else Lines.of(file))
 
 
-def all_of(problems: Sequence[str], source: str, error: type[FairleadError]) -> FairleadError:
-    """One error that names all that is wrong with a file."""
+def all_of(
+    problems: Sequence[str], source: str, error: type[FairleadError], lines: Lines | None = None
+) -> FairleadError:
+    """One error that names all that is wrong with a file, with the lines where these are known."""
+    at = [None if lines is None else lines.of_problem(each) for each in problems]
     if len(problems) == 1:
-        return error(f"{source}: {problems[0]}")
-    return error("\n  ".join([f"{source}: {len(problems)} problems", *problems]))
+        return error(f"{source}{'' if at[0] is None else f':{at[0]}'}: {problems[0]}")
+    told = (each if line is None else f"line {line}: {each}" for each, line in zip(problems, at, strict=True))
+    return error("\n  ".join([f"{source}: {len(problems)} problems", *told]))
 
 
 def small_tables(kind: type, example: str) -> Callable[[Any], tuple[Any, ...]]:

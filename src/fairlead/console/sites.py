@@ -41,7 +41,7 @@ class Sites:
             if len(request.headers.getlist(name)) > 1:
                 raise Problem(400, f"a request has one {name.title()}")
         host = _host_in(request.headers.get("host", ""))
-        if host and request.scope["scheme"] not in ("https", "wss") and not self._is_here(host):
+        if host and not _is_secure(request) and not self._is_here(host):
             raise Problem(421, f"this is not {host}; a broker that has that name lists it in [http] hosts")
 
     def check_page(self, request: HTTPConnection, *, is_durable: bool = False) -> None:
@@ -62,8 +62,10 @@ class Sites:
                 raise Problem(403, "which page reads this durable subscription? show a token, or use TLS")
 
     def _is_ours(self, url: str, request: HTTPConnection) -> bool:
-        parts = urlsplit(url)
+        parts, is_secure = urlsplit(url), _is_secure(request)
         is_own = bool(parts.netloc) and parts.netloc == request.headers.get("host")
+        # Anybody on the way can make a page in clear under this name.
+        is_own = is_own and (parts.scheme == "https" or not is_secure)
         return is_own or f"{parts.scheme}://{parts.netloc}" in self._settings.origins
 
     def _is_here(self, host: str) -> bool:
@@ -80,6 +82,10 @@ class Sites:
         addresses = [each.host for each in (settings.listen, settings.http) if each is not None]
         sites = [urlsplit(each).hostname or "" for each in settings.origins]
         return frozenset(each.lower() for each in ("localhost", socket.gethostname(), *addresses, *sites))
+
+
+def _is_secure(request: HTTPConnection) -> bool:
+    return request.scope["scheme"] in ("https", "wss")
 
 
 def _host_in(header: str) -> str:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, TypeAlias
 
 from fairlead.correlation import fair, patterns
@@ -50,6 +50,8 @@ from fairlead.correlation.relating import (
 )
 from fairlead.errors import FilterError, SubscriptionRefused
 from fairlead.filters import And, Attribute, Constraint, Filter, Op
+from fairlead.filters.extensions.sealed import NAME as SEALED
+from fairlead.filters.filter import Tested, leaves
 from fairlead.filters.schema import Schema
 from fairlead.model import Multi, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey
@@ -66,6 +68,16 @@ class Query:
 
     about: patterns.Pattern | fair.Subscription
     choice: fair.Choice = fair.Choice.FIRST_RECEIVED
+
+    def __post_init__(self) -> None:
+        """Refuse sealed predicates: without the keys they match too much, and a pattern has no one who decides
+        last."""
+        for leaf in chain.from_iterable(map(leaves, self.filters)):
+            if isinstance(leaf, Tested) and leaf.name == SEALED:
+                raise SubscriptionRefused(
+                    "a pattern has no sealed predicates",
+                    hint="detect it where the keys are, over what was opened",
+                )
 
     @classmethod
     def of(

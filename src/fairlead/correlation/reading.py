@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fairlead.errors import FairleadError, FilterError, FilterSyntaxError
 from fairlead.filters import Attribute, Constraint, Filter, Op, parse, render
-from fairlead.filters.language.lexer import END, NAME, STRING
+from fairlead.filters.language.lexer import NAME, STRING
 from fairlead.filters.language.reader import Reader
 from fairlead.filters.terms import quote_name
 from fairlead.model import check_name
@@ -89,21 +89,6 @@ class FilterReader(Reader):
             if not depth:
                 return at
         return len(self.kinds) - 1
-
-    def took(self, *words: str) -> bool:
-        """Consume these words, if they are next. True if they were."""
-        end = self.at + len(words)
-        if tuple(self.texts[self.at : end]) != words:
-            return False
-        self.at = end
-        return True
-
-    def unexpected(self, expected: tuple[str, ...], *, hint: str | None = None) -> FilterSyntaxError:
-        """The error that the next token is none of those expected."""
-        if self.kinds[self.at] == END:
-            what = f"the {self.WHOLE} ends too early"
-            return self.problem(what, self.starts[self.at], expected=expected, hint=hint)
-        return super().unexpected(expected, hint=hint)
 
 
 def render_prefix(name: str) -> str:

@@ -43,16 +43,27 @@ from fairlead.filters.terms import Attribute
 from fairlead.model import Array, Kind, Multi, Notification, Record, Tuple, kind_of, number_of
 from fairlead.model.values import check_name
 
-__all__ = ["evaluator", "read", "write"]
+__all__ = ["documents", "evaluator", "filter_of", "read", "write"]
 
 _OTHER_KEYS: Final = ("condition", "timeframe")
 
 
 def read(text: str) -> Filter:
     """The filter of a rule."""
-    rule = _document(text)
-    if "correlation" in rule:
-        raise _refused("correlation", "a correlation is about several events: it is a pattern, not a filter")
+    found = documents(text)
+    if any("correlation" in each for each in found):
+        raise _refused(
+            "correlation",
+            "a correlation is about several events: it is a pattern, not a filter",
+            hint="fairlead pattern translate --from sigma",
+        )
+    if len(found) > 1:
+        raise _refused("---", "a text with several rules: each is a filter of its own")
+    return filter_of(found[0])
+
+
+def filter_of(rule: Mapping[str, Any]) -> Filter:
+    """The filter of a rule that was read as YAML."""
     detection = rule.get("detection", rule if "condition" in rule else None)
     if not isinstance(detection, Mapping):
         raise _refused("detection", "a rule has a detection with selections and a condition")
@@ -73,20 +84,21 @@ def write(filter: Filter) -> str:
     raise TranslationRefused(f"Sigma rules are read, not written; not written is: {filter}")
 
 
-def _document(text: str) -> Mapping[str, Any]:
+def documents(text: str) -> list[Mapping[str, Any]]:
+    """The rules of a text, of which --- separates several; TranslationRefused where it is not YAML."""
     try:
         import yaml  # type: ignore[import-untyped]  # it has no types of its own
     except ImportError:
         raise NotInstalled.extra("reading Sigma rules", "dialects") from None
     try:
-        rule = yaml.safe_load(text)
+        rules = [each for each in yaml.safe_load_all(text) if each is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise TranslationRefused.at(text, mark.index if mark else 0, problem) from None
-    if not isinstance(rule, Mapping):
+    if not rules or not all(isinstance(each, Mapping) for each in rules):
         raise TranslationRefused.at(text, 0, "a Sigma rule is a map")
-    return rule
+    return rules
 
 
 def _refused(path: str, problem: str, hint: str | None = None) -> TranslationRefused:

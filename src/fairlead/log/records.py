@@ -1,6 +1,15 @@
 """The records of a broker's log: publications, arrivals from its neighbours, changes of its state.
 
-Whoever reads a broker's log finds the notifications in the records of the first two kinds.
+Whoever reads a broker's log finds the notifications in the records of `NOTIFICATIONS`. Each of them was published
+at one broker, its origin, and has a position there: its place in the origin's log, counted from 1. A publication
+has neither in its record, for they are the log's own; an arrival has both, as they came. The payloads:
+
+    publication     the notification
+    arrival         u16 length of the neighbour's name, the name, then the relay as it came: u64 number in the
+                    neighbour's log, the stamp (u64 position, u16 length of the origin's name, the name), and the
+                    notification
+    first arrival   as logs had it before: u64 number, u16 length of the neighbour's name, the name, the
+                    notification; its origin is not known, and its position is 0
 """
 
 from __future__ import annotations
@@ -11,11 +20,47 @@ from typing import Final, NamedTuple
 from fairlead.errors import DamagedLog
 from fairlead.log.format import Record
 
-__all__ = ["ARRIVAL", "PUBLICATION", "STATE", "Arrival", "arrival", "notification_in", "parse_arrival"]
+__all__ = [
+    "ARRIVAL",
+    "ARRIVALS",
+    "NOTIFICATIONS",
+    "PUBLICATION",
+    "STAMP_BYTES",
+    "STATE",
+    "UNSTAMPED_ARRIVAL",
+    "Arrival",
+    "Stamp",
+    "arrival_head",
+    "notification_in",
+    "parse_arrival",
+    "parse_relayed",
+    "parse_stamp",
+    "relayed_in",
+    "stamp",
+]
 
-PUBLICATION, ARRIVAL, STATE = 1, 2, 3
+PUBLICATION, UNSTAMPED_ARRIVAL, STATE, ARRIVAL = 1, 2, 3, 4
+ARRIVALS: Final = (ARRIVAL, UNSTAMPED_ARRIVAL)
+NOTIFICATIONS: Final = (PUBLICATION, *ARRIVALS)
+"""The kinds of records that have a notification."""
 
-_ARRIVED: Final = struct.Struct("<QH")
+_UNSTAMPED: Final = struct.Struct("<QH")
+_LENGTH: Final = struct.Struct("<H")
+_RELAYED: Final = struct.Struct("<QQH")
+_STAMP: Final = struct.Struct("<QH")
+_NUMBER_BYTES: Final = 8
+STAMP_BYTES: Final = _STAMP.size
+"""The length of a stamp without the origin's name."""
+
+
+class Stamp(NamedTuple):
+    """The place of a publication: at this broker, as the record with this number of its log, from 1.
+
+    The position 0 says that it is in no log there, or that this is not known.
+    """
+
+    origin: str
+    position: int
 
 
 class Arrival(NamedTuple):
@@ -23,22 +68,64 @@ class Arrival(NamedTuple):
 
     neighbour: str
     offset: int
+    stamp: bytes
     packed: bytes
 
 
-def arrival(neighbour: str, offset: int, packed: bytes) -> bytes:
-    """The payload of an arrival."""
+def stamp(origin: bytes, position: int) -> bytes:
+    """The bytes of a stamp, with the origin's name in UTF-8."""
+    return _STAMP.pack(position, len(origin)) + origin
+
+
+def parse_relayed(relayed: bytes, at: int = 0) -> tuple[int, int]:
+    """The number of a relay that begins at this byte, and where its notification begins; struct.error: it ends
+    before that."""
+    number, _, length = _RELAYED.unpack_from(relayed, at)
+    begin = at + _RELAYED.size + length
+    if begin > len(relayed):
+        raise struct.error
+    return number, begin
+
+
+def parse_stamp(raw: bytes) -> Stamp:
+    """The stamp in its bytes; of none, the stamp of what is in no log."""
+    if not raw:
+        return Stamp("", 0)
+    return Stamp(raw[STAMP_BYTES:].decode(errors="replace"), _STAMP.unpack_from(raw)[0])
+
+
+def arrival_head(neighbour: str) -> bytes:
+    """The beginning of an arrival from this neighbour; the relay follows as it came."""
     name = neighbour.encode()
-    return b"".join((_ARRIVED.pack(offset, len(name)), name, packed))
+    return _LENGTH.pack(len(name)) + name
 
 
 def parse_arrival(record: Record) -> Arrival:
     """The notification in a record, and from where it came."""
-    start = _ARRIVED.size
-    if len(record.payload) < start:
-        raise DamagedLog(f"the record {record.offset} is no arrival: it ends before its head does")
-    offset, length = _ARRIVED.unpack_from(record.payload)
-    return Arrival(record.payload[start : start + length].decode(), offset, record.payload[start + length :])
+    payload = record.payload
+    try:
+        if record.kind == UNSTAMPED_ARRIVAL:
+            number, length = _UNSTAMPED.unpack_from(payload)
+            begin = _UNSTAMPED.size
+            stamped = end = begin + length
+        else:
+            begin = _LENGTH.size
+            length = _LENGTH.unpack_from(payload)[0]
+            number, end = parse_relayed(payload, begin + length)
+            stamped = begin + length + _NUMBER_BYTES
+        if end > len(payload):
+            raise struct.error
+    except struct.error:
+        raise DamagedLog(f"the record {record.offset} is no arrival: it ends before its head does") from None
+    return Arrival(payload[begin : begin + length].decode(), number, payload[stamped:end], payload[end:])
+
+
+def relayed_in(record: Record) -> bytes:
+    """The relay in the record of an arrival, as it came; without an origin, where none is in the record."""
+    if record.kind == UNSTAMPED_ARRIVAL:
+        arrived = parse_arrival(record)
+        return _RELAYED.pack(arrived.offset, 0, 0) + arrived.packed
+    return record.payload[_LENGTH.size + _LENGTH.unpack_from(record.payload)[0] :]
 
 
 def notification_in(record: Record) -> bytes:

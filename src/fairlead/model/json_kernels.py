@@ -27,7 +27,12 @@ __all__ = [
     "TRUE",
     "WHOLE",
     "is_utf8",
+    "is_word",
+    "read_number",
+    "read_string",
     "scan_row",
+    "skip_space",
+    "spelled_float",
 ]
 
 ABSENT, STRING, WHOLE, FRACTION, LONG, TRUE, FALSE, LIST, RECORD, TAGGED, NULL, ESCAPED = range(12)
@@ -49,7 +54,7 @@ LENGTH_MAX = 300
 
 
 @kernel()
-def _space(letters, at, end):
+def skip_space(letters, at, end):
     while at < end and (letters[at] == 32 or letters[at] == 9 or letters[at] == 10 or letters[at] == 13):
         at += 1
     return at
@@ -84,7 +89,7 @@ def is_utf8(letters, at, end):
 
 
 @kernel()
-def _string(letters, at, end):
+def read_string(letters, at, end):
     """Behind the string that begins with the quote at a place, and whether it has a backslash; -1 in doubt."""
     escaped = False
     at += 1
@@ -135,22 +140,22 @@ def _divided(whole, places):
 
 
 @kernel()
-def _spelled(whole, places):
+def spelled_float(whole, decimals):
     """The float whose shortest spelling has these digits; nan where that is not sure."""
-    if places >= len(POWERS) or whole >= 10**17 or whole % 10 == 0:
+    if decimals >= len(POWERS) or whole >= 10**17 or whole % 10 == 0:
         return np.nan
-    nearest, rest = _divided(whole, places)
-    if not abs(rest) * POWERS[places] < 0.499:  # another spelling of this length may be nearer
+    nearest, rest = _divided(whole, decimals)
+    if not abs(rest) * POWERS[decimals] < 0.499:  # another spelling of this length may be nearer
         return np.nan
     for shorter in (whole // 10, whole // 10 + 1):
-        other = _divided(shorter, places - 1)[0]
+        other = _divided(shorter, decimals - 1)[0]
         if other == nearest or np.isnan(other):
             return np.nan
     return nearest
 
 
 @kernel()
-def _number(letters, at, end):
+def read_number(letters, at, end):
     """Behind the number at a place, its kind, its digits as a whole number, how many stand behind the point."""
     first = at
     negative = letters[at] == 45
@@ -185,7 +190,7 @@ def _number(letters, at, end):
 
 
 @kernel()
-def _word(letters, at, end, word):
+def is_word(letters, at, end, word):
     """Whether a word stands at a place."""
     if end - at < len(word):
         return False
@@ -198,23 +203,23 @@ def _word(letters, at, end, word):
 @kernel()
 def _point(letters, at, end):
     """Behind `$point":[1,2.5]}`, which begins at a place; -1 in doubt."""
-    if not _word(letters, at, end, _POINT):
+    if not is_word(letters, at, end, _POINT):
         return -1
-    at = _space(letters, at + len(_POINT), end)
+    at = skip_space(letters, at + len(_POINT), end)
     for mark in (58, 91):
         if at >= end or letters[at] != mark:
             return -1
-        at = _space(letters, at + 1, end)
+        at = skip_space(letters, at + 1, end)
     for mark in (44, 93):
         if at >= end:
             return -1
-        at = _number(letters, at, end)[0]
+        at = read_number(letters, at, end)[0]
         if at < 0:
             return -1
-        at = _space(letters, at, end)
+        at = skip_space(letters, at, end)
         if at >= end or letters[at] != mark:
             return -1
-        at = _space(letters, at + 1, end)
+        at = skip_space(letters, at + 1, end)
     return at + 1 if at < end and letters[at] == 125 else -1
 
 
@@ -248,14 +253,14 @@ def scan_row(
 ):
     """Whether a row is sure; what it has under each name is put down."""
     # Of each open container: the node, whether it is an object, where its names begin, whether it has a member.
-    at = _space(letters, at, end)
+    at = skip_space(letters, at, end)
     if at >= end or letters[at] != 123:
         return False
     depth, known = 0, 0
     open_at[0, 0], open_at[0, 1], open_at[0, 2], open_at[0, 3] = ROOT, 1, 0, 0
     at += 1
     while depth >= 0:
-        at = _space(letters, at, end)
+        at = skip_space(letters, at, end)
         if at >= end:
             return False
         node, is_object = open_at[depth, 0], open_at[depth, 1]
@@ -269,7 +274,7 @@ def scan_row(
         if open_at[depth, 3]:
             if letters[at] != 44:
                 return False
-            at = _space(letters, at + 1, end)
+            at = skip_space(letters, at + 1, end)
             if at >= end:
                 return False
         first_member = not open_at[depth, 3]
@@ -289,7 +294,7 @@ def scan_row(
                 known = open_at[depth, 2]
                 depth -= 1
                 continue
-            at, escaped = _string(letters, at, end)
+            at, escaped = read_string(letters, at, end)
             if at < 0 or escaped or at - 1 == begin or known >= KEYS:
                 return False
             mark = np.uint64(14695981039346656037)
@@ -303,16 +308,16 @@ def scan_row(
             open_hashes[known] = mark
             known += 1
             target = _child(letters, begin, at - 1, names, name_starts, parents, node)
-            at = _space(letters, at, end)
+            at = skip_space(letters, at, end)
             if at >= end or letters[at] != 58:
                 return False
-            at = _space(letters, at + 1, end)
+            at = skip_space(letters, at + 1, end)
             if at >= end:
                 return False
         letter = letters[at]
         if letter == 34:
             begin = at + 1
-            at, escaped = _string(letters, at, end)
+            at, escaped = read_string(letters, at, end)
             if at < 0 or (escaped and not is_object and node >= 0):
                 return False
             if target >= 0:
@@ -333,33 +338,33 @@ def scan_row(
             at += 1
         elif letter == 45 or 48 <= letter <= 57:
             begin = at
-            at, kind, whole, places = _number(letters, at, end)
+            at, kind, whole, places = read_number(letters, at, end)
             if at < 0:
                 return False
             if target >= 0:
                 number = whole / 10.0**places
                 if kind == LONG:
-                    spelled = _spelled(abs(whole), places)
+                    spelled = spelled_float(abs(whole), places)
                     if not np.isnan(spelled):
                         kind, number = FRACTION, -spelled if whole < 0 else spelled
                 kinds[target] = kind
                 begins[target], ends[target] = (whole, 0) if kind == WHOLE else (begin, at)
                 numbers[target] = number
-        elif _word(letters, at, end, _TRUE):
+        elif is_word(letters, at, end, _TRUE):
             at += 4
             if target >= 0:
                 kinds[target] = TRUE
-        elif _word(letters, at, end, _FALSE):
+        elif is_word(letters, at, end, _FALSE):
             at += 5
             if target >= 0:
                 kinds[target] = FALSE
-        elif _word(letters, at, end, _NULL):
+        elif is_word(letters, at, end, _NULL):
             at += 4
             if target >= 0:
                 kinds[target] = NULL
         else:
             return False
-    return _space(letters, at, end) == end
+    return skip_space(letters, at, end) == end
 
 
 @kernel(

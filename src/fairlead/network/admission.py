@@ -29,7 +29,7 @@ from fairlead.network.relays import Relays
 from fairlead.network.router import Fanout, Router, Verdict, together
 from fairlead.network.sessions import Counters
 from fairlead.network.settings import Limits
-from fairlead.rules import Refusal, is_plain
+from fairlead.rules import Memory, Refusal, is_plain
 
 __all__ = ["Admission"]
 
@@ -69,6 +69,9 @@ class Admission:
         """
         if not payloads:
             return
+        if len(payloads) == 1 and not taken and self._take_lone(session, payloads[0], now):
+            payloads.clear()
+            return
         numbers, packed = wire.parse_all_numbered(payloads)
         is_whole = len(packed) == len(payloads)
         payloads.clear()
@@ -77,10 +80,38 @@ class Admission:
         if not is_whole:
             raise ProtocolError("a publication that ends before its number does")
 
+    def _take_lone(self, session: ClientSession, payload: bytes, now: int) -> bool:
+        """Take a plain publication that comes alone and goes on at once, without lists of one. False, and nothing
+        is done: it is not plain, has a number, is refused, or waits for the log."""
+        packed = wire.parse_unnumbered(payload)
+        if packed is None or len(packed) > self._small or self._dispatch.pending:
+            return False
+        memory = self._router.remembered_verdicts(session.client)
+        parts = None if memory is None else unpack_plain(packed)
+        if memory is None or parts is None:
+            return False
+        producer, id, fields = parts
+        if not (producer and id and is_plain(fields)):
+            return False
+        try:
+            fanout = self._router.verdict(session.client, memory, packed, parts, now)
+        except Exception:  # is raised again, where it is seen what becomes of it
+            return False
+        if isinstance(fanout, Refusal):
+            return False
+        identity = (producer, id)
+        if self._identities.sent.take_identity(identity):
+            self._counters.published += 1
+            self._once.send(fanout, NO_OFFSET, packed, identity=identity)
+        else:
+            self._counters.duplicates += 1
+        return True
+
     def _take(
         self, session: ClientSession, numbers: list[int], packed: list[bytes], taken: list[Taken], now: int
     ) -> None:
-        if not self._router.is_plain_enough(session.client):
+        memory = self._router.remembered_verdicts(session.client)
+        if memory is None:
             self._take_any(session, zip(numbers, packed, strict=True), taken, now)
             return
         relays = Relays(packed)
@@ -95,7 +126,7 @@ class Admission:
                 else:
                     self._take_any(session, run, taken, now)
         else:
-            self._take_plain(session, numbers, relays, parts, taken, now=now)
+            self._take_plain(session, numbers, relays, parts, taken, memory=memory, now=now)
 
     def _is_some_too_large(self, relays: Relays, parts: list[PlainParts] | None) -> bool:
         """Whether a publication may have too many values, or too long a producer and id: a character has up to
@@ -123,12 +154,13 @@ class Admission:
         parts: list[PlainParts],
         taken: list[Taken],
         *,
+        memory: Memory[Verdict],
         now: int,
     ) -> None:
         """Plain publications: all together, or one by one, where some wait for the log, or are refused."""
         identities = self._identities
         try:
-            verdicts = self._router.verdicts(session.client, relays, parts, now)
+            verdicts = self._router.verdicts(session.client, memory, relays, parts, now)
         except Exception:  # of one of them: which one that is, is seen one by one
             self._take_any(session, zip(numbers, relays.each, strict=True), taken, now)
             return
@@ -143,12 +175,12 @@ class Admission:
                 taken += zip(of_new, relays.each, numbers, strict=True)
                 return
         for number, packed, each, verdict in zip(numbers, relays.each, parts, verdicts, strict=True):
-            memory = identities if number else identities.sent
+            known = identities if number else identities.sent
             if isinstance(verdict, Fanout):
                 self._go_on(
-                    session, verdict if memory.take_identity(each[:2]) else None, packed, number, taken
+                    session, verdict if known.take_identity(each[:2]) else None, packed, number, taken
                 )
-            elif each[:2] in memory and self._broker.seam.disown(session.client, each[0], now) is None:
+            elif each[:2] in known and self._broker.seam.disown(session.client, each[0], now) is None:
                 self._go_on(session, None, packed, number, taken)
             else:
                 self._refuse(session, number, verdict)

@@ -3,7 +3,6 @@ once."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -12,6 +11,7 @@ from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
 from fairlead.model import Instant
+from fairlead.model.durations import seconds_of
 from fairlead.network.addresses import Address
 
 __all__ = [
@@ -54,15 +54,7 @@ def durable_id(durable: str, filter: Filter) -> str:
 
 def patience_seconds(given: Patience) -> float | None:
     """A duration in seconds; None means without end."""
-    if isinstance(given, str | timedelta):
-        from fairlead.correlation.patterns.durations import duration_of
-
-        given = duration_of(given) / 1e6
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given) or given < 0:
-        raise ValueRefused(f"patience is a number of seconds, or as '60s', or None: not {given!r}")
-    return given
+    return seconds_of(given, "patience")
 
 
 def microseconds_of(given: Since) -> int:

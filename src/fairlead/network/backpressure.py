@@ -99,8 +99,11 @@ class Backpressure:
             if kind == wire.RELAYS:
                 fanouts = [fanout for fanout, _ in self._router.of_all(Relays.read(payload), source)]
                 number = 0
-            elif kind in (wire.PUBLISH, wire.RELAY):
+            elif kind == wire.PUBLISH:
                 number, packed = wire.parse_numbered(payload)
+                fanouts = [self._router.of(packed, source)]
+            elif kind == wire.RELAY:
+                number, packed = wire.parse_relay(payload)
                 fanouts = [self._router.of(packed, source)]
             else:
                 return False

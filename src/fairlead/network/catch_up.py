@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.errors import DamagedLog, Gone
 from fairlead.log import Reader
-from fairlead.log.records import ARRIVAL, PUBLICATION
+from fairlead.log.records import NOTIFICATIONS
 from fairlead.network.outflow import Step, To
 
 if TYPE_CHECKING:
@@ -103,6 +103,6 @@ class CatchUp:
         reader = outbox.reader()
         if reader is None or reader.offset != outbox.looked:
             # It does not look at the log's marks, which may be behind: what has been dispatched was synced.
-            reader = self._ledger.reader(outbox.looked, PUBLICATION, ARRIVAL, synced=False)
+            reader = self._ledger.reader(outbox.looked, *NOTIFICATIONS, synced=False)
             outbox.reader(reader)
         return reader

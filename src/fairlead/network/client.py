@@ -456,6 +456,29 @@ class Client:
         await self._request(lambda number: wire.Authenticate(number, given), again=False)
         self._credentials = credentials
 
+    async def delegate(
+        self,
+        to: str,
+        *,
+        subscribe: Sequence[str] = (),
+        publish: Sequence[str] = (),
+        advertise: Sequence[str] = (),
+        until: str | Instant | None = None,
+    ) -> str:
+        """Give another principal a part of this one's rights, as filters, until an instant; Forbidden.
+
+        The id of the delegation, for `undelegate`.
+        """
+        id = uuid.uuid4().hex[:16]
+        ends = Instant.parse(until) if isinstance(until, str) else until
+        filters = [*subscribe], [*publish], [*advertise], None if ends is None else ends.microseconds
+        await self._request(lambda number: wire.Delegate(number, id, to, *filters))
+        return id
+
+    async def undelegate(self, id: str, *, by: str = "") -> None:
+        """End a delegation at once; with the right to manage, that of another giver."""
+        await self._request(lambda number: wire.Undelegate(number, id, by))
+
     async def reload(self) -> None:
         """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""
         await self._request(lambda number: wire.Operate(number, "reload"))

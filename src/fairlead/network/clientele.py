@@ -30,13 +30,12 @@ from fairlead.network.peers import Peer
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
-from fairlead.security import Principal
+from fairlead.security import Delegation, Principal
 from fairlead.security.principals import NOBODY
+from fairlead.security.rights import ACTIONS
 
-__all__ = ["NAME_MAX", "Clientele"]
+__all__ = ["Clientele"]
 
-NAME_MAX: Final = 500
-"""The longest name of a client, a broker or a durable subscriber: the log has a cursor under it."""
 CHANGES: Final = (wire.Subscribe, wire.Unsubscribe, wire.Advertise, wire.Unadvertise)
 """Requests that change what neighbours have to know."""
 COMPARED_AT_ONCE: Final = 20_000
@@ -153,8 +152,8 @@ class Clientele:
             session.answer_error(getattr(message, "number", 0), error)
 
     def _subscribe(self, session: ClientSession, message: wire.Subscribe, now: int) -> None:
-        if len(message.durable.encode()) > NAME_MAX:
-            raise ValueRefused(f"the name of a durable subscriber has at most {NAME_MAX} bytes")
+        if len(message.durable.encode()) > wire.NAME_MAX:
+            raise ValueRefused(f"the name of a durable subscriber has at most {wire.NAME_MAX} bytes")
         if not message.durable.isprintable():
             raise ValueRefused("the name of a durable subscriber has printable characters only")
         check_subscriptions(session, self._broker, self._outgoing.limits)
@@ -259,6 +258,22 @@ class Clientele:
         self._guard.renew(session, self.principal_of(message.authorization, now), now)
         session.tell(wire.Done(message.number))
 
+    def _delegate(self, session: ClientSession, message: wire.Delegate, now: int) -> None:
+        if not message.id or len(message.id) > wire.NAME_MAX:
+            raise ValueRefused(f"the id of a delegation has up to {wire.NAME_MAX} characters")
+        grants: dict[str, tuple[Filter, ...]] = {
+            action: tuple(self._filter(session, text, now) for text in getattr(message, action))
+            for action in ACTIONS
+        }
+        grants["advertise"] = grants["advertise"] or grants["publish"]
+        made = Delegation("", message.to, grants, message.until, message.id)
+        self._guard.delegate(session, made, now)
+        session.tell(wire.Done(message.number))
+
+    def _undelegate(self, session: ClientSession, message: wire.Undelegate, now: int) -> None:
+        self._guard.undelegate(session, message.by, message.id, now)
+        session.tell(wire.Done(message.number))
+
     def granted(self, grant: calls.Grant) -> None:
         """A client, or a durable subscriber, has another filter in effect than it requested, or had."""
         self._durability.granted(grant)
@@ -327,6 +342,8 @@ class Clientele:
         wire.Listen: _listen,
         wire.ReportRequest: _ask,
         wire.Authenticate: _authenticate,
+        wire.Delegate: _delegate,
+        wire.Undelegate: _undelegate,
         wire.Operate: _operate,
         wire.Link: _link,
         wire.Unlink: _unlink,

@@ -90,7 +90,9 @@ def _watched(refusals: Refusals) -> type[ssl.SSLObject]:
 
 def _trusting(purpose: ssl.Purpose, authority: str | None) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(purpose, cafile=authority)
+        context = ssl.create_default_context(purpose, cafile=authority)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the system's configuration allows
+        return context
     except (OSError, ssl.SSLError) as error:
         raise NetworkError(f"{authority}: not a file of certificates: {error}") from None
 

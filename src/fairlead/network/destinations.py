@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from fairlead.broker.progress import Progress
 from fairlead.broker.publications import NO_OFFSET
 from fairlead.filters.filter import Filter
 from fairlead.log import Record
-from fairlead.log.records import PUBLICATION, notification_in, parse_arrival
+from fairlead.log.records import PUBLICATION, notification_in, parse_arrival, relayed_in
 from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
 from fairlead.network.backpressure import Stuck
@@ -266,7 +267,7 @@ class Link(Outbox):
 
     __slots__ = (
         *("_counters", "_dispatch", "_outgoing", "_passed", "_queue", "_router"),
-        *("has_warned", "largest", "lost", "name", "session", "stuck"),
+        *("has_warned", "largest", "largest_relayed", "lost", "name", "session", "stuck"),
     )
 
     def __init__(
@@ -279,6 +280,8 @@ class Link(Outbox):
         self.session: LinkSession | None = None
         self.largest = wire.relay_room(outgoing.limits.frame_bytes)
         """The size of the largest notification that the neighbour takes."""
+        self.largest_relayed = outgoing.limits.frame_bytes - 1
+        """The same with its number and stamp."""
         self.has_warned = False
         """Whether a notification was too large for it."""
         self.lost = 0
@@ -289,39 +292,39 @@ class Link(Outbox):
         """The first offset behind what has been dispatched to it, while it is behind."""
         self.stuck = Stuck()
 
-    def relay(self, offset: int, packed: bytes) -> None:
-        """Relay what is dispatched now."""
+    def relay(self, offset: int, content: bytes, *, is_relayed: bool = False) -> None:
+        """Relay what is dispatched now: a notification, or a record that is a relay as it came."""
         session = self.session
         is_logged = offset != NO_OFFSET
         if session is None or not self.outflow.is_live:
             if is_logged:
                 self._passed = offset + 1
             else:
-                self._enqueue([packed])
+                self._enqueue([content])
         elif is_logged and (session.is_full or self.room <= 0):
             self.fall_behind(offset)
             self._passed = offset + 1
         else:
             if not is_logged and (session.is_spent or session.is_full):
                 self._outgoing.backpressure.block(self)
-            self.send(offset, packed)
+            self.send(offset, content, is_relayed=is_relayed)
 
-    def send(self, offset: int, packed: bytes) -> None:
+    def send(self, offset: int, content: bytes, *, is_relayed: bool = False) -> None:
         """Send it over the connection that there is, whether or not there is room."""
         session = self.session
         assert session is not None
-        if len(packed) > self.largest:
-            self.skip(len(packed))
+        if len(content) > (self.largest_relayed if is_relayed else self.largest):
+            self.skip(len(content))
             return
         self._counters.relayed += 1
         if offset != NO_OFFSET:
             self.unconfirmed[offset] = None
-            session.relay_record(offset + 1, packed)
-        elif packed[:1] == b"{":  # JSON text is in no array
-            session.spent += len(packed)
-            session.send(wire.relay(0, packed))
+            session.relay_record(offset + 1, content, is_relayed=is_relayed)
+        elif content[:1] == b"{":  # JSON text is in no array
+            session.spent += len(content)
+            session.send(wire.relay(0, wire.NO_STAMP, content))
         else:
-            session.relay(packed)
+            session.relay(content)
 
     def relay_all(self, relays: Relays) -> None:
         """Relay several that are in no log."""
@@ -345,6 +348,18 @@ class Link(Outbox):
         return self.outflow.is_ready
 
     @property
+    def passed(self) -> int:
+        """All that concerns the neighbour below this offset has been sent."""
+        return self._dispatch.reached if self.outflow.is_live else self.looked
+
+    def send_marks(self, progress: Progress) -> None:
+        """Send the marks that have changed, behind all that they speak of; later, if there is no room."""
+        session = self.session
+        if session is not None and self.ready and not session.is_full:
+            for mark in progress.marks(self.name, self.passed):
+                session.send(wire.mark(mark))
+
+    @property
     def connection(self) -> Session | None:
         """Over which it is reached, if it is."""
         return self.session
@@ -353,7 +368,10 @@ class Link(Outbox):
         """Relay a record of the log, if it concerns the neighbour and does not come from it."""
         if self in self._router.of_record(record).links:
             self.send_queued(record.offset)
-            self.send(record.offset, notification_in(record))
+            if record.kind == PUBLICATION:
+                self.send(record.offset, record.payload)
+            else:
+                self.send(record.offset, relayed_in(record), is_relayed=True)
 
     def missed(self, count: int) -> None:
         """Count records that may have matched and are in the log no more."""

@@ -31,13 +31,13 @@ from types import TracebackType
 from typing import Final, Self
 
 from fairlead.correlation import fair, patterns
-from fairlead.correlation.patterns.durations import duration_of
 from fairlead.correlation.queries import Query, QuerySet
 from fairlead.delivery import Arrival, OrderedQueue
 from fairlead.errors import SubscriptionEnded
 from fairlead.filters.filter import Or
 from fairlead.matching import engine_named
 from fairlead.model import Instant, Notification
+from fairlead.model.durations import duration_of
 from fairlead.network.arguments import Since
 from fairlead.network.client import Client
 from fairlead.network.subscriptions import Closed

@@ -119,10 +119,10 @@ class Dispatch:
         for effect in self._publications.synced(synced, cursors):
             self._CARRY_OUT[type(effect)](self, effect)
 
-    def _send_on(self, effect: SendOn[Fanout, bytes]) -> None:
+    def _send_on(self, effect: SendOn[Session, Fanout, bytes]) -> None:
         for fanout, records in groupby(effect.entries, _fanout):
             try:
-                self._once.send_records(fanout, [*records])
+                self._once.send_records(fanout, [*records], are_relayed=effect.origin.logs_relays)
             except Exception:
                 # A destination that has got one recognises the duplicate; the others get it when they are back.
                 log.exception("notifications could not be handed out")

@@ -20,7 +20,7 @@ from fairlead.broker import messages as calls
 from fairlead.errors import NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
-from fairlead.log.records import ARRIVAL, PUBLICATION
+from fairlead.log.records import NOTIFICATIONS
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
 from fairlead.network.bounds import size_of
@@ -295,7 +295,7 @@ class Durability:
             return
         ledger = self._persistence.ledger
         assert ledger is not None
-        with ledger.reader(ordinal - 1, PUBLICATION, ARRIVAL) as reader:
+        with ledger.reader(ordinal - 1, *NOTIFICATIONS) as reader:
             [record] = reader.read(1)
         deliveries = durable.deliveries_of(record)
         if not deliveries:  # the subscription it came for is gone

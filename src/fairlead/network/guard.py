@@ -30,14 +30,16 @@ from fairlead.network.reports import SecurityStatus
 from fairlead.rules.access import Access, access_in
 from fairlead.rules.sealing import sealing_in
 from fairlead.rules.trust import trust_in
-from fairlead.security import AccessPolicy, Decision, Principal, Rights
+from fairlead.security import AccessPolicy, Decision, Delegation, Principal, Rights
 from fairlead.security.credentials import INTERNAL
-from fairlead.security.principals import NOBODY, SEPARATOR
+from fairlead.security.delegations import Delegations
+from fairlead.security.principals import ANONYMOUS, NOBODY, SEPARATOR
 from fairlead.security.records import DecisionLog
-from fairlead.security.rights import all_rights
+from fairlead.security.rights import ACTIONS, all_rights
 
 if TYPE_CHECKING:
     from fairlead.security.sealing import Sealer
+    from fairlead.security.sealing.tunnels import Tunnel
 
 __all__ = ["Guard"]
 
@@ -72,6 +74,8 @@ class Guard:
         """By principal, the connected clients that act for it."""
         self._decided_by = 0 if self._access is None else self._access.decided
         self.records = DecisionLog()
+        self.delegations = Delegations()
+        """What principals have delegated by calls. The driver's to say in which file."""
         self.is_exposed = False
         """Whether programs on other machines can do everything here. The driver's to say."""
         self.brokers: Sequence[str] | None = None
@@ -133,7 +137,7 @@ class Guard:
         self.check_neighbour(name)
         if self._access is not None:
             rights = self._rights(principal, now)
-            allowed = rights.allows("link") and rights.owns("brokers", name)
+            allowed = rights.allows("link") and name == principal.name
             reason = f"a broker {name!r} is not linked with {principal.name}'s credentials"
             self._check(name, rights, "link", allowed=allowed, reason=reason, now=now)
             self._principals[name] = principal
@@ -274,12 +278,52 @@ class Guard:
 
     # -- changes -----------------------------------------------------------------------------------------------
 
-    def decide_by(self, policy: AccessPolicy, now: int) -> None:
-        """Decide by another policy from now on, about connections and subscriptions that there are, too."""
+    def delegate(self, session: ClientSession, delegation: Delegation, now: int) -> None:
+        """A client's principal gives another one a part of its rights; Forbidden, where it may not."""
+        if self._access is None:
+            raise Forbidden("there is no policy here: everybody may do everything")
+        policy, principal = self._access.policy, self.principal(session.client)
+        delegation = replace(delegation, by=principal.name)
+        given, to = delegation.grants, Principal(delegation.to).name
+        every = [(action, each) for action in ACTIONS for each in given[action]]
+        allowed = (
+            ANONYMOUS not in (principal.name, to)
+            and principal.name != to
+            and not policy.is_revoked(principal)
+            and bool(every)
+            and all(any(policy.delegable(delegation, *each, now)) for each in every)
+        )
+        self._delegating(session, allowed=allowed, reason=f"you may not delegate that to {to}", now=now)
+        self.delegations.add(delegation, now)
+        self.decide_by(policy.of_file(), now)
+
+    def undelegate(self, session: ClientSession, by: str, id: str, now: int) -> None:
+        """End a delegation; Forbidden, where it is another's, in the same words as where there is none."""
+        if self._access is None:
+            raise Forbidden("there is no policy here: everybody may do everything")
+        rights = self._access.rights(session.client, now)
+        own = self.principal(session.client).name
+        by = by or own
+        is_known = any((each.by, each.id) == (by, id) for each in self.delegations.all)
+        allowed = is_known and (by == own or rights.allows("manage"))
+        self._delegating(session, allowed=allowed, reason=f"there is no delegation {id!r} of yours", now=now)
+        self.delegations.remove(by, id)
+        self.decide_by(self._access.policy.of_file(), now)
+
+    def _delegating(self, session: ClientSession, *, allowed: bool, reason: str, now: int) -> None:
+        assert self._access is not None
+        rights = self._access.rights(session.client, now)
+        self._check(session.client, rights, "delegate", allowed=allowed, reason=reason, now=now)
+
+    def decide_by(self, policy: AccessPolicy, now: int, tunnel: Tunnel | None = None) -> None:
+        """Decide by another policy from now on, about connections and subscriptions that there are, too.
+
+        What principals have delegated by calls stays.
+        """
         if self._access is not None:
-            self._access.decide_by(policy, now)
+            self._access.decide_by(policy.delegating(*self.delegations.all), now)
             if self._trust is not None:
-                self._trust.decide_by(policy)
+                self._trust.decide_by(policy, tunnel)
                 self._redisclose(now)
             self.tick(now)
 

@@ -62,7 +62,7 @@ class Handshakes:
             others_lineage=list(known.lineage),
             end=self._dispatch.reached,
             acknowledged=self._persistence.acknowledged(neighbour),
-            oldest=wire.OLDEST,
+            oldest=wire.OLDEST_BETWEEN_BROKERS,
             authorization=str(self.authorization),
         )
 
@@ -71,7 +71,7 @@ class Handshakes:
         state = self._persistence.state
         known = state.neighbours.get(neighbour, Neighbour())
         return wire.Welcome(
-            wire.agreed_version(hello.version, hello.oldest),
+            wire.agreed_version(hello.version, hello.oldest, wire.OLDEST_BETWEEN_BROKERS),
             self._name,
             neighbour,
             self._life,

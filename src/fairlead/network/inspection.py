@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead.broker import Broker
+from fairlead.broker.progress import Progress
 from fairlead.filters.language import render
 from fairlead.network.backpressure import Backpressure
 from fairlead.network.calling import Calling
@@ -40,6 +41,7 @@ class Inspection:
         links: Mapping[str, Link],
         durables: Mapping[str, Durable],
         dispatch: Dispatch,
+        progress: Progress,
         backpressure: Backpressure,
         calling: Calling,
         handshakes: Handshakes,
@@ -49,7 +51,7 @@ class Inspection:
     ) -> None:
         self._broker, self._ledger, self._counters = broker, ledger, counters
         self._clients, self._links, self._durables = clients, links, durables
-        self._dispatch, self._backpressure = dispatch, backpressure
+        self._dispatch, self._progress, self._backpressure = dispatch, progress, backpressure
         self._calling, self._handshakes, self._memory = calling, handshakes, memory
         self._operations, self._guard = operations, guard
 
@@ -92,6 +94,7 @@ class Inspection:
                 "bytes": log.size,
                 "full": ledger.is_full,
             },
+            "positions": self._progress.positions,
             "links": {name: self._link(link, reached) for name, link in self._links.items()},
             "waiting": self._calling.waiting(),
             "durables": {

@@ -24,7 +24,16 @@ from fairlead.log import Disk, Log, Reader
 from fairlead.log import Record as LogRecord
 from fairlead.log.identities import FirstOffsets, Written
 from fairlead.log.lineage import LINEAGE_MAX, Incarnation, Lineage
-from fairlead.log.records import ARRIVAL, PUBLICATION, STATE, arrival, notification_in, parse_arrival
+from fairlead.log.records import (
+    ARRIVAL,
+    ARRIVALS,
+    NOTIFICATIONS,
+    PUBLICATION,
+    STATE,
+    arrival_head,
+    notification_in,
+    parse_arrival,
+)
 from fairlead.model.packed import identity_bytes, identity_in
 from fairlead.network.incarnations import lineage_of, valid_end
 
@@ -138,8 +147,19 @@ class Wanted(Struct, frozen=True, array_like=True, tag=True):
     wanted: bool
 
 
-class Opened(Struct, frozen=True, array_like=True, tag=True):
-    """The broker's process has opened the log: its incarnations up to this one, whose log it is, and which."""
+class Opened(Struct, frozen=True, array_like=True, tag="Opened 2"):
+    """The broker's process has opened the log: its incarnations up to this one, whose log it is, and which.
+
+    From here on arrivals have stamps. A release that does not know those refuses the log by this record's name.
+    """
+
+    lineage: list[tuple[str, int]]
+    broker: str
+    log: str
+
+
+class OpenedBefore(Struct, frozen=True, array_like=True, tag="Opened"):
+    """The same in a log whose arrivals have no stamps."""
 
     lineage: list[tuple[str, int]]
     broker: str
@@ -164,6 +184,7 @@ Change: TypeAlias = (
     | Unlinked
     | Wanted
     | Opened
+    | OpenedBefore
     | Whole
     | Sealed
 )
@@ -271,8 +292,8 @@ class State:
                 self.wanted[url] = None
             case Wanted(url, False):
                 self.wanted.pop(url, None)
-            case Opened():
-                self.opened = change
+            case Opened(lineage, broker, log) | OpenedBefore(lineage, broker, log):
+                self.opened = Opened(lineage, broker, log)
 
     def changes(self) -> Iterator[Change]:
         """Changes that make this state of an empty one."""
@@ -362,8 +383,9 @@ class Ledger:
         return self._append_notifications([(PUBLICATION, each) for each in packed], now)
 
     def arrivals(self, neighbour: str, arrived: list[tuple[bytes, int]], now: int) -> range:
-        """Append notifications that a neighbour relayed, with their ordinals in its log; all or none."""
-        records = [(ARRIVAL, arrival(neighbour, ordinal, packed)) for packed, ordinal in arrived]
+        """Append relays of a neighbour as they came, with their ordinals in its log; all or none."""
+        head = arrival_head(neighbour)
+        records = [(ARRIVAL, head + relayed) for relayed, _ in arrived]
         offsets = self._append_notifications(records, now)
         self.state.neighbours[neighbour].received = arrived[-1][1]
         return offsets
@@ -480,7 +502,7 @@ class Ledger:
         )
         begin = 0 if firsts.is_new else self.log.cursors.get(IDENTITIES_CURSOR, 0)
         begin = max(begin, self.log.first, self.log.end - LOOKED_AT_MAX * REMEMBERED)
-        with self._between(begin, self.log.end, PUBLICATION, ARRIVAL) as reader:
+        with self._between(begin, self.log.end, *NOTIFICATIONS) as reader:
             for record in reader:
                 with contextlib.suppress(ValueRefused):  # whoever reads the record says what is wrong with it
                     firsts.first(identity_bytes(notification_in(record)), record.offset)
@@ -576,7 +598,7 @@ class Ledger:
                     self.identities.append(identity_in(record.payload))
                 elif record.offset < begin:
                     continue
-                elif record.kind == ARRIVAL:
+                elif record.kind in ARRIVALS:
                     arrived = parse_arrival(record)
                     neighbour = self.state.neighbours.get(arrived.neighbour)
                     if neighbour is not None:

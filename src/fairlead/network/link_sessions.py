@@ -55,6 +55,7 @@ class LinkSession(Session):
         super().__init__(outgoing, peer, name, Inflow("link", outgoing.limits.queue_bytes), on_lost)
         self.life, self.frame_max, self.opened, self.url = said.life, said.frame_max, opened, url
         self._persistence, self._links = persistence, links
+        self._origin = outgoing.broker.encode()
         self.parts = wire.Parts()
         self.said: deque[wire.Control] = deque()
         """Messages that are not handled yet: the first one has many filters, which take several turns."""
@@ -76,6 +77,7 @@ class LinkSession(Session):
 
     passing = frozenset({wire.CONTROL, wire.PART})
     """Of a neighbour, only notifications wait: what else it says changes nothing about where they go."""
+    logs_relays = True
 
     @property
     def source(self) -> str:
@@ -132,12 +134,18 @@ class LinkSession(Session):
         elif self._challenge.has_lasted(CHALLENGE_S, None, is_stuck=self.is_read):
             self.end("another process has connected under this name, and this one does not answer")
 
-    def relay_record(self, ordinal: int, packed: bytes) -> None:
-        """Relay a record of the log. Its ordinal is announced if it does not follow the one before."""
+    def relay_record(self, ordinal: int, content: bytes, *, is_relayed: bool) -> None:
+        """Relay a record of the log: a notification that was published here, or a relay as it came.
+
+        Its ordinal is announced if it does not follow the one before.
+        """
         if ordinal != self.relayed + 1:
             self.send(wire.skip(ordinal))
         self.relayed = ordinal
-        self.send(wire.relay(ordinal, packed))
+        if is_relayed:
+            self.send(wire.relay_on(ordinal, content))
+        else:
+            self.send(wire.relay_own(ordinal, self._origin, content))
 
     def skip(self, ordinal: int) -> None:
         """The neighbour announces the ordinal of the next record. ProtocolError if ordinals go back."""

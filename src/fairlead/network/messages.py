@@ -19,6 +19,7 @@ __all__ = [
     "Bye",
     "Control",
     "Credit",
+    "Delegate",
     "Done",
     "Dropped",
     "Granted",
@@ -43,6 +44,7 @@ __all__ = [
     "Subscribe",
     "Table",
     "Unadvertise",
+    "Undelegate",
     "Unlink",
     "Unsubscribe",
     "Welcome",
@@ -217,6 +219,26 @@ class Authenticate(_Message, frozen=True):
         return f"Authenticate({self.number}, …)"
 
 
+class Delegate(_Message, frozen=True):
+    """Give another principal a part of one's own rights, until a time in microseconds. The id is the giver's."""
+
+    number: int
+    id: str
+    to: str
+    subscribe: list[str] = []
+    publish: list[str] = []
+    advertise: list[str] = []
+    until: int | None = None
+
+
+class Undelegate(_Message, frozen=True):
+    """End a delegation that was made with `Delegate`; that of another giver takes the right to manage."""
+
+    number: int
+    id: str
+    by: str = ""
+
+
 class ReportRequest(_Message, frozen=True, tag="Ask"):
     """A question about the broker itself: `status`, `tables` or `durables`."""
 
@@ -387,6 +409,8 @@ Control: TypeAlias = (
     | Listen
     | ReportRequest
     | Authenticate
+    | Delegate
+    | Undelegate
     | Operate
     | Link
     | Unlink

@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from fairlead.broker import Broker
+from fairlead.broker.progress import Progress
 from fairlead.errors import NotThere, ProtocolError
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
@@ -58,6 +59,7 @@ class Neighbourhood:
         dispatch: Dispatch,
         catch_up: CatchUp,
         barriers: Barriers,
+        progress: Progress,
         handshakes: Handshakes,
         interests: Interests,
         clock: Clock,
@@ -66,7 +68,8 @@ class Neighbourhood:
         self._outgoing, self._persistence = outgoing, persistence
         self._links, self._sessions, self._clients = links, sessions, clients
         self._router, self._dispatch, self._catch_up = router, dispatch, catch_up
-        self._barriers, self._handshakes, self._interests = barriers, handshakes, interests
+        self._barriers, self._progress = barriers, progress
+        self._handshakes, self._interests = handshakes, interests
         self._clock = clock
         self._newcomers = Newcomers(broker.name, barriers)
         self.calling = Calling(
@@ -204,6 +207,7 @@ class Neighbourhood:
         link = self._remember(newcomer, now)
         self._newcomers.remove(name)
         link.session = session
+        self._progress.connect(name)
         link.outflow.on(Step.CONNECT)
         if said.others_log and said.others_log == self._persistence.log_name:
             self._go_on_from(link, said)
@@ -399,12 +403,14 @@ class Neighbourhood:
     }
 
     def tick(self, now: int) -> None:
-        """From time to time: answer requests for links, and send neighbours how many they have missed."""
+        """From time to time: answer requests for links, and send marks, and how many a neighbour has missed."""
         self.calling.tick(now)
         for session in list(self._sessions.values()):
             session.look_after()
         for link in self._links.values():
             link.report_lost()
+            if self._persistence.is_logged:
+                link.send_marks(self._progress)
 
     # -- the end of a link -------------------------------------------------------------------------------------
 
@@ -451,6 +457,7 @@ class Neighbourhood:
             self._barriers.forget(newcomer.probe)
         if name not in self._links:
             self._barriers.remove_neighbour(name)
+        self._progress.unlink(name)
 
     def _parted(self, session: LinkSession, now: int) -> None:
         """A broker that was a neighbour knows that it is none."""

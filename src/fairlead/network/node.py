@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from fairlead.broker import Broker
+from fairlead.broker.progress import Progress
 from fairlead.broker.publications import NO_OFFSET
 from fairlead.errors import FairleadError, Forbidden, LogFull, ProtocolError
 from fairlead.model.packed import unpack
@@ -45,7 +46,7 @@ from fairlead.network.barriers import Barriers
 from fairlead.network.calling import Clock
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.client_sessions import ClientSession
-from fairlead.network.clientele import NAME_MAX, Clientele
+from fairlead.network.clientele import Clientele
 from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
@@ -117,6 +118,7 @@ class Node:
         self.once = Once(ledger, self.links, self.counters)
         self.dispatch = Dispatch(ledger, self.once, counters=self.counters, durables=self.durables)
         self.catch_up = CatchUp(ledger, self.dispatch)
+        self.progress = Progress(self.name)
         self.barriers = Barriers(f"{self.name}/{life}", self.links, self.dispatch)
         self.backpressure = Backpressure(
             self.router, self.clients, self._brokers, is_logged=self.persistence.is_logged
@@ -155,6 +157,7 @@ class Node:
             dispatch=self.dispatch,
             catch_up=self.catch_up,
             barriers=self.barriers,
+            progress=self.progress,
             handshakes=self.handshakes,
             interests=self.interests,
             clock=self._clock,
@@ -186,6 +189,7 @@ class Node:
             links=self.links,
             durables=self.durables,
             dispatch=self.dispatch,
+            progress=self.progress,
             backpressure=self.backpressure,
             calling=self.calling,
             handshakes=self.handshakes,
@@ -246,14 +250,14 @@ class Node:
 
     def greet(self, peer: Peer, hello: wire.Hello, now: int = 0, principal: Principal = NOBODY) -> Session:
         """Accept a new connection, which acts for this principal. ProtocolError if it is refused."""
-        wire.agreed_version(hello.version, hello.oldest)
-        if len(hello.name.encode()) > NAME_MAX:
-            raise ProtocolError(f"a name has at most {NAME_MAX} bytes")
+        is_client = hello.role == "client"
+        wire.agreed_version(hello.version, hello.oldest, 0 if is_client else wire.OLDEST_BETWEEN_BROKERS)
+        if len(hello.name.encode()) > wire.NAME_MAX:
+            raise ProtocolError(f"a name has at most {wire.NAME_MAX} bytes")
         if not hello.name.isprintable():
             raise ProtocolError(f"a name has printable characters only, unlike {printable(hello.name)}")
         if hello.role not in ("client", "broker"):
             raise ProtocolError(f"neither client nor broker, but {hello.role!r}")
-        is_client = hello.role == "client"
         session: Session
         if is_client:
             session = self.clientele.greet(peer, hello, principal, now)
@@ -273,7 +277,7 @@ class Node:
 
     def welcomed(self, peer: Peer, url: str, welcome: wire.Welcome, now: int = 0) -> LinkSession:
         """A broker that was called has answered."""
-        wire.agreed_version(welcome.version, 0)
+        wire.agreed_version(welcome.version, 0, wire.OLDEST_BETWEEN_BROKERS)
         try:
             self.guard.check_neighbour(welcome.broker)
         except Forbidden as error:
@@ -382,13 +386,13 @@ class Node:
     def _from_broker(
         self, session: LinkSession, frames: Iterable[Frame], taken: list[Taken], now: int
     ) -> None:
-        router, pending = self.router, self.dispatch.pending
+        router, pending, is_logged = self.router, self.dispatch.pending, self.ledger is not None
         learns_from = self.broker.seam.learns_from
         name = session.name
         last = self.neighbourhood.received(session)
         for kind, payload in frames:
             if kind == wire.RELAY:
-                number, packed = wire.parse_numbered(payload)
+                number, packed = wire.parse_relay(payload)
                 if number:
                     session.arrive(number)
                 if last is None:
@@ -403,7 +407,7 @@ class Node:
                     self._learn(packed, now)
                 fanout = router.of(packed, name)
                 if number or taken or pending:
-                    taken.append((fanout, packed, number))
+                    taken.append((fanout, payload if number and is_logged else packed, number))
                 else:
                     self.counters.received += 1
                     self.once.send(fanout, NO_OFFSET, packed)
@@ -429,12 +433,21 @@ class Node:
                 if session.ended:
                     return
                 last = self.neighbourhood.received(session)
-            elif kind == wire.SKIP:
-                session.skip(wire.parse_numbered(payload)[0])
-            elif kind == wire.PART:
-                session.parts.add(payload)
             else:
-                raise ProtocolError(f"brokers do not send frames of the kind {kind}")
+                self.dispatch.commit(session, taken, now)
+                self._framed(session, kind, payload, is_open=last is not None)
+
+    def _framed(self, session: LinkSession, kind: int, payload: bytes, *, is_open: bool) -> None:
+        """Handle a frame that says something of others, behind all that came before it."""
+        if kind == wire.SKIP:
+            session.skip(wire.parse_numbered(payload)[0])
+        elif kind == wire.PART:
+            session.parts.add(payload)
+        elif kind == wire.MARK:
+            if is_open and self.ledger is not None and not session.ended:
+                self.progress.hear(session.name, wire.parse_mark(payload), self.dispatch.end)
+        else:
+            raise ProtocolError(f"brokers do not send frames of the kind {kind}")
 
     def _routed(self, several: Relays, name: str, now: int) -> Iterator[tuple[Fanout, Relays]]:
         """The fan-outs of several notifications, each by what rules have learned from those before it."""
@@ -523,6 +536,7 @@ class Node:
 
     def log_is_full(self, error: LogFull, now: int) -> None:
         """The disk is full: forward written notifications, refuse the rest; changes of state wait for room."""
+        self.progress.take_back()
         self.dispatch.log_is_full(error, now)
 
     def save(self, now: int) -> None:

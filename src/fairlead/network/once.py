@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fairlead.broker.delivered import Delivered
 from fairlead.broker.publications import NO_OFFSET, Logged
 from fairlead.model.packed import identity_bytes, identity_in
+from fairlead.network import wire
 from fairlead.network.relays import Relays
 
 if TYPE_CHECKING:
@@ -33,24 +34,43 @@ class Once:
         self._delivered = Delivered[tuple[str, str]]()
         self._firsts = None if ledger is None else ledger.firsts
 
-    def send(self, fanout: Fanout, offset: int, packed: bytes) -> None:
-        """Hand a notification to its destinations; to the neighbours only, if it has been delivered here."""
-        if fanout.recipients and not self._is_first(offset, packed):
-            self._counters.duplicates += 1
-            fanout.relay(offset, packed)
-        else:
-            fanout.send(offset, packed)
+    def send(
+        self,
+        fanout: Fanout,
+        offset: int,
+        content: bytes,
+        identity: tuple[str, str] | None = None,
+        *,
+        is_relayed: bool = False,
+    ) -> None:
+        """Hand a notification to its destinations; to the neighbours only, if it has been delivered here.
 
-    def send_records(self, fanout: Fanout, records: Sequence[Logged[Fanout, bytes]]) -> None:
+        What a neighbour has relayed, and is in the log, is the relay as it came. The identity is read from the
+        bytes of the notification where the caller does not have it.
+        """
+        fanout.relay(offset, content, is_relayed=is_relayed)
+        if fanout.recipients:
+            packed = wire.parse_relay(content)[1] if is_relayed else content
+            if self._is_first(offset, packed, identity):
+                fanout.deliver(offset, packed)
+            else:
+                self._counters.duplicates += 1
+
+    def send_records(
+        self, fanout: Fanout, records: Sequence[Logged[Fanout, bytes]], *, are_relayed: bool
+    ) -> None:
         """The same of several that follow one another, most of them records of the log."""
         offsets = [offset for offset, _, _, _ in records]
-        packed = [packed for _, _, packed, _ in records]
+        contents = [content for _, _, content, _ in records]
         if NO_OFFSET in offsets or len(records) == 1:
-            for each in zip(offsets, packed, strict=True):
-                self.send(fanout, *each)
+            for offset, content in zip(offsets, contents, strict=True):
+                self.send(fanout, offset, content, is_relayed=are_relayed and offset != NO_OFFSET)
             return
-        first = self._are_first(offsets, packed) if fanout.recipients else None
-        fanout.relay_records(offsets, packed)
+        fanout.relay_records(offsets, contents, are_relayed=are_relayed)
+        if not fanout.recipients:
+            return
+        packed = [wire.parse_relay(content)[1] for content in contents] if are_relayed else contents
+        first = self._are_first(offsets, packed)
         if first is not None:
             self._counters.duplicates += first.count(False)
             offsets, packed = [*compress(offsets, first)], [*compress(packed, first)]
@@ -74,7 +94,7 @@ class Once:
                 return
         fanout.send_all(relays)
 
-    def _is_first(self, offset: int, packed: bytes) -> bool:
+    def _is_first(self, offset: int, packed: bytes, identity: tuple[str, str] | None) -> bool:
         if offset != NO_OFFSET:
             assert self._firsts is not None
             return self._firsts.first(identity_bytes(packed), offset) == offset
@@ -82,7 +102,7 @@ class Once:
             return True
         if self._firsts is not None and identity_bytes(packed) in self._firsts.latest:
             return False
-        return self._delivered.take(identity_in(packed))
+        return self._delivered.take(identity or identity_in(packed))
 
     def _are_first(self, offsets: list[int], packed: list[bytes]) -> list[bool] | None:
         """The records of the log that are the first of their identities, as a mask; None: all of them."""

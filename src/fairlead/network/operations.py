@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead.errors import NotThere, ProtocolError, ValueRefused
 from fairlead.filters.language import render
-from fairlead.log.records import ARRIVAL, PUBLICATION
+from fairlead.log.records import NOTIFICATIONS
 from fairlead.model import Instant
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
@@ -104,6 +104,6 @@ class Operations:
         if self._ledger is None or cursor >= self._dispatch.reached:
             return ""
         first = max(cursor, self._ledger.log.first)
-        with self._ledger.reader(first, PUBLICATION, ARRIVAL, synced=False) as reader:
+        with self._ledger.reader(first, *NOTIFICATIONS, synced=False) as reader:
             records = reader.read_chunk(1)
         return str(Instant(records[0].time)) if records else ""

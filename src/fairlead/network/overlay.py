@@ -175,7 +175,8 @@ class Overlay:
         found: dict[tuple[str, str, Filter], None] = {}
         for path in policies:
             if path is not None:
-                found |= dict.fromkeys(AccessPolicy.read(path).trust.separated(self.links))
+                trust = AccessPolicy.read(path).trust
+                found |= {} if trust.seals else dict.fromkeys(trust.separated(self.links))
         return list(found)
 
 

@@ -116,6 +116,7 @@ class Status(TypedDict):
     draining: bool
     counters: dict[str, Count]
     log: LogStatus | None
+    positions: dict[str, Count]
     links: dict[str, LinkStatus]
     waiting: dict[str, Waiting]
     durables: dict[str, DurableStatus]

@@ -40,23 +40,21 @@ class Fanout:
     links: tuple[Link, ...]
     recipients: tuple[Recipient, ...]
 
-    def send(self, offset: int, packed: bytes) -> None:
-        """Hand a notification to all destinations."""
+    def relay(self, offset: int, content: bytes, *, is_relayed: bool) -> None:
+        """Hand a notification, or a relay as it came, to the neighbours only."""
         for link in self.links:
-            link.relay(offset, packed)
+            link.relay(offset, content, is_relayed=is_relayed)
+
+    def deliver(self, offset: int, packed: bytes) -> None:
+        """Hand a notification to the recipients only."""
         for recipient in self.recipients:
             recipient.target.deliver(offset, recipient, recipient.shown(packed))
 
-    def relay(self, offset: int, packed: bytes) -> None:
-        """Hand a notification to the neighbours only."""
-        for link in self.links:
-            link.relay(offset, packed)
-
-    def relay_records(self, offsets: Sequence[int], packed: Sequence[bytes]) -> None:
+    def relay_records(self, offsets: Sequence[int], contents: Sequence[bytes], *, are_relayed: bool) -> None:
         """Hand several records of the log to the neighbours only."""
         for link in self.links:
-            for each in zip(offsets, packed, strict=True):
-                link.relay(*each)
+            for offset, content in zip(offsets, contents, strict=True):
+                link.relay(offset, content, is_relayed=are_relayed)
 
     def deliver_records(self, offsets: Sequence[int], packed: list[bytes]) -> None:
         """Hand several records of the log to the recipients only."""
@@ -131,9 +129,12 @@ class Router:
         """The fan-out of a notification that comes from this neighbour."""
         parts = unpack_plain(packed)
         if parts is not None and is_plain(parts[2]):
-            [fanout] = self._remembered(source).of([parts], lambda _: self.computed_route(packed, source))
-            return fanout
+            return self.of_parts(packed, parts, source)
         return self.computed_route(packed, source)
+
+    def of_parts(self, packed: bytes, parts: PlainParts, source: str) -> Fanout:
+        """The fan-out of a plain notification that comes from this neighbour."""
+        return self._remembered(source).one(parts, lambda _: self.computed_route(packed, source))
 
     def computed_route(self, packed: bytes, source: str) -> Fanout:
         """The fan-out of a notification as the seam computes it, whatever is remembered."""
@@ -206,27 +207,40 @@ class Router:
             parts, lambda index: self.computed_route(relays.each[index], source)
         )
 
-    def is_plain_enough(self, who: str) -> bool:
-        """Whether several plain publications of a client may be decided about together (`Seam.is_plain_enough`).
-
-        That is remembered with the verdicts: it holds for as long as they do.
-        """
-        if not self._seam.rules:
-            return True
+    def remembered_verdicts(self, who: str) -> Memory[Verdict] | None:
+        """The remembered verdicts about a client's plain publications; None: each has to be decided about by
+        itself (`Seam.is_plain_enough`)."""
         if self._is_changed or self._seen != self._seam.version:
             self._renew()
-        return who in self._verdicts or self._seam.is_plain_enough(who)
+        memory = self._verdicts.get(who)
+        if memory is None and self._seam.is_plain_enough(who):
+            if len(self._verdicts) >= MEMORIES_MAX:
+                self._verdicts.clear()
+            source = self._seam.remembered_as(who)
+            memory = self._verdicts.get(source)
+            if memory is None:
+                memory = self._verdicts[source] = Memory()
+                memory.forget(self._seam.keys(source))
+            self._verdicts[who] = memory
+        return memory
 
-    def verdicts(self, who: str, relays: Relays, parts: Sequence[PlainParts], now: int) -> Sequence[Verdict]:
+    def verdicts(
+        self, who: str, memory: Memory[Verdict], relays: Relays, parts: Sequence[PlainParts], now: int
+    ) -> Sequence[Verdict]:
         """Of each of several plain publications of a client: where it goes, or why it is refused."""
+        return memory.of(parts, lambda index: self._verdict(who, relays.each[index], now))
+
+    def verdict(
+        self, who: str, memory: Memory[Verdict], packed: bytes, parts: PlainParts, now: int
+    ) -> Verdict:
+        """The same of one."""
+        return memory.one(parts, lambda _: self._verdict(who, packed, now))
+
+    def _verdict(self, who: str, packed: bytes, now: int) -> Verdict:
         if self._seam.admits_all:
-            return self.of_plain(relays, parts, "")
-
-        def find(index: int) -> Verdict:
-            admitted = self._seam.admit(who, unpack(relays.each[index]), now)
-            return admitted if isinstance(admitted, Refusal) else self.fanout(admitted, "")
-
-        return self._remembered_verdicts(who).of(parts, find)
+            return self.computed_route(packed, "")
+        admitted = self._seam.admit(who, unpack(packed), now)
+        return admitted if isinstance(admitted, Refusal) else self.fanout(admitted, "")
 
     # -- what is remembered --------------------------------------------------------------------------------------
 
@@ -237,21 +251,6 @@ class Router:
         if memory is None:
             memory = self._routes[source] = Memory()
             memory.forget(self._seam.keys(source))
-        return memory
-
-    def _remembered_verdicts(self, who: str) -> Memory[Verdict]:
-        if self._is_changed or self._seen != self._seam.version:
-            self._renew()
-        memory = self._verdicts.get(who)
-        if memory is None:
-            if len(self._verdicts) >= MEMORIES_MAX:
-                self._verdicts.clear()
-            source = self._seam.remembered_as(who)
-            memory = self._verdicts.get(source)
-            if memory is None:
-                memory = self._verdicts[source] = Memory()
-                memory.forget(self._seam.keys(source))
-            self._verdicts[who] = memory
         return memory
 
     def _renew(self) -> None:

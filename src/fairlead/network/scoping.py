@@ -41,7 +41,7 @@ class ScopeChanges:
     """The changes that a broker knows, in a file beside its log."""
 
     def __init__(self, rule: BrokerScoping, path: Path) -> None:
-        self._rule, self._path = rule, path
+        self.rule, self._path = rule, path
         self.is_new = not path.exists()
         """Whether there may be changes from before this broker."""
         if not self.is_new:
@@ -56,13 +56,13 @@ class ScopeChanges:
     @property
     def known(self) -> list[Change]:
         """The changes, in the order in which they are applied."""
-        return self._rule.known
+        return self.rule.known
 
     def take(self, change: Notification, offset: int = 0) -> bool:
         """Write a change down, then apply it; False: it is known, or none."""
         made = change_in(change)
         if made is not None:
-            return self._rule.take(made, offset)
+            return self.rule.take(made, offset)
         if isinstance(change.get(KNOWN), int) and self.is_new:
             self._append(b"")
         return False

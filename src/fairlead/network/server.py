@@ -44,6 +44,7 @@ from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings
 from fairlead.network.turns import Turn
 from fairlead.security import Principal
+from fairlead.security.delegations import Delegations
 
 __all__ = ["Server", "run"]
 
@@ -370,11 +371,13 @@ class Server:
             )
         try:
             broker = settings.broker()
-            changes = None
+            changes = seating = None
             if settings.scopes is not None:
                 from fairlead.network.scoping import follow, scope_changes
+                from fairlead.network.seating import decide, seating_of
 
                 changes = scope_changes(settings, broker.seam.rules)
+                seating = seating_of(settings, changes)
             self.node = Node(
                 broker,
                 ledger,
@@ -410,11 +413,18 @@ class Server:
         if changes is not None:
             node, own = self.node, self.authentication.own
 
+            changed = asyncio.Event()
+
             def take(change: Notification) -> None:
                 if changes.take(change, node.dispatch.end):
                     node.interests.redeclare(micros())
+                changed.set()
 
             self._begin(follow(self.url, settings, changes, own, take))
+            if seating is not None:
+                seating.seat.end = lambda: node.dispatch.end
+                seating.seat.changed = lambda: node.interests.redeclare(micros())
+                self._begin(decide(self.url, settings, seating, own, changed=changed, now=micros))
 
     def _guard(self) -> None:
         """Have the node know by which credentials and policy it decides; say so where it does by none."""
@@ -424,6 +434,9 @@ class Server:
         node.operations.reload = self._reload
         if security.log is not None:
             node.guard.records.open(security.log)
+        if node.guard.policy is not None:
+            node.guard.delegations = Delegations(security.delegations)
+            node.guard.decide_by(node.guard.policy, micros())
         addresses = [each for each in (self.settings.listen, self.settings.http) if each is not None]
         node.guard.brokers, node.guard.addresses = security.brokers, security.links
         node.guard.is_exposed = not node.guard.is_on and not all(each.is_loopback for each in addresses)
@@ -465,6 +478,7 @@ class Server:
         # All of it, before anything changes.
         policy, authenticator = security.read_policy(), security.authenticator()
         sealer = None if policy is None else security.sealer(policy)
+        tunnel = None if policy is None else security.tunnel(policy, self.settings.name)
         authorization = security.own_credentials()
         if tls is not None:
             server_context(tls)
@@ -475,7 +489,8 @@ class Server:
         self._read_at = self._changed_at()
         if policy is not None:
             now = micros()
-            self.node.guard.decide_by(policy, now)
+            self.node.guard.delegations.read()
+            self.node.guard.decide_by(policy, now, tunnel)
             if sealer is not None:
                 self.node.guard.seal_by(sealer)
             self.node.guard.records.note("reload", policy, now)
@@ -487,7 +502,7 @@ class Server:
     def _changed_at(self) -> tuple[int, ...]:
         """When the files of the policy and of the keys were changed."""
         security = self.settings.security
-        files = (security.policy, security.passwords, security.tokens)
+        files = (security.policy, security.passwords, security.tokens, security.delegations)
         return tuple(_mtime(each) for each in files if each is not None)
 
     async def stop(self) -> None:

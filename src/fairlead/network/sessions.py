@@ -87,6 +87,8 @@ class Session(ABC):
 
     passing: ClassVar[frozenset[int]] = frozenset()
     """The kinds of frames that are handled past those that are held."""
+    logs_relays: ClassVar[bool] = False
+    """Whether what is logged of it are relays as they came, and not notifications."""
 
     @property
     @abstractmethod

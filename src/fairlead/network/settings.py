@@ -22,12 +22,13 @@ from fairlead.configuration import (
     one_of,
     parsed,
     read_toml,
+    text,
     texts,
 )
-from fairlead.correlation.patterns.durations import duration_of, render_duration
 from fairlead.errors import FairleadError, NetworkError
 from fairlead.matching.columnar.engine import Columnar
 from fairlead.matching.columnar.loading import Kernels
+from fairlead.model.durations import duration_of, render_duration
 from fairlead.network.addresses import PORT, Address, Tls
 from fairlead.network.diagnostics import FORMS, LEVELS
 from fairlead.network.outbox import WINDOW
@@ -243,6 +244,16 @@ class BrokerSettings:
             at="scopes.",
         ),
     ] = "default"
+    seat: Annotated[
+        str | None,
+        Key(
+            "the name of the broker, with a log, that decides about policies with a state or a time and about"
+            " rules; the same at every broker",
+            text,
+            at="scopes.",
+            shown="none: such graphs are refused",
+        ),
+    ] = None
     limits: Limits = Limits()
     tls: Tls | None = None
     security: Security = OPEN
@@ -307,7 +318,7 @@ class BrokerSettings:
             return self._scope_rules()
         access = Access(policy, nobody)
         refused = UNTRUSTED if policy.trust.handles else ""
-        trust = Trust(self.name, policy, self.overlay)
+        trust = Trust(self.name, policy, self.overlay, self.security.tunnel(policy, self.name))
         rules = (access, Quota(access), trust, *self._sealing_rules(policy))
         return (*self._scope_rules(refused), *rules)
 
@@ -323,7 +334,8 @@ class BrokerSettings:
 
         try:
             scopes = Scopes.read(self.scopes, outsiders=self.outsiders)  # type: ignore[arg-type]
-            return (BrokerScoping(scopes, refused=refused or ("" if self.algorithm in NAMING else NAMELESS)),)
+            refused = refused or ("" if self.algorithm in NAMING else NAMELESS)
+            return (BrokerScoping(scopes, refused=refused, seat=self.seat is not None),)
         except (FairleadError, OSError) as error:
             raise NetworkError(f"[scopes] file: {error}") from error
 

@@ -274,6 +274,26 @@ class Client:
         """Show new credentials of the same principal, before the others expire."""
         self._wait(self._client.authenticate(credentials))
 
+    def delegate(
+        self,
+        to: str,
+        *,
+        subscribe: Sequence[str] = (),
+        publish: Sequence[str] = (),
+        advertise: Sequence[str] = (),
+        until: str | Instant | None = None,
+    ) -> str:
+        """Give another principal a part of this one's rights, as filters, until an instant; Forbidden.
+
+        The id of the delegation, for `undelegate`.
+        """
+        filters = {"subscribe": subscribe, "publish": publish, "advertise": advertise}
+        return self._wait(self._client.delegate(to, **filters, until=until))
+
+    def undelegate(self, id: str, *, by: str = "") -> None:
+        """End a delegation at once; with the right to manage, that of another giver."""
+        self._wait(self._client.undelegate(id, by=by))
+
     def reload(self) -> None:
         """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""
         self._wait(self._client.reload())

@@ -10,16 +10,21 @@ can pass on the packed notification (`model.packed`) as it came:
     1  publish   u64 number (0: no answer is wanted), the notification
     2  deliver   u64 ordinal (0: best effort), u32 length, a MessagePack array of the subscriptions' ids, the
                  notification
-    3  relay     u64 ordinal (0: best effort), the notification
+    3  relay     u64 ordinal (0: best effort), the stamp, the notification
     4  stored    u64 number: all publications of this connection up to it are safe, but those refused before
     5  part      the beginning of a message that is too long for one frame; it goes on in the next one
     6  relays    a MessagePack array (of the longest form, however few they are) of notifications, best effort
     7  checked   u32 CRC-32 of what follows: a piece of the stream of frames, of any other kind
     8  skip      u64 ordinal: the ordinal of the next relay, where it does not follow the one before
+    9  mark      u64 position, and the name of a broker: all that was published there up to this position and
+                 concerns the receiver went before this (`fairlead.broker.progress`)
 
 Brokers send one another nothing but frames of kind 7. A frame of the stream inside may begin in one of them and
 end in another. A piece whose CRC is wrong ends the connection before any of its frames is read: a bit that flips
 between brokers changes nothing. Clients may send such frames, and are not sent any.
+
+A stamp (`fairlead.log.records`) says where a notification was published: u64 position in the log of its origin,
+counted from 1 (0: best effort), u16 length, and the origin's name. On every way, positions of one origin rise.
 
 An ordinal is the offset of the record in the sender's log, counted from 1. On each connection between brokers
 ordinals begin at 1, and each relay has the ordinal after the one before, unless a frame of kind 8 says otherwise;
@@ -43,7 +48,9 @@ from typing import Final
 
 import msgspec
 
+from fairlead.broker.progress import Mark
 from fairlead.errors import ProtocolError
+from fairlead.log.records import STAMP_BYTES, parse_relayed, stamp
 from fairlead.network.frames import (
     CHECKED,
     CONTROL,
@@ -51,6 +58,7 @@ from fairlead.network.frames import (
     FRAME_MAX,
     FRAME_MIN,
     HEAD,
+    MARK,
     PART,
     PUBLISH,
     RELAY,
@@ -70,6 +78,7 @@ from fairlead.network.messages import (
     Bye,
     Control,
     Credit,
+    Delegate,
     Done,
     Dropped,
     Granted,
@@ -94,6 +103,7 @@ from fairlead.network.messages import (
     Subscribe,
     Table,
     Unadvertise,
+    Undelegate,
     Unlink,
     Unsubscribe,
     Welcome,
@@ -106,7 +116,11 @@ __all__ = [
     "DROPPED_MAX",
     "FRAME_MAX",
     "FRAME_MIN",
+    "MARK",
+    "NAME_MAX",
+    "NO_STAMP",
     "OLDEST",
+    "OLDEST_BETWEEN_BROKERS",
     "PART",
     "PUBLISH",
     "RELAY",
@@ -122,6 +136,7 @@ __all__ = [
     "Bye",
     "Control",
     "Credit",
+    "Delegate",
     "Done",
     "Dropped",
     "Frames",
@@ -148,6 +163,7 @@ __all__ = [
     "Subscribe",
     "Table",
     "Unadvertise",
+    "Undelegate",
     "Unlink",
     "Unsubscribe",
     "Verified",
@@ -160,14 +176,19 @@ __all__ = [
     "deliver",
     "deliver_before",
     "deliver_head",
+    "mark",
     "parse_all_numbered",
     "parse_control",
     "parse_deliver",
+    "parse_mark",
     "parse_numbered",
+    "parse_relay",
     "parse_relays",
+    "parse_unnumbered",
     "publish",
     "relay",
-    "relay_before",
+    "relay_on",
+    "relay_own",
     "relay_room",
     "relays_array",
     "relays_before",
@@ -175,20 +196,29 @@ __all__ = [
     "stored",
 ]
 
-VERSION: Final = 6
+VERSION: Final = 7
 OLDEST: Final = 6
-"""The versions from this one on are spoken, the highest one that both sides speak. A release with another version
-speaks the one before, too, where it can, so that brokers are upgraded one after the other. Version 5 is
-not: it does not announce offsets, without which a false one is believed."""
+"""The versions from this one on are spoken with clients, the highest one that both sides speak. A release with
+another version speaks the one before, too, where it can, so that clients and brokers are upgraded one after the
+other. Version 5 is not: it does not announce offsets, without which a false one is believed."""
+OLDEST_BETWEEN_BROKERS: Final = 7
+"""Brokers speak none but these with one another: before, relays had no stamps."""
+NO_STAMP: Final = stamp(b"", 0)
+"""The stamp of what is in no log."""
+NAME_MAX: Final = 500
+"""The longest name of a client, a broker or a durable subscriber, in bytes: the log has a cursor under it, and
+relays have the name of a broker."""
 MESSAGE_MAX: Final = 1 << 28
 """The longest message that is put together of parts: the table of millions of filters."""
 DROPPED_MAX: Final = 1 << 40
 """More than this have not been left out at once."""
 
 _NUMBERED: Final = struct.Struct("<IBQ")
+_OWN: Final = struct.Struct("<IBQQH")
 _DELIVERED: Final = struct.Struct("<IBQI")
 _number_in: Final = struct.Struct("<Q").unpack_from
 _NUMBER_BYTES: Final = 8
+_NO_NUMBER: Final = bytes(_NUMBER_BYTES)
 _NUMBER_AND_LENGTH: Final = struct.Struct("<QI")
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_32: Final = 0xDD
@@ -222,19 +252,33 @@ def publish(number: int, packed: bytes) -> bytes:
     return _NUMBERED.pack(len(packed) + 9, PUBLISH, number) + packed
 
 
-def relay_before(ordinal: int, size: int) -> bytes:
-    """The bytes before a notification of this size in the frame of a relay."""
-    return _NUMBERED.pack(size + 9, RELAY, ordinal)
-
-
 def relay_room(frame_max: int) -> int:
-    """The size of the largest notification that fits into a relay frame of this length."""
-    return frame_max - 9
+    """The size of the largest notification that fits into a relay frame of this length, whatever its origin."""
+    return frame_max - 9 - STAMP_BYTES - NAME_MAX
 
 
-def relay(ordinal: int, packed: bytes) -> bytes:
-    """The frame of a notification from broker to broker."""
-    return relay_before(ordinal, len(packed)) + packed
+def relay(ordinal: int, stamp: bytes, packed: bytes) -> bytes:
+    """The frame of a notification from broker to broker, with the stamp of where it was published."""
+    return _NUMBERED.pack(len(stamp) + len(packed) + 9, RELAY, ordinal) + stamp + packed
+
+
+def relay_own(ordinal: int, origin: bytes, packed: bytes) -> bytes:
+    """The same of a notification that was published at this origin, which sends it."""
+    return _OWN.pack(len(origin) + len(packed) + 19, RELAY, ordinal, ordinal, len(origin)) + origin + packed
+
+
+def relay_on(ordinal: int, relayed: bytes) -> bytes:
+    """The frame of a relay that came with another ordinal."""
+    return _NUMBERED.pack(len(relayed) + 1, RELAY, ordinal) + relayed[_NUMBER_BYTES:]
+
+
+def parse_relay(payload: bytes) -> tuple[int, bytes]:
+    """Ordinal of a relay, and its notification."""
+    try:
+        number, begin = parse_relayed(payload)
+    except struct.error:
+        raise ProtocolError("a relay that ends before its stamp does") from None
+    return number, payload[begin:]
 
 
 PART_OF: Final = "\0version "
@@ -244,6 +288,21 @@ PART_OF: Final = "\0version "
 def skip(ordinal: int) -> bytes:
     """The frame that announces the ordinal of the next relay."""
     return _NUMBERED.pack(9, SKIP, ordinal)
+
+
+def mark(mark: Mark) -> bytes:
+    """The frame of a mark."""
+    origin = mark.origin.encode()
+    return _NUMBERED.pack(9 + len(origin), MARK, mark.position) + origin
+
+
+def parse_mark(payload: bytes) -> Mark:
+    """The mark in a frame."""
+    position, origin = parse_numbered(payload)
+    try:
+        return Mark(origin.decode(), position)
+    except UnicodeDecodeError:
+        raise ProtocolError("the name in a mark is not UTF-8") from None
 
 
 def relays_array(count: int) -> bytes:
@@ -309,6 +368,11 @@ def parse_numbered(payload: bytes) -> tuple[int, bytes]:
         raise ProtocolError("a frame that ends before its number does") from None
 
 
+def parse_unnumbered(payload: bytes) -> bytes | None:
+    """The rest of a publication that asks for no answer; None: it asks for one, or is no publication."""
+    return payload[_NUMBER_BYTES:] if payload.startswith(_NO_NUMBER) else None
+
+
 def parse_all_numbered(payloads: list[bytes]) -> tuple[list[int], list[bytes]]:
     """Numbers and rests of several, up to the first that ends before its number does."""
     if min(map(len, payloads)) < _NUMBER_BYTES:
@@ -339,14 +403,15 @@ def parse_deliver(payload: bytes) -> tuple[int, list[str], bytes]:
     return ordinal, subscriptions, payload[12 + length :]
 
 
-def agreed_version(version: int, oldest: int) -> int:
+def agreed_version(version: int, oldest: int, least: int = 0) -> int:
     """The highest version that both sides speak, where the other one speaks these; ProtocolError: there is none.
 
-    An `oldest` of 0 says that it speaks one version.
+    An `oldest` of 0 says that it speaks one version. `least` is the oldest that is spoken here, by default that of
+    clients.
     """
-    agreed = min(version, VERSION)
-    if agreed < max(oldest or version, OLDEST):
-        raise ProtocolError(f"{_versions(version, oldest)} not spoken here; {_versions(VERSION, OLDEST)}")
+    least, agreed = least or OLDEST, min(version, VERSION)
+    if agreed < max(oldest or version, least):
+        raise ProtocolError(f"{_versions(version, oldest)} not spoken here; {_versions(VERSION, least)}")
     return agreed
 
 

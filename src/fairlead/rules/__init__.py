@@ -7,7 +7,8 @@ object.
 
 A `Seam` has a routing function (the tables of a broker, the subscriptions of a bus) and rules. A `Rule` may refuse
 a publication and may narrow a route; it never widens one. A driver adds no rule of its own: what holds on
-the bus holds at brokers. Spark has no seam; of the rules, scopes have a columnar form (`fairlead.spark.scoping`).
+the bus holds at brokers. Spark has no seam: advertisements, the access policy and scopes have a columnar form
+there (`fairlead.spark.admission`, `access`, `scoping`), compared with the seam's answers.
 
 The laws:
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 from itertools import chain, repeat
 from math import isnan
 from operator import add, itemgetter
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from fairlead.errors import ValueRefused
 from fairlead.filters.constraint import Constraint, Op, TypeName
@@ -24,7 +24,7 @@ from fairlead.filters.terms import Attribute, Polynomial
 from fairlead.model import Instant, Kind, Multi, Number
 from fairlead.model.packed import PlainParts
 
-__all__ = ["Cells", "is_plain"]
+__all__ = ["Cells", "Keys", "is_plain"]
 
 SPECIAL: Final[dict[str, Callable[[Any], bool]]] = {
     "id": lambda value: type(value) is str,
@@ -49,6 +49,13 @@ _NO_NUMBER: Final = object()
 """NaN, which is nowhere among the numbers: neither below nor above any."""
 KNOWN_MAX: Final = 10_000
 """How many names of attributes are known to be plain."""
+
+
+class Keys(NamedTuple):
+    """All that the answers about plain notifications depend on. `of` is the same as `one` of each."""
+
+    of: Callable[[Sequence[PlainParts]], list[Any]]
+    one: Callable[[PlainParts], Any]
 
 
 def _is_time(text: str) -> bool:
@@ -163,13 +170,25 @@ class _Attribute:
             self.texts = self.texts | other.texts
             self.texts = self.texts if len(self.texts) <= CUTS_MAX else None
 
-    def cells(self) -> Callable[[list[Any]], list[Any]]:
-        """The cells of values; 1 and True are two values.
+    def cells(self) -> tuple[Callable[[list[Any]], list[Any]], Callable[[Any], Any]]:
+        """The cells of values, and the cell of one; 1 and True are two values.
 
         The cell of a number is how many cuts are below it plus how many up to it: odd, if it is one of them.
         """
         numbers, texts = self.numbers, self.texts
         cell_of_text = None if texts is None else {each: each for each in texts}.get
+
+        def cell(value: Any) -> Any:
+            kind = type(value)
+            if kind is str:
+                return value if texts is None or value in texts else _SOME_TEXT
+            if kind is not int and kind is not float:
+                return kind, value
+            if numbers is None:
+                return _NUMBER, value
+            if kind is float and isnan(value):
+                return _NO_NUMBER
+            return bisect_left(numbers, value) + bisect(numbers, value)
 
         def of(values: list[Any]) -> list[Any]:
             kinds = {*map(type, values)}
@@ -183,23 +202,9 @@ class _Attribute:
             if numbers is not None and kinds <= _ONLY_NUMBERS and not isnan(sum(values)):
                 below, up_to = map(bisect_left, repeat(numbers), values), map(bisect, repeat(numbers), values)
                 return [*map(add, below, up_to)]
-            cells: list[Any] = []
-            for value in values:
-                kind = type(value)
-                if kind is str:
-                    cells.append(value if texts is None or value in texts else _SOME_TEXT)
-                elif kind is not int and kind is not float:
-                    cells.append((kind, value))
-                elif numbers is None:
-                    cells.append((_NUMBER, value))
-                else:
-                    is_none = kind is float and isnan(value)
-                    cells.append(
-                        _NO_NUMBER if is_none else bisect_left(numbers, value) + bisect(numbers, value)
-                    )
-            return cells
+            return [*map(cell, values)]
 
-        return of
+        return of, cell
 
 
 def _is_number(value: Any) -> TypeGuard[Number]:
@@ -254,19 +259,25 @@ class Cells:
         assert self._attributes is not None
         return self._attributes.setdefault(name, _Attribute())
 
-    def keys(self) -> Callable[[Sequence[PlainParts]], list[Any]] | None:
+    def keys(self) -> Keys | None:
         """The cells of plain notifications; None where there are too many, or none."""
         attributes = self._attributes
         if attributes is None or len(attributes) > NAMES_MAX:
             return None
         if not attributes:
-            return lambda parts: [()] * len(parts)
+            return Keys(lambda parts: [()] * len(parts), lambda part: ())
         if len(attributes) == 1:
             [(name, attribute)] = attributes.items()
-            cells = attribute.cells()
-            return lambda parts: cells(_values(name, parts))
-        columns = [(name, attribute.cells()) for name, attribute in sorted(attributes.items())]
-        return lambda parts: [*zip(*(of(_values(name, parts)) for name, of in columns), strict=True)]
+            cells, cell = attribute.cells()
+            return Keys(
+                lambda parts: cells(_values(name, parts)),
+                lambda part: cell(part[2].get(name, ...)),
+            )
+        columns = [(name, *attribute.cells()) for name, attribute in sorted(attributes.items())]
+        return Keys(
+            lambda parts: [*zip(*(of(_values(name, parts)) for name, of, _ in columns), strict=True)],
+            lambda part: tuple([of(part[2].get(name, ...)) for name, _, of in columns]),
+        )
 
 
 def _values(name: str, parts: Sequence[PlainParts]) -> list[Any]:

@@ -22,9 +22,13 @@ components that get each. No broker maps or chooses again. For this, entries als
     entry, in a graph with mappings or policies   F and `$scopes` overlaps {"*", "=Y", ":S", …}
     form of a version that Y and Z get            the version with `$scopes` = {"=Y", "=Z", "!"}
 
-"*" is in every such entry: what matches it says who subscribes, anywhere. Policies with a state decide in the
-order of the publisher's broker: exactly one of those that are eligible, but not the same one as on another
-runtime.
+"*" is in every such entry: what matches it says who subscribes, anywhere.
+
+**Policies with a state or a time** (RATE, DELAY, HOLD, ONE BY TURN, a function) and **rules** (UPDATE ON) are
+about one order of all notifications that come to them. One broker of the network is the seat, and has that order:
+a notification that may come to such a policy is marked for the component `SEAT` alone, and `rules.seat` decides
+about it there, once. Without a seat, ONE BY TURN and functions decide in the order of the publisher's broker, and
+graphs with the others are refused.
 
 **Changes** are notifications, and take effect at a broker where they come in the order of notifications, before
 the next one is routed (`learn`). Links keep the order, so a notification never meets a graph older than that of
@@ -48,13 +52,25 @@ from fairlead.filters.terms import Attribute
 from fairlead.model import Multi, Notification, Record
 from fairlead.model.encoding import format_json, notification_from_json, notification_to_json, parse_json
 from fairlead.rules.rule import Depends, Form, Refusal, Route
-from fairlead.rules.scoping import Scoping, policies_of, unknown_component
+from fairlead.rules.scoping import Scoping, policies_at, policies_of, takes_an_order, unknown_component
 from fairlead.scopes import Scopes, System, parse_statements
 from fairlead.scopes.plan import ScopePlan
 from fairlead.scopes.policies import Delay, Hold, Rate
+from fairlead.scopes.running import is_ruled
 from fairlead.scopes.sights import StateKey
 
-__all__ = ["CHANGE", "CHANGES", "FOLLOWER", "MARK", "BrokerScoping", "Change", "marked", "unmarked"]
+__all__ = [
+    "CHANGE",
+    "CHANGES",
+    "FOLLOWER",
+    "MARK",
+    "SEAT",
+    "BrokerScoping",
+    "Change",
+    "marked",
+    "marked_versions",
+    "unmarked",
+]
 
 log: Final = logging.getLogger(__name__)
 CHANGES: Final = "scopes"
@@ -62,6 +78,8 @@ CHANGES: Final = "scopes"
 CHANGE: Final = "scope change"
 FOLLOWER: Final = "scopes@"
 """How the names of clients begin by which brokers follow these changes."""
+SEAT: Final = f"{FOLLOWER}!"
+"""The component of the broker that decides about policies with a state or a time, and about rules."""
 MARK: Final = "$scopes"
 """The attribute that routing entries are about, and under which a publication is marked. Clients cannot use it."""
 _ENTRIES: Final = Attribute(MARK)
@@ -83,13 +101,16 @@ class BrokerScoping(Scoping):
 
     A client's name is the name of its component, durable or not, and a client publishes under its own name: else
     visibility could be forged. One whose component has the attribute `relays` may name other producers.
-    `refused` says why there can be neither mappings nor policies, where that is so.
+    `refused` says why there can be neither mappings nor policies, where that is so; `seat`, that one broker of the
+    network decides about policies with a state.
     """
 
     learns_from = CHANGE
 
-    def __init__(self, scopes: Scopes | System, *, refused: str = "") -> None:
-        self._refused = refused
+    def __init__(self, scopes: Scopes | System, *, refused: str = "", seat: bool = False) -> None:
+        self._refused, self._has_seat = refused, seat
+        self._seated: dict[str, bool] = {}
+        """The producers whose notifications may come to what the seat decides about."""
         self._entries: Callable[[Notification], Iterable[Filter]] = lambda form: ()
         self._state: dict[StateKey, Any] = {}
         """Of policies, as far as this broker has decided."""
@@ -107,21 +128,20 @@ class BrokerScoping(Scoping):
 
     def check(self, system: System) -> None:
         """ScopeError where brokers cannot evaluate a graph."""
-        for policy in policies_of(system):
-            if isinstance(policy.choice, Delay | Hold | Rate):
-                raise ScopeError(
-                    f"brokers cannot delay, hold or limit the rate of notifications: {policy.choice}",
-                    hint="that takes one order of all notifications: use an ordered bus, or a pipeline",
-                )
-        if any(each.rules for each in system.deployed.values()) or any(
-            each.features.rules for each in system.definitions.values()
-        ):
-            raise ScopeError(
-                "brokers do not evaluate UPDATE ON: changes there come from administrators",
-                hint="use a bus, or `fairlead scope apply`",
+        timed = [each.choice for each in policies_of(system) if isinstance(each.choice, Delay | Hold | Rate)]
+        ruled = is_ruled(system)
+        if (timed or ruled) and not self._has_seat:
+            what = (
+                "evaluate UPDATE ON"
+                if ruled
+                else f"delay, hold or limit the rate of notifications: {timed[0]}"
             )
-        if system.graph.special and self._refused:
-            names = ", ".join(sorted(system.graph.special)[:3])
+            raise ScopeError(
+                f"brokers cannot {what}: no broker is the seat",
+                hint="that takes one order of all notifications: name a broker as [scopes] seat, at every broker",
+            )
+        if (system.graph.special or ruled) and self._refused:
+            names = ", ".join(sorted(system.graph.special)[:3]) or "a rule"
             raise ScopeError(
                 f"there are neither mappings nor policies here, but {names} has some: {self._refused}"
             )
@@ -138,7 +158,10 @@ class BrokerScoping(Scoping):
 
     def _set(self, system: System) -> None:
         super()._set(system)
+        self._names = bool(system.graph.special) or is_ruled(system)
+        """Whether routing entries say whose they are."""
         self._tokens.clear()
+        self._seated.clear()
         self._state.clear()
 
     @property
@@ -146,7 +169,7 @@ class BrokerScoping(Scoping):
         if self._depends is None:
             depends = super().depends
             depends.cells.add_attribute(MARK)
-            self._depends = replace(depends, source=True, volatile=bool(self._system.graph.special))
+            self._depends = replace(depends, source=True, volatile=self._names)
         return self._depends
 
     def depends_for(self, source: str) -> Depends:
@@ -187,6 +210,16 @@ class BrokerScoping(Scoping):
             system = self._changed(system, each)
         self.decide_by(system, offset)
 
+    def system_until(
+        self, last: tuple[int, str], after: tuple[System, tuple[int, str]] | None = None
+    ) -> System:
+        """The system behind the changes up to this time and id; `after` is one that is known for earlier ones."""
+        system, since = (self._base, (-1, "")) if after is None else after
+        for each in self.known:
+            if since < each[:2] <= last:
+                system = self._changed(system, each)
+        return system
+
     def _changed(self, system: System, change: Change) -> System:
         try:
             changed = system
@@ -219,7 +252,7 @@ class BrokerScoping(Scoping):
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         component, producer = component_of(who), notification.producer
         graph = self._system.graph
-        if MARK in notification.attributes:
+        if MARK in notification.attributes and component != SEAT:
             return Refusal(f"the attribute {MARK} is of brokers alone", error=ScopeError)
         if _is_administrative(component) or _is_administrative(producer):
             if component == (producer or component):
@@ -251,15 +284,14 @@ class BrokerScoping(Scoping):
 
     def _tokens_of(self, component: str) -> Iterator[str]:
         if _is_administrative(component):
-            yield ADMINISTRATIVE
+            yield f"={SEAT}" if component == SEAT else ADMINISTRATIVE
             return
         parents = [each for each in self._plan.parents(component) if each.in_filters is not None]
         yield from (f":{parent.scope}" for parent in parents)
-        special = bool(self._system.graph.special)
-        if special:
+        if self._names:
             yield ANY
         # A component sees what it publishes; where an open edge leads there and back, that follows.
-        if special or not any(each.in_filters == () and each.out_filters == () for each in parents):
+        if self._names or not any(each.in_filters == () and each.out_filters == () for each in parents):
             yield f"={component}"
 
     def reaches(self, who: str, entry: Filter) -> bool:
@@ -270,10 +302,9 @@ class BrokerScoping(Scoping):
     def forms(self, notification: Notification, source: str) -> Sequence[Form]:
         mark = notification.attributes.lookup(MARK)
         if isinstance(mark, str):
-            original = unmarked(notification)
             return [
                 Form(_annotated(version, [NAMED, *(f"={name}" for name in names)]), version)
-                for version, names in _marked_versions(mark, original)
+                for version, names in marked_versions(notification)
             ]
         producer = notification.producer
         if _is_administrative(producer):
@@ -287,9 +318,13 @@ class BrokerScoping(Scoping):
 
     def mark(self, notification: Notification) -> Notification:
         producer = notification.producer
-        if _is_administrative(producer) or not self._plan.relevant(producer):
+        if _is_administrative(producer):
             return notification
-        reached = self._plan.reach(notification, self._subscribers, state=self._state)
+        if self._is_seated(producer):
+            return marked(notification, [(notification, [SEAT])])
+        if not self._plan.relevant(producer):
+            return notification
+        reached = self._plan.reach(notification, self.subscribers, state=self._state)
         self._state.update(reached.changes)
         for failure in reached.failures:
             log.warning("the %s failed: %s", failure.where, failure.reason)
@@ -299,7 +334,23 @@ class BrokerScoping(Scoping):
             found[1].append(sight.component)
         return marked(notification, list(versions.values()))
 
-    def _subscribers(self, version: Notification) -> set[str]:
+    def _is_seated(self, producer: str) -> bool:
+        """Whether the seat decides about what a component publishes."""
+        if not (self._has_seat and self._names):
+            return False
+        found = self._seated.get(producer)
+        if found is None:
+            graph = self._plan.graph
+            found = is_ruled(self._system) or any(
+                takes_an_order(policy.choice)
+                for name in self._plan.relevant(producer)
+                for policy in policies_at(graph.node(name))
+            )
+            if producer in graph:
+                self._seated[producer] = found
+        return found
+
+    def subscribers(self, version: Notification) -> set[str]:
         """The components with a subscription that matches a version, at any broker."""
         return {
             token[1:]
@@ -389,6 +440,8 @@ def _with_mark(notification: Notification, mark: str | None) -> Notification:
     return notification_from_json(jsonable)
 
 
-def _marked_versions(mark: str, original: Notification) -> Iterator[tuple[Notification, list[str]]]:
-    for version, *names in parse_json(mark.encode()):
+def marked_versions(notification: Notification) -> Iterator[tuple[Notification, list[str]]]:
+    """The versions of a marked publication, and the components that get each."""
+    original = unmarked(notification)
+    for version, *names in parse_json(str(notification.get(MARK)).encode()):
         yield original if version is None else notification_from_json(version), names

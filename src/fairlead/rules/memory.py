@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 from fairlead.model.packed import PlainParts
-from fairlead.rules.seam import Keys
+from fairlead.rules.cells import Keys
 
 __all__ = ["Memory"]
 
@@ -39,7 +39,9 @@ class Memory(Generic[T]):
         """The answers about plain notifications; `find` finds those that are not remembered, by their index."""
         if self._keys is None:
             return [find(index) for index in range(len(parts))]
-        keys = self._keys(parts)
+        if len(parts) == 1:
+            return [self.one(parts[0], find)]
+        keys = self._keys.of(parts)
         if (
             keys and keys[0] == keys[-1] and keys.count(keys[0]) == len(keys)
         ):  # as long as a stream stays the same
@@ -54,6 +56,12 @@ class Memory(Generic[T]):
             return [self._answer(key, find, index) for index, key in enumerate(keys)]
         self._hits += len(keys)
         return cast(list[T], found)
+
+    def one(self, parts: PlainParts, find: Callable[[int], T]) -> T:
+        """The answer about one plain notification."""
+        if self._keys is None:
+            return find(0)
+        return self._answer(self._keys.one(parts), find, 0)
 
     def _answer(self, key: Any, find: Callable[[int], T], index: int) -> T:
         answer = self._answers.get(key)

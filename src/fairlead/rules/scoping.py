@@ -20,9 +20,9 @@ from fairlead.rules.rule import Depends, Refusal, Route, Rule
 from fairlead.scopes import Scope, ScopePlan, Scopes, System, parse_statements
 from fairlead.scopes.graph import NAMED_BY, Node, ScopeGraph
 from fairlead.scopes.mappings import IDENTITY
-from fairlead.scopes.policies import Delay, Hold, One, Own, Policy, Rate
+from fairlead.scopes.policies import Choice, Delay, Hold, One, Own, Policy, Rate
 
-__all__ = ["Scoping", "policies_of", "unknown_component"]
+__all__ = ["Scoping", "policies_at", "policies_of", "takes_an_order", "unknown_component"]
 
 
 class Scoping(Rule):
@@ -94,9 +94,19 @@ def _nodes(system: System) -> Iterator[Node]:
 def policies_of(system: System) -> Iterator[Policy]:
     """All policies of a graph."""
     for node in _nodes(system):
-        yield from node.publishing
-        if isinstance(node, Scope):
-            yield from (*node.delivery, *node.internal)
+        yield from policies_at(node)
+
+
+def policies_at(node: Node) -> Iterator[Policy]:
+    """The policies of a component or scope."""
+    yield from node.publishing
+    if isinstance(node, Scope):
+        yield from (*node.delivery, *node.internal)
+
+
+def takes_an_order(choice: Choice) -> bool:
+    """Whether a choice depends on more than the notification: on those before it, or on time."""
+    return isinstance(choice, Delay | Hold | Rate | Own) or (isinstance(choice, One) and choice.in_turn)
 
 
 def _filters(system: System) -> Iterator[Filter]:
@@ -115,6 +125,7 @@ def _check_supported(system: System) -> None:
         if edge.mapping != IDENTITY:
             raise ScopeError(f"a rule cannot map notifications, and {edge.member} in {edge.scope} does")
     for policy in policies_of(system):
-        choice = policy.choice
-        if isinstance(choice, Delay | Hold | Rate | Own) or (isinstance(choice, One) and choice.in_turn):
-            raise ScopeError(f"a rule cannot delay, hold or count notifications, and a policy does: {choice}")
+        if takes_an_order(policy.choice):
+            raise ScopeError(
+                f"a rule cannot delay, hold or count notifications, and a policy does: {policy.choice}"
+            )

@@ -21,25 +21,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from fairlead.errors import Forbidden
 from fairlead.filters.filter import EVERYTHING, Filter
 from fairlead.model import Notification
 from fairlead.model.encoding import content_hash
 from fairlead.model.order import Identity
-from fairlead.model.packed import PlainParts
-from fairlead.rules.cells import Cells
+from fairlead.rules.cells import Cells, Keys
 from fairlead.rules.rule import Form, Refusal, Route, Rule
 
 __all__ = ["IdentityMemory", "Keys", "Seam"]
 
 _producer: Final = itemgetter(0)
 _id: Final = itemgetter(1)
-
-Keys: TypeAlias = Callable[[Sequence[PlainParts]], list[Any]]
-"""For each of several plain notifications, all that the answers about it depend on."""
-
+_PRODUCERS: Final = Keys(lambda parts: [*map(_producer, parts)], _producer)
+_IDS: Final = Keys(lambda parts: [*map(_id, parts)], _id)
 
 NONE: Final[frozenset[str]] = frozenset()
 PART_HINT: Final = "a pattern over a part of the events means something else: write the part into the pattern"
@@ -268,6 +265,13 @@ class Seam:
                 return Refusal(f"{who} may subscribe to a part of {filter} only", PART_HINT, Forbidden)
         return None
 
+    def refuse_reading(self, who: str, names: Iterable[str]) -> Refusal | None:
+        """The reason to refuse a condition that looks at these attributes: some are hidden from its subscriber."""
+        hidden = self.hidden(who)
+        read = [name for name in sorted(names) if name.partition(".")[0] in hidden] if hidden else []
+        reason = f"{who} may not read {', '.join(map(repr, read))}"
+        return Refusal(reason, error=Forbidden) if read else None
+
     def resolve(self, filter: Filter) -> Filter:
         """A filter of the same text that decides about more, by what this broker or bus knows beyond its text."""
         for rule in self._resolving:
@@ -375,17 +379,26 @@ class Seam:
         if not self.is_plain_enough(source):
             return None
         depends = [rule.depends_for(source) for rule in self._concerned(source)]
-        columns: list[Keys | None] = [Cells.joined(self._cells, *(each.cells for each in depends)).keys()]
-        if any(each.producer for each in depends):
-            columns.append(lambda parts: [*map(_producer, parts)])
-        if any(each.id for each in depends):
-            columns.append(lambda parts: [*map(_id, parts)])
-        known = [each for each in columns if each is not None]
-        if len(known) < len(columns):
+        cells = Cells.joined(self._cells, *(each.cells for each in depends)).keys()
+        if cells is None:
             return None
-        if len(known) == 1:
-            return known[0]
-        return lambda parts: [*zip(*(column(parts) for column in known), strict=True)]
+        columns = [cells]
+        if any(each.producer for each in depends):
+            columns.append(_PRODUCERS)
+        if any(each.id for each in depends):
+            columns.append(_IDS)
+        if len(columns) == 1:
+            return cells
+        if len(columns) > 2:
+            return Keys(
+                lambda parts: [*zip(*(each.of(parts) for each in columns), strict=True)],
+                lambda part: tuple([each.one(part) for each in columns]),
+            )
+        (of, one), (other_of, other) = columns
+        return Keys(
+            lambda parts: [*zip(of(parts), other_of(parts), strict=True)],
+            lambda part: (one(part), other(part)),
+        )
 
     def _concerned(self, source: str) -> list[Rule]:
         """The rules that the answers about what comes from there depend on.

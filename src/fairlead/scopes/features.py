@@ -32,6 +32,8 @@ def bidirectional(outward: Steps | None, inward: Steps | None) -> tuple[EdgeMapp
 
 def bordered(known: Interface, border: Border) -> Interface:
     """An interface with the directions that a clause mentions."""
+    if border == Border():
+        return known  # which may be the open one, that all plain edges share
     return Interface(
         known.input if border.input is None else border.input,
         known.output if border.output is None else border.output,

@@ -33,7 +33,7 @@ from fairlead.scopes.sights import Failure, Matched, Sight, StateKey
 from fairlead.scopes.system import System
 from fairlead.scopes.timeline import Timeline
 
-__all__ = ["NOTICES", "Changed", "Notice", "Outcome", "Running", "Seen", "policy_at"]
+__all__ = ["NOTICES", "Changed", "Notice", "Outcome", "Running", "Seen", "is_ruled", "policy_at"]
 
 NOTICES: Final = "scopes"
 """The producer of notifications about scopes themselves."""
@@ -107,9 +107,7 @@ class Running:
         """The graph that the states of policies belong to."""
         self.last_key: OrderKey | None = None
         """The order key of the last notification that was taken."""
-        self._ruled = any(each.rules for each in system.deployed.values()) or any(
-            each.features.rules for each in system.definitions.values()
-        )
+        self._ruled = is_ruled(system)
 
     # -- the graph -----------------------------------------------------------------------------------------------
 
@@ -144,6 +142,20 @@ class Running:
         self.state, self.last_key = state, last
         if last is not None:
             self._last = self.plan_at(last).graph
+
+    def adopt(self, system: System) -> None:
+        """Go on with a graph that others have made: from the next notification on. For runs without order keys."""
+        self.timeline = Timeline(system)
+        self._ruled = is_ruled(system)
+
+    def put_off(self, seen: Iterable[Seen]) -> None:
+        """Delay deliveries as another run had delayed them."""
+        for each in seen:
+            heapq.heappush(self._delayed, (each.key.rank, each.tag, each.component, each))
+
+    def waiting(self) -> list[Seen]:
+        """The delayed deliveries, in order."""
+        return [each for *_, each in sorted(self._delayed, key=lambda entry: entry[:3])]
 
     def check_component(self, name: str) -> None:
         """Refuse a component that the graph does not name, if outsiders are refused.
@@ -376,6 +388,13 @@ def _least(
     known = sights.get(slot)
     if known is None or sight.time < known[0].time:
         sights[slot] = (sight, own)
+
+
+def is_ruled(system: System) -> bool:
+    """Whether rules (UPDATE ON) may change a system."""
+    return any(each.rules for each in system.deployed.values()) or any(
+        each.features.rules for each in system.definitions.values()
+    )
 
 
 def _has_rules(statement: Statement) -> bool:

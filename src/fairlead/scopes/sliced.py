@@ -71,7 +71,7 @@ class Sliced:
             self._position_of[name] = number
         return number
 
-    def _at_positions(self, positions: Positions) -> Iterator[tuple[NDArray[np.int64], Ancestry]]:
+    def at_positions(self, positions: Positions) -> Iterator[tuple[NDArray[np.int64], Ancestry]]:
         """The indexes of each position that is there."""
         if not len(positions):
             return
@@ -81,6 +81,10 @@ class Sliced:
         starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(ranked)], strict=True):
             yield order[start:end], self._ancestries[ranked[start]]
+
+    def ancestry_at(self, position: int) -> Ancestry:
+        """The ancestry of the components at a position."""
+        return self._ancestries[position]
 
     # -- notifications ------------------------------------------------------------------------------------------
 
@@ -111,7 +115,7 @@ class SlicedBatch:
         size = len(self._producers)
         found: dict[str, Bits] = {}
         above: dict[str, None] = {}
-        for rows, ancestry in self._sliced._at_positions(self._producers):
+        for rows, ancestry in self._sliced.at_positions(self._producers):
             for parent in ancestry.parents:
                 bits = self._passing(parent.out_filters)
                 if bits is not False:
@@ -148,7 +152,7 @@ class SlicedBatch:
         """Of each pair of a notification and a place, whether a component there sees it, unless it published it
         itself."""
         seen = np.zeros(len(rows), np.bool_)
-        for pairs, ancestry in self._sliced._at_positions(positions):
+        for pairs, ancestry in self._sliced.at_positions(positions):
             at = rows[pairs]
             visible = self.visible(*(parent.scope for parent in ancestry.parents))
             column = np.zeros(len(at), np.bool_)

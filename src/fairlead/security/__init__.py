@@ -16,6 +16,7 @@ The laws:
 
     principals   who: a name, with what its credentials say
     policy       the file: roles, delegations, revocations
+    delegations  what principals give to others while a broker runs
     rights       what a principal may do, and decisions about requests
     trust        what each broker may handle
 

@@ -59,7 +59,7 @@ from fairlead.filters.language import render
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute
 from fairlead.model import Instant
-from fairlead.security.annotations import Annotations
+from fairlead.security.annotations import Annotation, Annotations
 from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
 from fairlead.security.rights import ACTIONS, LIMITS, NAMES, RIGHTS, Grant, Rights
 from fairlead.security.trust import ALL_TRUSTED, UNTRUSTED, BrokerTrust, Untrusted
@@ -96,8 +96,8 @@ class _Top:
     untrusted: Annotated[
         Untrusted,
         Key(
-            "a subscription to which no way of trusted brokers leads from some broker: `refuse` it, or `cut`: have"
-            " the network in pieces for it",
+            "a subscription to which no way of trusted brokers leads from some broker: `refuse` it; `cut`: have"
+            " the network in pieces for it; or `seal` what has to pass through other brokers",
             one_of(*UNTRUSTED),
         ),
     ] = "refuse"
@@ -196,6 +196,13 @@ class _BrokerTable:
         tuple[str, ...],
         Key("filters: what one of them matches, the broker may see; nothing else reaches it"),
     ] = ()
+    public: Annotated[
+        str | None,
+        Key(
+            'its public key, as `fairlead keys identity` prints it: with `untrusted = "seal"`, others seal for it',
+            shown="none",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +287,8 @@ class Delegation:
     to: str
     grants: Mapping[str, tuple[Filter, ...]]
     until: int | None = None
+    id: str = ""
+    """Its name among those that its giver has made by a call; empty: it is in the policy's file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,13 +339,18 @@ class AccessPolicy:
     def read(cls, path: str | Path, schema: Schema | None = None) -> AccessPolicy:
         """The policy of a file; PolicyError names all that is wrong with it."""
         given = read_toml(path, PolicyError, "see docs/security.md for the file's form")
-        return cls.of(given, schema, source=str(path))
+        return cls.of(given, schema, source=str(path), file=path)
 
     @classmethod
     def of(
-        cls, given: Mapping[str, Any], schema: Schema | None = None, *, source: str = "the policy"
+        cls,
+        given: Mapping[str, Any],
+        schema: Schema | None = None,
+        *,
+        source: str = "the policy",
+        file: str | Path | None = None,
     ) -> AccessPolicy:
-        """The policy of the tables of such a file."""
+        """The policy of the tables of such a file; of a `file`, errors have the lines."""
         reading = Reading(POLICY_FILE)
         top = _Top(**made(_Top, {"": reading.top(given)}))
         filters = _Filters(reading, schema)
@@ -349,9 +363,9 @@ class AccessPolicy:
                 reading.wrong("", "protected", problem)
         keys = _keys(reading, given.get("keys", {}))
         sealed = _sealed(reading, given.get("sealed", {}), keys, schema)
-        trust = BrokerTrust(_brokers(reading, given.get("brokers", {}), filters), top.untrusted, schema)
+        trust = _trust(reading, given.get("brokers", {}), filters, top.untrusted)
         types = tuple(_types(reading, given.get("types", {}), filters))
-        reading.check(source, PolicyError)
+        reading.check(source, PolicyError, file=file)
         return cls(
             roles,
             delegations,
@@ -377,6 +391,8 @@ class AccessPolicy:
         if self.trust.handles:  # so that policies without it are called as before
             handles = {name: [render(each) for each in some] for name, some in self.trust.handles.items()}
             deciding += [self.trust.untrusted, handles]
+            if self.trust.publics:
+                deciding.append(dict(self.trust.publics))
         if self.keys or self.sealed.types:
             deciding += [
                 {name: [each.members, each.grace_us] for name, each in self.keys.items()},
@@ -406,6 +422,10 @@ class AccessPolicy:
     def delegating(self, *delegations: Delegation) -> AccessPolicy:
         """The policy with these delegations, too."""
         return replace(self, delegations=(*self.delegations, *delegations))
+
+    def of_file(self) -> AccessPolicy:
+        """The policy without the delegations that were made by calls."""
+        return replace(self, delegations=tuple(each for each in self.delegations if not each.id))
 
     # -- what principals may do --------------------------------------------------------------------------------
 
@@ -491,24 +511,20 @@ class AccessPolicy:
         Of those who give, only the name is known here: what they may do by claims is not delegated.
         """
         for each in self._delegations_to.get(principal.name, ()):
-            if each.until is not None and now >= each.until:
-                continue
-            giver = Principal(each.by)
-            own = [
-                filter
-                for role in self.active(giver, now)
-                if role.delegate
-                for filter in role.grants.get(action, ())
-            ]
             for given in each.grants.get(action, ()):
-                for limit in own:
-                    part = (
-                        given
-                        if covers(limit, given, self.schema)
-                        else simplify(And.of((given, limit)), self.schema)
-                    )
-                    if part != NOTHING:
-                        yield Grant(f"{each.by}'s delegation", part)
+                for part in self.delegable(each, action, given, now):
+                    yield Grant(f"{each.by}'s delegation", part)
+
+    def delegable(self, delegation: Delegation, action: str, given: Filter, now: int) -> Iterator[Filter]:
+        """The parts of a filter of a delegation that its giver may give at a time."""
+        if delegation.until is not None and now >= delegation.until:
+            return
+        for role in self.active(Principal(delegation.by), now):
+            for limit in role.grants.get(action, ()) if role.delegate else ():
+                is_within = covers(limit, given, self.schema)
+                part = given if is_within else simplify(And.of((given, limit)), self.schema)
+                if part != NOTHING:
+                    yield part
 
     def _until(self, principal: Principal, now: int) -> int | None:
         """When the rights of a principal may change by themselves."""
@@ -583,11 +599,11 @@ class _Filters:
     """Reads the filters of a file, and collects what is wrong with them."""
 
     def __init__(self, reading: Reading, schema: Schema | None) -> None:
-        self._reading, self._schema = reading, schema
+        self._reading, self.schema = reading, schema
 
     def read(self, table: str, key: str, label: str, text: str, schema: bool = True) -> Filter | None:
         try:
-            return parse(text, self._schema if schema else None)
+            return parse(text, self.schema if schema else None)
         except FairleadError as error:
             self._reading.wrong(table, f"{label} {key}", str(error))
             return None
@@ -595,7 +611,7 @@ class _Filters:
     def of_type(self, name: str) -> Filter:
         """The filter for all of a type, with those below it where there is a schema."""
         flat = Constraint(Attribute("type"), Op.EQ, name)
-        return flat if self._schema is None else parse(f"type is {name}", self._schema)
+        return flat if self.schema is None else parse(f"type is {name}", self.schema)
 
     def all(self, table: str, key: str, label: str, texts: Iterable[str]) -> tuple[Filter, ...]:
         read = (self.read(table, key, label, each) for each in texts)
@@ -662,17 +678,23 @@ def _delegations(reading: Reading, given: Any, filters: _Filters) -> Iterator[De
         yield Delegation(read.by, read.to, filters.grants("delegations", label, read), until)
 
 
-def _brokers(reading: Reading, given: Any, filters: _Filters) -> dict[str, tuple[Filter, ...]]:
+def _trust(reading: Reading, given: Any, filters: _Filters, untrusted: Untrusted) -> BrokerTrust:
     if not isinstance(given, Mapping):
         reading.wrong("brokers", "[brokers]", "a table [brokers.NAME] for each broker was expected")
-        return {}
+        return ALL_TRUSTED
     handles: dict[str, tuple[Filter, ...]] = {}
+    publics: dict[str, str] = {}
     for name, table in given.items():
         label = f"[brokers.{name}]"
         broker = _BrokerTable(**made(_BrokerTable, {"": reading.table("brokers", table, label)}))
         read = (filters.read("brokers", "handles", label, text) for text in broker.handles)
         handles[name] = tuple(each for each in read if each is not None)
-    return handles
+        if broker.public is not None:
+            publics[name] = broker.public
+        elif untrusted == "seal" and handles[name]:
+            problem = 'with untrusted = "seal", each broker that handles something has a public key'
+            reading.wrong("brokers", f"{label} public", problem)
+    return BrokerTrust(handles, untrusted, filters.schema, publics)
 
 
 def _keys(reading: Reading, given: Any) -> dict[str, KeyClass]:
@@ -695,10 +717,19 @@ def _sealed(reading: Reading, given: Any, keys: Mapping[str, KeyClass], schema: 
     if not all(isinstance(text, str) for table in given.values() for text in table.values()):
         reading.wrong("sealed", "[sealed]", expected)
         return Annotations()
+    for type, table in given.items():
+        for name, text in table.items():
+            try:
+                Annotation.parse(text)
+            except PolicyError as error:
+                reading.wrong("sealed", f"[sealed.{type}] {name}", str(error))
+    if "sealed" in reading.unsound:
+        return Annotations()
     try:
         annotations = Annotations.of(given, schema)
     except PolicyError as error:
-        reading.wrong("sealed", "[sealed]", str(error))
+        for problem in str(error).split("; ["):  # each names its place
+            reading.problems.append(problem if problem.startswith("[") else f"[{problem}")
         return Annotations()
     for name in sorted(annotations.classes - {*keys}):
         reading.wrong("sealed", "[sealed]", f"there is no [keys.{name}]{suggestion(name, keys)}")
@@ -779,4 +810,4 @@ def _shown(value: Role | Delegation | OwnedType) -> list[Any]:
                 sorted(value.reads),
             ]
         case Delegation():
-            return [value.by, value.to, grants, value.until]
+            return [value.by, value.to, grants, value.until, *([value.id] if value.id else [])]

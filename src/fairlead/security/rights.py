@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias
@@ -12,6 +12,7 @@ from fairlead.filters import EVERYTHING, NOTHING, And, Filter, Or, covers, overl
 from fairlead.filters.naming import Attributes
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
+from fairlead.security.candidates import Candidates
 from fairlead.security.principals import SEPARATOR, Principal
 
 __all__ = ["ACTIONS", "LIMITS", "NAMES", "RIGHTS", "Action", "Decision", "Grant", "Rights", "all_rights"]
@@ -44,6 +45,8 @@ LIMITS: Final = (
     "publications_per_second",
     "bytes_per_second",
 )
+FEW: Final = 8
+"""So many grants are gone through one by one."""
 NAMES: Final = ("producers", "clients", "durables")
 """The kinds of names that belong to principals."""
 
@@ -91,6 +94,8 @@ class Rights:
     schema: Schema | None = None
     hidden: frozenset[str] = frozenset()
     """The attributes that the principal does not get to see."""
+    _candidates: dict[str, Candidates] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By action, the index of its grants, where there are many."""
 
     def may(self, action: str, requested: Filter) -> Decision:
         """The decision about a subscription, an advertisement or a kind of publications.
@@ -101,10 +106,11 @@ class Rights:
         A request that reads a hidden attribute is refused: what it matches would say what is in it. A limit may
         read hidden attributes, for its author decides about that.
         """
-        grants, schema = self.grants.get(action, ()), self.schema
+        schema = self.schema
         if self.hidden and action == "subscribe" and (read := Attributes.of(requested).reading(self.hidden)):
             reason = f"{self.principal.name} may not read {', '.join(map(repr, read))}"
             return Decision(action, "refused", requested, None, (), reason)
+        grants = self._concerned(action, requested)
         covering = next((each for each in grants if covers(each.filter, requested, schema)), None)
         if covering is not None:
             return Decision(action, "granted", requested, requested, (covering.role,))
@@ -121,6 +127,15 @@ class Rights:
         if granted == NOTHING:
             return self._refused(action, requested)
         return Decision(action, "narrowed", requested, granted, _roles(partial))
+
+    def _concerned(self, action: str, requested: Filter) -> Sequence[Grant]:
+        """The grants that may overlap a request."""
+        grants = self.grants.get(action, ())
+        if len(grants) <= FEW:
+            return grants
+        if (index := self._candidates.get(action)) is None:
+            index = self._candidates[action] = Candidates(each.filter for each in grants)
+        return [grants[number] for number in index.of(requested)]
 
     def _refused(self, action: str, requested: Filter) -> Decision:
         acting = f"as {', '.join(self.roles)}" if self.roles else "without a role"

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from fairlead.configuration import PATH, Key, count
 from fairlead.errors import NotInstalled, PolicyError
+from fairlead.security.annotations import Annotations
 from fairlead.security.credentials import Authenticator, Tokens, bearer
 from fairlead.security.passwords import Passwords
 from fairlead.security.policy import AccessPolicy
 
 if TYPE_CHECKING:
-    from fairlead.security.sealing import Sealer
+    from fairlead.security.sealing import Keyring, Sealer
+    from fairlead.security.sealing.tunnels import Tunnel
 
-__all__ = ["Security"]
+__all__ = ["Security", "sealer_of"]
+
+
+def sealer_of(annotations: Annotations, keys: str | Keyring | None, grace_us: Mapping[str, int]) -> Sealer:
+    """Seals and opens by annotations and a keyring, or one as its file is now; without either, it has no keys.
+
+    KeyringError; NotInstalled without the library that seals.
+    """
+    try:
+        from fairlead.security.sealing import Keyring, Sealer
+    except ImportError as error:
+        raise NotInstalled.extra("sealing", "security") from error
+    if not isinstance(keys, Keyring):
+        keys = Keyring() if keys is None else Keyring.read(keys)
+    return Sealer(annotations, keys, grace_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,23 @@ class Security:
             shown="none: it forwards what may match",
         ),
     ] = None
+    identity: Annotated[
+        str | None,
+        Key(
+            'the identity of this broker, written by `fairlead keys identity`: with `untrusted = "seal"` in the'
+            " policy, it seals for other brokers and opens what they sealed",
+            PATH,
+            shown="none",
+        ),
+    ] = None
+    delegations: Annotated[
+        str | None,
+        Key(
+            "the file that keeps the delegations that principals make by a call; brokers may share it",
+            PATH,
+            shown="none: they end with the broker",
+        ),
+    ] = None
     log: Annotated[
         str | None, Key("the file that decisions are appended to", PATH, shown="none: they are not recorded")
     ] = None
@@ -76,8 +110,11 @@ class Security:
 
     def problem(self) -> str:
         """The missing settings; empty if it is complete."""
-        if self.policy is None and (self.passwords or self.tokens or self.log or self.keys):
-            return "passwords, tokens, keys and a log of decisions mean nothing without a `policy`"
+        given = (self.passwords, self.tokens, self.log, self.keys, self.delegations)
+        if self.policy is None and any(given):
+            return (
+                "passwords, tokens, keys, delegations and a log of decisions mean nothing without a `policy`"
+            )
         return ""
 
     def read_policy(self) -> AccessPolicy | None:
@@ -87,14 +124,23 @@ class Security:
     def sealer(self, policy: AccessPolicy) -> Sealer | None:
         """Seals and opens by the policy and the keyring as it is now; None where nothing is sealed.
         KeyringError."""
-        if not policy.sealed.types:
+        return None if not policy.sealed.types else sealer_of(policy.sealed, self.keys, policy.grace_us)
+
+    def tunnel(self, policy: AccessPolicy, broker: str) -> Tunnel | None:
+        """Seals for other brokers, and opens what they sealed; None where the policy does not have that.
+        PolicyError, KeyringError."""
+        if not policy.trust.seals:
             return None
         try:
-            from fairlead.security.sealing import Keyring, Sealer
+            from fairlead.security.sealing.sharing import Identity
+            from fairlead.security.sealing.tunnels import Tunnel
         except ImportError as error:
             raise NotInstalled.extra("sealing", "security") from error
-        keyring = Keyring() if self.keys is None else Keyring.read(self.keys)
-        return Sealer(policy.sealed, keyring, policy.grace_us)
+        if self.identity is None:
+            raise PolicyError(
+                'untrusted = "seal": this broker has no identity', hint="[security] identity names its file"
+            )
+        return Tunnel(broker, Identity.read(self.identity), policy.trust.publics)
 
     def authenticator(self) -> Authenticator:
         """The verifier of credentials, from the files as they are now. PolicyError if they cannot be read."""

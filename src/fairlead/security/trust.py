@@ -24,11 +24,13 @@ from fairlead.filters import EVERYTHING, NOTHING, Filter, Not, Or, covers, overl
 from fairlead.filters.schema import Schema
 from fairlead.filters.simplify import meet
 
-__all__ = ["ALL_TRUSTED", "UNTRUSTED", "BrokerTrust", "Links", "Untrusted"]
+__all__ = ["ALL_TRUSTED", "SEALED", "UNTRUSTED", "BrokerTrust", "Links", "Untrusted"]
 
-Untrusted: TypeAlias = Literal["refuse", "cut"]
-UNTRUSTED: Final = ("refuse", "cut")
+Untrusted: TypeAlias = Literal["refuse", "cut", "seal"]
+UNTRUSTED: Final = ("refuse", "cut", "seal")
 """What becomes of a subscription to which no trusted way leads from some broker."""
+SEALED: Final = "$sealed"
+"""The attribute that has all of a notification that travels sealed through brokers."""
 Links: TypeAlias = Mapping[str, Sequence[str]]
 """By broker, its neighbours."""
 
@@ -40,6 +42,13 @@ class BrokerTrust:
     handles: Mapping[str, tuple[Filter, ...]] = field(default_factory=dict)
     untrusted: Untrusted = "refuse"
     schema: Schema | None = None
+    publics: Mapping[str, str] = field(default_factory=dict)
+    """By broker, its public keys."""
+
+    @property
+    def seals(self) -> bool:
+        """Whether notifications are sealed where a broker on their way is not trusted with them."""
+        return self.untrusted == "seal" and bool(self.handles)
 
     def limit(self, broker: str) -> Filter:
         """A filter that matches what a broker handles."""

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from fairlead.spark.patterns import Patterns
     from fairlead.spark.publishing import publish
     from fairlead.spark.running import Pipeline
-    from fairlead.spark.scoping import scope
     from fairlead.spark.sessions import session
     from fairlead.spark.subscriptions import Subscriptions
+    from fairlead.spark.visible import scope
 
 __all__ = [
     "Config",
@@ -68,7 +68,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.spark.patterns": ("Patterns",),
     "fairlead.spark.publishing": ("publish",),
     "fairlead.spark.running": ("Pipeline",),
-    "fairlead.spark.scoping": ("scope",),
+    "fairlead.spark.visible": ("scope",),
     "fairlead.spark.sessions": ("session",),
     "fairlead.spark.subscriptions": ("Subscriptions",),
 }

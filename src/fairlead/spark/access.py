@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from fairlead.spark.config import Config
 
-__all__ = ["Gate", "Masks", "mask_of", "masked", "masks_of", "policy_of"]
+__all__ = ["Gate", "Masks", "mask_of", "masked", "masks_of", "policy_of", "rights_of"]
 
 HIDDEN: Final = "hidden"
 """The column of deliveries with the attributes that their subscriber does not get to see."""
@@ -120,8 +120,7 @@ class Gate:
                 continue
             row, query = asked
             refusal, rights = self._refusal(row.subscriber, query), self._of(row.subscriber)
-            granted = (rights.may("subscribe", each).roles for each in query.filters)
-            roles = tuple(sorted(frozenset(chain.from_iterable(granted)))) if refusal is None else ()
+            roles = self.roles(row.subscriber, query) if refusal is None else ()
             decision = Decision("detect", "granted", None, None, roles)
             if refusal is not None:
                 decision = Decision("detect", "refused", None, None, reason=refusal.reason)
@@ -134,6 +133,12 @@ class Gate:
             else:
                 self.rejections.append(("patterns", rejection_of(entry, refusal.exception())))
 
+    def roles(self, subscriber: str, query: Query) -> tuple[str, ...]:
+        """The roles by which a subscriber may see all that a pattern is about."""
+        rights = self._of(subscriber)
+        granted = (rights.may("subscribe", each).roles for each in query.filters)
+        return tuple(sorted(frozenset(chain.from_iterable(granted))))
+
     def _refusal(self, subscriber: str, query: Query) -> Refusal | None:
         try:
             return self._seam.refuse_part(subscriber, query.filters, 0)
@@ -143,7 +148,7 @@ class Gate:
     def _of(self, subscriber: str) -> Rights:
         rights = self._rights.get(subscriber)
         if rights is None:
-            rights = self._rights[subscriber] = _rights(self.policy, subscriber)
+            rights = self._rights[subscriber] = rights_of(self.policy, subscriber)
         return rights
 
     def written(self, batch: int, now: int) -> bytes:
@@ -154,7 +159,8 @@ class Gate:
         )
 
 
-def _rights(policy: AccessPolicy, subscriber: str) -> Rights:
+def rights_of(policy: AccessPolicy, subscriber: str) -> Rights:
+    """The rights of a subscriber, who is a principal by its name."""
     try:
         return policy.rights(Principal(subscriber))
     except FairleadError:  # a name that no principal can have
@@ -214,7 +220,7 @@ class _Policy:
 def _hidden_in(policy: _Policy, part: Part) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The subscribers of a part, each with what is hidden from it: of a part, which never changes, once."""
     names = pc.unique(table_of(part).subscribers).to_pylist()
-    return tuple((name, tuple(sorted(_rights(policy.policy, name).hidden))) for name in names)
+    return tuple((name, tuple(sorted(rights_of(policy.policy, name).hidden))) for name in names)
 
 
 def masked(deliveries: DataFrame, masks: Masks) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,7 @@ from fairlead.security import AccessPolicy
 from fairlead.spark.access import Gate, policy_of
 from fairlead.spark.config import Config, PatternsSource, SubscriptionsSource
 from fairlead.spark.frames import table_of_rows
+from fairlead.spark.grants import Rules
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.patterns import PATTERN, ChangedPatterns, PatternRow, Patterns
 from fairlead.spark.scoping import SCOPE_CHANGES, ChangedScopes, ScopeText, scopes_of
@@ -82,6 +83,8 @@ class Demand:
     """The scope graph with all changes so far, where there is one."""
     gate: Gate | None = None
     """The access policy, where there is one, and what it decided about the subscriptions that the batch reads."""
+    keys: str | None = None
+    """The file with the keys that sealed predicates are decided with."""
 
     @property
     def policy(self) -> AccessPolicy | None:
@@ -89,8 +92,18 @@ class Demand:
         return None if self.gate is None else self.gate.policy
 
     @property
+    def rules(self) -> Rules | None:
+        """The rules that let deliveries pass, for workers; None without an access policy."""
+        if self.gate is None:
+            return None
+        of = ((row, self._question(row)) for row in self.patterns.rows)
+        patterns = {row.id: self.gate.roles(row.subscriber, question) for row, question in of}
+        return Rules(self.gate.policy, patterns, self.subscriptions.extensions)
+
+    @property
     def subscriptions(self) -> Subscriptions:
-        return self.changed.subscriptions
+        """The subscriptions, decided with the keys that there are."""
+        return replace(self.changed.subscriptions, keys=self.keys)
 
     @property
     def patterns(self) -> Patterns:
@@ -172,7 +185,9 @@ def demand(
             detecting = _patterns_since(config, spark, last, theirs, gate)
         if last is None or files:
             check_ids(changed.subscriptions, detecting.patterns)
-        return Demand(changed, detecting, files, last is None, _scopes_since(config, last, files), gate)
+        keys = None if config.security is None else config.security.keys
+        scoping = _scopes_since(config, last, files)
+        return Demand(changed, detecting, files, last is None, scoping, gate, keys)
 
 
 def _scopes_since(config: Config, last: Manifest | None, files: Sequence[str]) -> ChangedScopes | None:

@@ -96,6 +96,27 @@ RULES: Final = (
         'they go with format = "table" and with sinks of Spark\'s',
     ),
     _Rule(
+        ("deliveries",),
+        "[deliveries] options",
+        lambda c: (
+            c.deliveries.format == "kafka"
+            and not {"topic", "kafka.bootstrap.servers"} <= {*c.deliveries.options}
+        ),
+        'Kafka needs "kafka.bootstrap.servers" = "host:9092", and a topic',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] registry",
+        lambda c: (c.deliveries.encoding == "json") != (c.deliveries.registry is None),
+        'it goes with encoding = "avro" or "protobuf", and they with it',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] encoding",
+        lambda c: c.deliveries.encoding != "json" and c.deliveries.format != "kafka",
+        'it goes with format = "kafka"',
+    ),
+    _Rule(
         ("publish",),
         "[publish] what",
         lambda c: c.publish is not None and not c.publish.what,

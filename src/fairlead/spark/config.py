@@ -47,13 +47,14 @@ from fairlead.configuration import (
     texts,
     written,
 )
-from fairlead.correlation.patterns.durations import duration_of
 from fairlead.dialects import OWN, DialectName
 from fairlead.errors import PipelineError, ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest.formats import HEAD_BYTES, format_of_all
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.times import Times
+from fairlead.kafka import Encoding, Tombstones
+from fairlead.model.durations import duration_of
 from fairlead.model.order import REMEMBER_US
 from fairlead.network.addresses import Address, Tls
 from fairlead.spark.combinations import PUBLISHED, URI, combination_problems
@@ -81,7 +82,7 @@ EVENT_FILES: Final = ("json", "csv", "parquet", "orc", "xml", "text")
 UNTYPED: Final = frozenset({"json", "csv", "xml", "text", "kafka"})
 """The formats whose records have no typed columns."""
 SUBSCRIPTION_FILES: Final = ("json", "csv", "parquet")
-SINKS: Final = ("parquet", "json", "table", "callback")
+SINKS: Final = ("parquet", "json", "table", "kafka", "callback")
 """Where deliveries can go; anything else is a sink of Spark's."""
 ENDINGS: Final = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
@@ -171,6 +172,27 @@ class Events:
             counts=SET,
         ),
     ] = None
+    encoding: Annotated[
+        Encoding, Key("`kafka`: values are `json`, or `avro` or `protobuf` by a registry", counts=SET)
+    ] = "json"
+    registry: Annotated[
+        str | None, Key("`kafka`: the schema registry, such as `http://host:8081`", shown="none", counts=SET)
+    ] = None
+    about: Annotated[
+        str | None,
+        Key(
+            "`kafka`: the attribute that gets the topic, partition, offset, time, key and headers of a record",
+            shown="none",
+            counts=SET,
+        ),
+    ] = None
+    tombstones: Annotated[
+        Tombstones,
+        Key(
+            "`kafka`: what becomes of records without a value: `reject`, `skip`, or `keep`, with `about` alone",
+            counts=SET,
+        ),
+    ] = "reject"
     options: Annotated[
         Mapping[str, str], Key("options of Spark's reader, such as `sep` for CSV", SETTINGS, public=_public)
     ] = field(default_factory=dict, hash=False)
@@ -243,6 +265,18 @@ class SecuritySource:
         str,
         Key("an [access policy](security.md): subscribers get what their roles grant to their names", PATH),
     ]
+    keys: Annotated[
+        str | None,
+        Key(
+            "the keyring, written by `fairlead keys`, that sealed predicates are decided with; each worker reads"
+            " it under this path",
+            PATH,
+            shown="none: what may match is delivered",
+        ),
+    ] = None
+    audit: Annotated[bool, Key("write a table `grants`: which rule of which role let each delivery pass")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +331,10 @@ class Deliveries:
 
     format: Annotated[
         str,
-        Key("`parquet`, `json` (lines), `table`, `callback`, or any sink that Spark knows", _format(*SINKS)),
+        Key(
+            "`parquet`, `json` (lines), `table`, `kafka`, `callback`, or any sink that Spark knows",
+            _format(*SINKS),
+        ),
     ] = "parquet"
     buckets: Annotated[int, Key("in how many parts subscribers are divided", count(1, BUCKETS_MAX))] = 16
     payload: Annotated[bool, Key("deliver the notification's content, not its identity alone")] = True
@@ -308,8 +345,19 @@ class Deliveries:
     ] = None
     options: Annotated[
         Mapping[str, str],
-        Key("options of Spark's writer, for `table` and sinks of Spark's", SETTINGS, public=_public),
+        Key(
+            "options of Spark's writer, for `table` and sinks of Spark's; `kafka`: `topic`, and settings of the "
+            "client behind `kafka.`",
+            SETTINGS,
+            public=_public,
+        ),
     ] = field(default_factory=dict, hash=False)
+    encoding: Annotated[
+        Encoding, Key("`kafka`: values are `json`, or `avro` or `protobuf` by a registry", counts=SET)
+    ] = "json"
+    registry: Annotated[
+        str | None, Key("`kafka`: the schema registry, such as `http://host:8081`", shown="none", counts=SET)
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,18 +492,28 @@ class Config:
             PipelineError,
             hint='text is written in quotes, as in name = "alerts"; a path may be in single quotes',
         )
-        return cls.of(given, base=Path(path).parent, source=str(path))
+        return cls.of(given, base=Path(path).parent, source=str(path), file=path)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], base: str | Path | None = None, source: str = "pipeline") -> Config:
-        """The pipeline of a mapping with the tables of the file; `base` is where relative paths begin."""
+    def of(
+        cls,
+        given: Mapping[str, Any],
+        base: str | Path | None = None,
+        source: str = "pipeline",
+        file: str | Path | None = None,
+    ) -> Config:
+        """The pipeline of a mapping with the tables of the file; `base` is where relative paths begin.
+
+        Of a `file`, errors have the lines.
+        """
         start = Path(base or ".")
         reading = Reading(file_of(cls), lambda path: _absolute(path, start))
         tables = reading.tables(given)
         config = _complete(cls(**made(cls, tables)), tables, source)
         problems = [*_problems_of_inputs(config, given, tables, reading.unsound)]
         reading.unsound.update({"events"} if problems else ())
-        reading.check(source, PipelineError, [*problems, *combination_problems(config, reading.unsound)])
+        problems += combination_problems(config, reading.unsound)
+        reading.check(source, PipelineError, problems, file)
         return config
 
     def overridden(
@@ -487,6 +545,11 @@ class Config:
         return tuple(found)
 
     @property
+    def audits_grants(self) -> bool:
+        """Whether a table says which rule of the access policy let each delivery pass."""
+        return self.security is not None and self.security.audit
+
+    @property
     def idle_us(self) -> dict[str, int]:
         """The longest time that inputs which may be idle hold back the watermark."""
         return {each.name: each.idle_us for each in self.events if each.idle_us is not None}
@@ -506,7 +569,10 @@ class Config:
         if self.advertisements is not None:
             result["advertisements"] = Path(self.advertisements.path).read_text("utf-8")
         if self.security is not None:
-            result["security"] = Path(self.security.policy).read_text("utf-8")
+            policy = Path(self.security.policy).read_text("utf-8")
+            # Whether there are keys counts, and not which: more of them may come.
+            more = [self.security.keys is not None, self.security.audit]
+            result["security"] = [policy, *more] if any(more) else policy
         return blake2b(json.dumps(result, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def to_json(self, *, secrets: bool = True) -> dict[str, Any]:
@@ -687,6 +753,8 @@ def _problems_of_inputs(
             yield f"{label} select: it goes with typed columns and CSV, not with {each.format}"
         if each.format == "kafka":
             yield from _problems_of_kafka(each, label)
+        elif (each.encoding, each.registry, each.about, each.tombstones) != ("json", None, None, "reject"):
+            yield f'{label} encoding, registry, about and tombstones go with format = "kafka"'
     for name, times in Counter(each["name"] for each in named).items():
         if times > 1:
             yield f"[[events]] name: {times} inputs are named {name!r}"
@@ -699,6 +767,10 @@ def _problems_of_kafka(each: Events, label: str) -> Iterator[str]:
         yield f'{label} options: Kafka needs "kafka.bootstrap.servers" = "host:9092"'
     if sum(key in each.options for key in ("subscribe", "subscribePattern", "assign")) != 1:
         yield f"{label} options: Kafka needs one of subscribe, subscribePattern and assign"
+    if (each.encoding == "json") != (each.registry is None):
+        yield f'{label} registry: it goes with encoding = "avro" or "protobuf", and they with it'
+    if each.tombstones == "keep" and each.about is None:
+        yield f"{label} tombstones: to keep them, `about` names the attribute that has their key"
 
 
 def _absolute(path: str, base: Path = Path()) -> str:

@@ -8,6 +8,7 @@ another in the order. So whoever reads a bucket batch by batch reads every subsc
 | `parquet`  | files, by batch and bucket               | each once                          |
 | `json`     | the same as JSON lines                   | each once                          |
 | `table`    | a table of Spark's, by batch             | each once: a batch replaces itself |
+| `kafka`    | a topic, by subscriber                   | each once, in transactions         |
 | `callback` | a Python function, with rows and batch   | at least once, the batch told      |
 | any other  | `df.write.format(…)`, appended           | at least once, the batch told      |
 """

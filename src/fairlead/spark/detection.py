@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, groupby, islice, repeat
-from operator import attrgetter, itemgetter
+from operator import and_, attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
 
@@ -122,6 +122,10 @@ COMPOSITE: Final = {
 }
 """Composites are notifications, and say beside their content what they are made of and who asked for them."""
 DETECTED: Final = {**COMPOSITE, **PROGRESS}
+LINE_ROWS: Final = (*KEY, "event_time")
+"""What lines look at beside attributes: events alone, so nothing has a start or a pattern."""
+LINE_COMPOSITE: Final = tuple(name for name in COMPOSITE if name != "sequence")
+"""What composites of lines have: up to the end of time, nothing stays in progress."""
 
 
 def _declared(columns: Mapping[str, str]) -> str:
@@ -186,7 +190,7 @@ def detected(
             and not (few or several)
             and (same := _same_of_lines(patterns, stream)) is not None
         ):
-            found.append(_lines_in(stream, same, types_taken(level.automata), Lines(detecting)))
+            found.append(_lines_in(stream, same, types_taken(level.automata), detecting))
         elif few:
             together = stream if state is None else stream.unionByName(state, allowMissingColumns=True)
             found.append(together.coalesce(1).mapInArrow(AtOnce(detecting), _declared(DETECTED)))
@@ -197,10 +201,11 @@ def detected(
             # Of one instant, what begins something comes before what may go on with it.
             ranked = routed.repartition("group", "key").sortWithinPartitions("group", "key", "time", FOLLOWS)
             found.append(ranked.mapInArrow(detecting, _declared(DETECTED)))
-        # Nobody sees a relation without a name but who asked for it.
-        seen = _is_composite() & ((F.col("producer") == PRODUCER) | F.col("is_public"))
-        composites = found[-1].where(seen).withColumn("start", F.col(f"{RANK}.start"))
-        stream = stream.unionByName(composites.select(*STREAM)) if several else stream
+        if several:
+            # Nobody sees a relation without a name but who asked for it.
+            seen = _is_composite() & ((F.col("producer") == PRODUCER) | F.col("is_public"))
+            composites = found[-1].where(seen).withColumn("start", F.col(f"{RANK}.start"))
+            stream = stream.unionByName(composites.select(*STREAM))
     return Detected(tuple(found), few, any(row.choice for row in patterns.rows))
 
 
@@ -264,17 +269,32 @@ def _fields(stream: DataFrame) -> dict[str, T.DataType]:
 
 
 def _lines_in(
-    stream: DataFrame, same: tuple[str, ...], types: frozenset[str] | None, lines: Lines
+    stream: DataFrame, same: tuple[str, ...], types: frozenset[str] | None, detecting: Detecting
 ) -> DataFrame:
-    """The composites of lines: Spark alone brings rows together, and Python sees them once."""
-    keys = [F.col(f"{ATTRIBUTES}.`{name}`") for name in same]
-    asked = stream
-    if types is not None and isinstance(_fields(stream).get("type"), T.StringType):
-        asked = asked.where(F.col(f"{ATTRIBUTES}.type").isin(*sorted(types)))
-    for key in keys:
-        asked = asked.where(key.isNotNull())
-    together = asked.repartition(*keys).sortWithinPartitions(*keys, "time")
-    return together.mapInArrow(lines, _declared(DETECTED))
+    """The composites of lines: Spark alone brings rows together, and Python sees them once.
+
+    What is null in every row, on the way there and on the way back, is added where it costs nothing.
+    """
+    fields = _fields(stream)
+    content = {name: F.col(f"{ATTRIBUTES}.`{name}`") for name in fields}
+    asked = reduce(and_, (content[name].isNotNull() for name in same))
+    if types is not None and isinstance(fields.get("type"), T.StringType):
+        asked &= content["type"].isin(*sorted(types))
+    numbered = {name: f"attribute{number}" for number, name in enumerate(fields)}
+    rows = stream.where(asked).select(
+        *LINE_ROWS, *(content[name].alias(column) for name, column in numbered.items())
+    )
+    keys = [numbered[name] for name in same]
+    together = rows.repartition(*keys).sortWithinPartitions(*keys, "time")
+    found = together.mapInArrow(
+        Lines(detecting, tuple(fields)), _declared({name: DETECTED[name] for name in LINE_COMPOSITE})
+    )
+    return found.select(
+        *(
+            F.col(name) if name in LINE_COMPOSITE else F.lit(None).cast(type).alias(name)
+            for name, type in DETECTED.items()
+        )
+    )
 
 
 def _routed(frame: DataFrame, where: Router | Placer) -> DataFrame:
@@ -708,15 +728,27 @@ class Lines:
     """Record batches of the stream, by the values of `same` and by time, in; the composites of lines out."""
 
     detecting: Detecting
+    attributes: tuple[str, ...]
+    """What the columns behind `LINE_ROWS` are."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         (group,) = _compiled(self.detecting.level).groups
-        rows = numbered(batches, group.same)
-        return self.detecting.composites_in(group.number, (_grouped(each, group.number) for each in rows))
+        rows = numbered(map(self._whole, batches), group.same)
+        found = self.detecting.composites_in(group.number, (_grouped(each, group.number) for each in rows))
+        return (each.select(LINE_COMPOSITE) for each in found)
+
+    def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of the stream, of rows that Spark has sent without what is null in all of them."""
+        given = [batch.column(name) for name in LINE_ROWS]
+        content = pa.StructArray.from_arrays(batch.columns[len(given) :], names=self.attributes)
+        absent = pa.nulls(batch.num_rows, _WHOLE), pa.nulls(batch.num_rows, _TEXT)
+        return pa.RecordBatch.from_arrays(
+            [*given, *absent, content], names=[*LINE_ROWS, "start", "pattern", ATTRIBUTES]
+        )
 
 
 def _grouped(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    return _widened(batch, [pa.array(np.full(batch.num_rows, number, np.int32))], ["group"])
+    return _widened(batch, [pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)], ["group"])
 
 
 def _by_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from fairlead import kafka
 from fairlead.errors import ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest import csv, records, rows, text, xml
@@ -29,9 +30,11 @@ from fairlead.model.encoding import content_hash, format_json
 from fairlead.model.order import causes_of
 from fairlead.model.packed import unpack
 from fairlead.model.values import Record
-from fairlead.spark.advertising import Advertised
 from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHED, RECORD, encode
 from fairlead.spark.scanning import Mask, scan
+
+if TYPE_CHECKING:
+    from fairlead.spark.admission import Admission
 
 __all__ = ["BLANK", "ENVELOPE_ARROW", "ORIGIN", "OUTCOME_TYPES", "TEXT_FORMATS", "ColumnDoor", "TextDoor"]
 
@@ -196,7 +199,9 @@ class TextDoor:
     fields: Fields = STANDARD
     lift: bool = False
     delimiter: str = ","
-    advertised: Advertised | None = None
+    admission: Admission | None = None
+    kafka: kafka.Reading | None = None
+    """How records of Kafka are read, where they are more than JSON."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         locations, read = _Locations(), _DOORS[self.format](self)
@@ -235,11 +240,11 @@ class TextDoor:
 
         A broker's log may hold the content beside the attributes, as a door before the broker read it.
         """
-        return self.format != "packed" and self.schema is None and self.fields == STANDARD
+        return self.format not in ("packed", "kafka") and self.schema is None and self.fields == STANDARD
 
     def enter(self, outcome: Outcome, raw: bytes, sheet: _Sheet, published: str | None = None) -> None:
         """Put down what a door made of a record; `published` is its text, where that is JSON."""
-        outcome = _advertised(outcome, self.advertised, raw, self.source)
+        outcome = _admitted(outcome, self.admission, raw, self.source)
         if isinstance(outcome, Notification):
             try:
                 # A CloudEvent reads as one at this door only; behind it, a record's text is read as it stands.
@@ -262,7 +267,8 @@ def _scanned(texts: pa.Array, where: Sequence[pa.Array], door: TextDoor) -> tupl
     # Who has no id gets one by its content; a CloudEvent and a tuple are read in ways of their own.
     found.sure &= found.has("id") & ~found.has("specversion") & ~found.has("tuple")
     id, producer = found.texts("id"), found.texts("producer").fill_null("")
-    found.sure &= ~_advertises(producer, door.advertised)
+    if door.admission is not None:
+        found.sure &= ~door.admission.asks(producer, contents)
     time, sequence = found.instants("time"), found.wholes("sequence")
     cause = found.texts("cause")
     size, sure = len(texts), pa.array(found.sure)
@@ -281,19 +287,12 @@ def _scanned(texts: pa.Array, where: Sequence[pa.Array], door: TextDoor) -> tupl
     return (rows if found.sure.all() else rows.filter(sure)), found.sure
 
 
-def _advertises(producers: pa.Array, advertised: Advertised | None) -> Mask:
-    """The rows whose producers have advertised: whether they may publish them is asked row by row."""
-    if advertised is None:
-        return np.zeros(len(producers), np.bool_)
-    return np.asarray(pc.is_in(producers, value_set=advertised.producers))
-
-
-def _advertised(found: Outcome, advertised: Advertised | None, raw: bytes | str, source: str) -> Outcome:
-    """The outcome of a door, unless it is a notification that its producer may not publish."""
-    if advertised is None or isinstance(found, Rejection):
+def _admitted(found: Outcome, admission: Admission | None, raw: bytes | str, source: str) -> Outcome:
+    """The outcome of a door, unless it is a notification that may not be published."""
+    objection = None if admission is None or isinstance(found, Rejection) else admission.objection(found)
+    if objection is None:
         return found
-    refused = advertised.refusal(found)
-    return found if refused is None else Rejection.of(refused, raw, source=source)
+    return Rejection.of(objection.error, b"" if objection.is_secret else raw, source=source)
 
 
 def _named_causes(cause: pa.Array, producer: pa.Array) -> pa.Array:
@@ -415,6 +414,22 @@ def _packed(door: TextDoor) -> Read:
     return _each(read)
 
 
+def _kafka(door: TextDoor) -> Read:
+    """A record of Kafka with all that it has, as `sources.whole_kafka_records` packs it."""
+    assert door.kafka is not None
+    reading = replace(door.kafka, fields=door.fields, lift=door.lift, schema=door.schema, source=door.source)
+
+    def read(raw: bytes, _: int | None, sheet: _Sheet) -> None:
+        taken = kafka.Taken.unpacked(raw)
+        found = reading.read(taken)
+        if found is None:
+            sheet.reject(BLANK, None)
+        else:
+            door.enter(found, taken.value or b"", sheet)
+
+    return _each(read)
+
+
 def _each(read: Callable[[bytes, int | None, _Sheet], None]) -> Read:
     """Every record has a row, those too in which there is nothing at all."""
 
@@ -436,6 +451,7 @@ _DOORS: Final[dict[str, Callable[[TextDoor], Read]]] = {
     "csv-texts": _csv_texts,
     "text": _text,
     "packed": _packed,
+    "kafka": _kafka,
 }
 TEXT_FORMATS: Final = tuple(_DOORS)
 
@@ -451,7 +467,7 @@ class ColumnDoor:
     schema: Schema | None = None
     payload: str = ATTRIBUTES
     by_row: bool = False
-    advertised: Advertised | None = None
+    admission: Admission | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         locations = _Locations()
@@ -459,9 +475,9 @@ class ColumnDoor:
             where = locations.of(batch)
             columns = pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES))
             slow = np.ones(len(batch), np.bool_) if self.by_row else _cannot_speak(columns)
-            if self.advertised is not None and not slow.all():
-                producers = pc.fill_null(_texts(columns.filter(pa.array(~slow)), "producer"), "")
-                slow[~slow] = _advertises(producers, self.advertised)
+            if self.admission is not None and not slow.all():
+                rest = columns.filter(pa.array(~slow))
+                slow[~slow] = self.admission.asks(pc.fill_null(_texts(rest, "producer"), ""), rest)
             if not slow.any():
                 yield self._quick(columns, where)
                 continue
@@ -496,7 +512,7 @@ class ColumnDoor:
         for row in _rows_of(columns):
             found: Outcome = row if isinstance(row, Rejection) else rows.read(row, schema=self.schema)
             if not isinstance(row, Rejection):
-                found = _advertised(found, self.advertised, rows.raw_of(row), self.source)
+                found = _admitted(found, self.admission, rows.raw_of(row), self.source)
             if isinstance(found, Notification):
                 try:
                     sheet.put(_envelope(found), encode(found) if self.payload == RECORD else None)

@@ -21,7 +21,7 @@ from fairlead.errors import FairleadError, PipelineError, SparkUnavailable
 __all__ = ["connector", "reason"]
 
 CONNECTORS: Final = {
-    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "avro": "org.apache.spark:spark-avro_2.13:{spark}",
     "delta": "io.delta:delta-spark_2.13:VERSION",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:VERSION",

@@ -17,9 +17,9 @@ from fairlead.errors import PipelineError, ValueRefused
 from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
 from fairlead.ingest.times import UNITS
+from fairlead.kafka import Reading
 from fairlead.model import Kind, check_name
 from fairlead.model.values import DEPTH_MAX
-from fairlead.spark.advertising import Advertised
 from fairlead.spark.config import format_duration
 from fairlead.spark.doors import BLANK, ORIGIN, OUTCOME_TYPES, TEXT_FORMATS, ColumnDoor, TextDoor
 from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHED, RECORD, payload_of
@@ -27,6 +27,8 @@ from fairlead.spark.frames import ATTRIBUTES, ENVELOPE, ENVELOPE_TYPES, PUBLISHE
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
+
+    from fairlead.spark.admission import Admission
 
 __all__ = ["AHEAD", "KAFKA", "ORIGIN", "ingest", "not_ahead", "notifications", "rejected"]
 
@@ -48,9 +50,10 @@ def ingest(
     fields: Fields = STANDARD,
     lift: bool = False,
     delimiter: str = ",",
-    advertised: Advertised | None = None,
+    admission: Admission | None = None,
+    kafka: Reading | None = None,
 ) -> DataFrame:
-    """Rows: one per record of a DataFrame, read or not. What is not `advertised` by its producer is rejected.
+    """Rows: one per record of a DataFrame, read or not. What the `admission` does not admit is rejected.
 
     With the format "rows" a record is a row of typed columns; with "json", "xml", "xml-lines", "csv" and "text"
     it stands in the column `value`, as a string or as bytes. The first record of a CSV file is its header, so
@@ -59,7 +62,7 @@ def ingest(
     from pyspark.sql import functions as F
 
     if format == "rows":
-        return _ingest_columns(raw, source, schema, fields, advertised)
+        return _ingest_columns(raw, source, schema, fields, admission)
     if format not in TEXT_FORMATS:
         raise PipelineError(
             f"no format of records is named {format!r}",
@@ -77,7 +80,7 @@ def ingest(
             hint="`sources.read` does, or read it with Spark and ingest the columns as rows",
         )
     content = raw.select(F.col("value").cast("binary"), *([ORIGIN] if ORIGIN in raw.columns else []))
-    door = TextDoor(format, source, schema, fields, lift, delimiter, advertised)
+    door = TextDoor(format, source, schema, fields, lift, delimiter, admission, kafka)
     return content.mapInArrow(door, _ddl({**ENVELOPE_TYPES, RECORD: "string", **OUTCOME_TYPES}))
 
 
@@ -158,11 +161,11 @@ _WAYS_OUT: Final = {
 
 
 def _ingest_columns(
-    raw: DataFrame, source: str, schema: Schema | None, fields: Fields, advertised: Advertised | None
+    raw: DataFrame, source: str, schema: Schema | None, fields: Fields, admission: Admission | None
 ) -> DataFrame:
     table = _Table.of(raw, fields)
     payload = RECORD if schema is not None and table.is_altered_by(schema) else ATTRIBUTES
-    door = ColumnDoor(source, schema, payload, schema is not None or table.must_go_by_row, advertised)
+    door = ColumnDoor(source, schema, payload, schema is not None or table.must_go_by_row, admission)
     return table.frame.mapInArrow(door, _rows_type(table.struct if payload == ATTRIBUTES else None))
 
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 
 from fairlead.correlation.patterns import Composite, Occurrence, Pattern
 from fairlead.correlation.patterns.composites import PRODUCER
@@ -111,23 +110,25 @@ class LineGroup(PatternGroup):
         """The composites in the rows of whole keys, up to the end of time. NotComparable if that takes objects."""
         stream = Columns(rows, self.same, engine, numbers)
         found = [(each, line, matches_of(line, stream, each.since)) for each, line in self._lines]
+        bare: list[pa.RecordBatch] = []
         for automaton, line, matches in found:
-            if len(matches):
-                by_pattern: dict[Pattern, list[int]] = {}
-                for number in automaton.rows:
-                    by_pattern.setdefault(self._patterns.pattern(self._patterns.rows[number]), []).append(
-                        number
-                    )
-                for pattern, rows_asking in by_pattern.items():
-                    ends = any(self._patterns.rows[number].until != END for number in rows_asking)
-                    if payload or ends:
-                        written = self._written(
-                            pattern, rows_asking, line, stream, matches=matches, payload=payload
-                        )
-                        yield list(written)
-                    else:
-                        subscribers = self.subscribers(rows_asking, BEFORE_END)
-                        yield _batch(pattern, subscribers, line, stream, matches)
+            if not len(matches):
+                continue
+            for pattern, asking in self._asking(automaton).items():
+                if payload or any(self._patterns.rows[number].until != END for number in asking):
+                    yield list(self._written(pattern, asking, line, stream, matches=matches, payload=payload))
+                else:
+                    subscribers = self.subscribers(asking, BEFORE_END)
+                    bare.append(_batch(pattern, subscribers, line, stream, matches))
+        if bare:  # many patterns with few matches each go on together
+            yield pa.concat_batches(bare)
+
+    def _asking(self, automaton: Automaton) -> dict[Pattern, list[int]]:
+        """The rows that ask for an automaton, by the pattern that each has."""
+        found: dict[Pattern, list[int]] = {}
+        for number in automaton.rows:
+            found.setdefault(self._patterns.pattern(self._patterns.rows[number]), []).append(number)
+        return found
 
     def _written(
         self,
@@ -246,20 +247,13 @@ class Columns:
         return list(map(Occurrence.of, notifications_in(some), map(OrderKey, *keys)))
 
     @cached_property
-    def named(self) -> NDArray[np.object_]:
+    def named(self) -> pa.Array:
         """The producer and the id of each event, as the ids of composites are made of them."""
-        return np.array(
-            [
-                b"%d:%b%d:%b" % (len(one), one, len(other), other)
-                for one, other in zip(_encoded(self.rows, "producer"), _encoded(self.rows, "id"), strict=True)
-            ],
-            np.object_,
-        )
-
-
-def _encoded(rows: pa.RecordBatch, name: str) -> list[bytes]:
-    encoded: list[bytes] = rows.column(name).fill_null("").cast(pa.binary()).to_pylist()
-    return encoded
+        parts = []
+        for name in ("producer", "id"):
+            column = self.rows.column(name).fill_null("")
+            parts += [pc.binary_length(column).cast(pa.string()), ":", column]
+        return pc.binary_join_element_wise(*parts, "").cast(pa.binary())
 
 
 def _order(rows: pa.RecordBatch, codes: Ints) -> Ints | None:
@@ -336,10 +330,8 @@ def _batch(
 def _ids(pattern: Pattern, line: Line, stream: Columns, matches: Matches) -> list[str]:
     """The ids of composites: `composite_id` of each."""
     steps = [b"%d:%b" % (len(name), name) for name in (step.name.encode() for step in line.steps)]
-    parts = [
-        steps[step] + named
-        for step, named in zip(matches.steps.tolist(), stream.named[matches.taken].tolist(), strict=True)
-    ]
+    named = stream.named.take(pa.array(matches.taken)).to_pylist()
+    parts = [steps[step] + each for step, each in zip(matches.steps.tolist(), named, strict=True)]
     begun, offsets = blake2b(pattern.hash.encode(), digest_size=16), matches.offsets.tolist()
     ids = []
     for number, end in enumerate(matches.ends.tolist()):

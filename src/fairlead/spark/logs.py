@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 
 from fairlead.errors import PipelineError
 from fairlead.log import Reader
-from fairlead.log.records import ARRIVAL, PUBLICATION, notification_in
+from fairlead.log.records import NOTIFICATIONS, PUBLICATION, notification_in
 from fairlead.spark.sources import LOG_SOURCE
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ COLUMNS: Final = "value binary, file string, offset bigint"
 SCHEMA: Final = pa.schema([("value", pa.binary()), ("file", pa.string()), ("offset", pa.int64())])
 PER_PARTITION: Final = 100_000
 ROWS: Final = 10_000
-KINDS: Final = {"all": (PUBLICATION, ARRIVAL), "published": (PUBLICATION,)}
+KINDS: Final = {"all": NOTIFICATIONS, "published": (PUBLICATION,)}
 """Which records are read: all, or those that began there, for where the logs of all brokers are read."""
 
 

@@ -26,14 +26,26 @@ from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, notifications_in
 from fairlead.spark.parts import Part, Table, located, table_of
 from fairlead.spark.placement import ANYWHERE, Placement
 from fairlead.spark.scanning import columns_in
-from fairlead.spark.scoping import Components, ScopeText
+from fairlead.spark.scoping import Components, ScopeText, Sees
+from fairlead.spark.sealing import binding_of, renew_keys
 from fairlead.spark.subscriptions import Subscriptions, load_extension
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
     from fairlead.model import Notification
 
-__all__ = ["MEMORY", "OPENED", "PARTITION", "RECEIVERS", "TARGET", "Matcher", "Router", "subscribers_of"]
+__all__ = [
+    "MEMORY",
+    "OPENED",
+    "PARTITION",
+    "RECEIVERS",
+    "TARGET",
+    "Matcher",
+    "Router",
+    "components_of",
+    "receivers_in",
+    "subscribers_of",
+]
 
 MEMORY: Final = 4 << 30
 """How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
@@ -168,6 +180,23 @@ class Matcher:
             yield self.targets[number], batch.take(pa.array(np.flatnonzero(numbers == number)))
 
 
+def components_of(targets: Sequence[Subscriptions]) -> list[Components]:
+    """Those who subscribe, for each target."""
+    return [_opened(target, MEMORY).components for target in targets]
+
+
+def receivers_in(
+    targets: Sequence[Subscriptions],
+    batch: pa.RecordBatch,
+    carried: tuple[str, ...],
+    seen_in: Callable[[pa.RecordBatch], Sees],
+) -> Iterator[pa.RecordBatch]:
+    """The rows that somebody who sees them has asked for, with the receivers, for each target."""
+    for target in targets:
+        wanted = Matcher((target,), (), carried)
+        yield from _opened(target, MEMORY).matched(batch, wanted, seen_in)
+
+
 def subscribers_of(
     targets: Sequence[Subscriptions], notifications: Sequence[Notification], times: Sequence[int]
 ) -> list[dict[str, list[str]]]:
@@ -183,14 +212,18 @@ def subscribers_of(
 
 
 # Parts and sets of them that this process has open. They outlive tasks: Spark keeps its Python workers.
-_PARTS: Final[dict[str, Columnar[int]]] = {}
+_PARTS: Final[dict[tuple[str, str | None], Columnar[int]]] = {}
+"""By their names, and the file of keys that they decide with."""
 _SETS: Final[OrderedDict[tuple[Any, ...], _Opened]] = OrderedDict()
 
 
 def _opened(subscriptions: Subscriptions, memory: int) -> _Opened:
     schema = subscriptions.schema
     fingerprint = None if schema is None else schema.fingerprint
-    key = (fingerprint, subscriptions.endings, *((part.name, part.number) for part in subscriptions.parts))
+    named = ((part.name, part.number) for part in subscriptions.parts)
+    key = (fingerprint, subscriptions.keys, subscriptions.endings, *named)
+    if subscriptions.keys is not None:
+        renew_keys(subscriptions.keys)  # what is open decides with them, too
     found = _SETS.get(key)
     if found is None:
         for name in subscriptions.extensions:
@@ -210,15 +243,17 @@ def _make_room(wanted: Subscriptions, memory: int) -> None:
 
     while _SETS and (size() > memory or len(_SETS) >= 8):
         _SETS.popitem(last=False)
-    kept = {part.name for each in _SETS.values() for part in each.parts}
-    for name in _PARTS.keys() - kept - {part.name for part in wanted.parts}:
-        del _PARTS[name]
+    kept = {part.name for part in chain(wanted.parts, *(each.parts for each in _SETS.values()))}
+    for key in [key for key in _PARTS if key[0] not in kept]:
+        del _PARTS[key]
 
 
-def _engine(part: Part, table: Table, schema: Schema | None) -> Columnar[int]:
-    engine = _PARTS.get(part.name)
+def _engine(part: Part, table: Table, schema: Schema | None, keys: str | None) -> Columnar[int]:
+    engine = _PARTS.get((part.name, keys))
     if engine is None:
-        engine = _PARTS[part.name] = Columnar.open(located(part.directory, table.filters), schema)
+        resolve = None if keys is None else binding_of(keys)
+        path = located(part.directory, table.filters)
+        engine = _PARTS[part.name, keys] = Columnar.open(path, schema, resolve=resolve)
         OPENED[part.name] += 1
     return engine
 
@@ -230,7 +265,8 @@ class _Opened:
         self.parts = subscriptions.parts
         tables = [table_of(part) for part in self.parts]
         self._engines = [
-            _engine(part, table, subscriptions.schema) for part, table in zip(self.parts, tables, strict=True)
+            _engine(part, table, subscriptions.schema, subscriptions.keys)
+            for part, table in zip(self.parts, tables, strict=True)
         ]
         self._offsets = np.cumsum([0, *map(len, tables)])
         self._ids = _joined([table.ids for table in tables])
@@ -243,14 +279,19 @@ class _Opened:
         self._names = tuple(sorted({name for table in tables for name in table.attributes}))
         self._step = 256
 
-    def matched(self, batch: pa.RecordBatch, wanted: Matcher) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch that match, with their receivers, in pieces."""
+    def matched(
+        self, batch: pa.RecordBatch, wanted: Matcher, seen_in: Callable[[pa.RecordBatch], Sees] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch that match, with their receivers, in pieces. `seen_in` has their visibility where no
+        scopes are wanted."""
         scopes = None if wanted.scopes is None else wanted.scopes.opened
         names = self._names if RECORD in batch.schema.names else wanted.names
         if scopes is not None and RECORD in batch.schema.names:
             names = tuple(sorted({*names, *scopes.names(batch)}))
         for content in _contents(batch, names):
-            view = None if scopes is None else scopes.visibility(*content)
+            view: Sees | None = None if scopes is None else scopes.visibility(*content)
+            if seen_in is not None:
+                view = seen_in(content.rows)
             start = 0
             while start < content.rows.num_rows:
                 step = self._step
@@ -262,7 +303,7 @@ class _Opened:
                 # A single notification may match everything, and the next batch another number than this one.
                 self._step = max(16, min(1 << 16, _AT_ONCE * piece.rows.num_rows // max(1, len(ordinals))))
                 if view is not None:
-                    seen = view.sees(rows + start, self._components, self._codes[ordinals])
+                    seen = view.sees(rows + start, self.components, self._codes[ordinals])
                     rows, ordinals = rows[seen], ordinals[seen]
                 start += step
                 if self._dated:
@@ -271,7 +312,7 @@ class _Opened:
                     yield self._grouped(piece.rows, rows, ordinals, wanted)
 
     @cached_property
-    def _components(self) -> Components:
+    def components(self) -> Components:
         """The subscribers, by code."""
         first = np.full(int(self._codes.max(initial=-1)) + 1, -1, np.int64)
         first[self._codes] = np.arange(len(self._codes))

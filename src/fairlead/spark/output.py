@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["CHANNELS", "VERSION", "Attempt", "Counts", "Manifest", "Output", "Segment"]
 
 VERSION: Final = 2
-CHANNELS: Final = ("access", "deliveries", "late", "rejected", "trace")
+CHANNELS: Final = ("access", "deliveries", "grants", "late", "rejected", "trace")
 STATES_RETAINED: Final = 2
 """The state that the next batch starts from, and the one before: a reader may be looking at it."""
 _OURS: Final = "_fairlead"

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from fairlead.kafka import Reading
 from fairlead.spark import small, sources, versions, writing
 from fairlead.spark.access import mask_of
-from fairlead.spark.advertising import advertised_of
+from fairlead.spark.admission import admission_of
 from fairlead.spark.arrivals import empty_documents
 from fairlead.spark.asking import demand, schema_of
 from fairlead.spark.batch import Batch, Progress, Written
@@ -73,15 +74,22 @@ def ingested(spark: SparkSession, config: Config, *, stream: bool = False) -> Da
         raw = sources.read_stream(spark, input) if stream else sources.read(spark, input)
         read = _rows_of(raw, input, config)
         rows.append(read if config.publish is None else without_own(read, config.publish.what))
-    if len(rows) == 1 and config.patterns is None:  # composites are records, and what they join has to be
+    # Composites are records, and what they join has to be; so is what is opened, which is bound to its identity.
+    if len(rows) == 1 and config.patterns is None and not _seals(config):
         return rows[0]
     return reduce(lambda one, other: one.unionByName(other), map(to_records, rows))
+
+
+def _seals(config: Config) -> bool:
+    """Whether some attribute has to be sealed."""
+    admission = admission_of(config, schema_of(config))
+    return admission is not None and admission.seals is not None
 
 
 def _rows_of(raw: DataFrame, input: sources.Input, config: Config) -> DataFrame:
     """The rows of raw records of an input."""
     schema = schema_of(config)
-    return sources.ingest_input(raw, input, schema, advertised_of(config, schema))
+    return sources.ingest_input(raw, input, schema, admission_of(config, schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,7 @@ class Step:
     def take(self, rows: DataFrame, number: int, *, final: bool = False) -> Manifest:
         """Take a batch, of rows or of raw records, through all stages; behind the `final` one nothing is held."""
         given, rows = rows, self._ingested(rows)
-        sink, traced = self.config.deliveries, self.config.audit.trace
+        sink, traced, audited = self.config.deliveries, self.config.audit.trace, self.config.audits_grants
         with Batch(
             self.config,
             rows.sparkSession,
@@ -137,13 +145,13 @@ class Step:
 
             batch.at("match")
             scopes = asked.scopes
-            content = sink.payload or traced
+            content = sink.payload or traced or audited
             decided = None if scopes is None else batch.decided(released, asked.subscriptions, scopes, bounds)
             if scopes is None:
                 received = matched(released, asked.subscriptions, payload=content)
             else:
                 received = versions.received(released, asked.subscriptions, scopes, decided, content=content)
-            if traced:
+            if traced or audited:
                 received = batch.persist(received)
             mask = mask_of(asked.policy, asked.subscriptions)
             deliveries = deliveries_of(received, payload=sink.payload, mask=mask)
@@ -163,9 +171,10 @@ class Step:
             late = ordered.late if outcomes["late"] else None
             public = writing.public_composites(found, asked.subscriptions) if composites.detected else None
             events = outcomes["released"] + composites.detected + count
-            unread, delayed, told, held, remembered = writing.at_once(
+            unread, delayed, granted, told, held, remembered = writing.at_once(
                 lambda: writing.write_rejected(batch, rows, seen, asked),
                 lambda: writing.write_late(batch, ordered.late, outcomes["late"]),
+                lambda: writing.write_grants(batch, asked, received, found, composites),
                 lambda: writing.write_trace(
                     batch, asked, received, composites=public, late=late, events=events
                 ),
@@ -175,7 +184,13 @@ class Step:
                 lambda: writing.write_remembered(batch, ordered, outcomes),
             )
             written = Written(
-                {"deliveries": count, "late": delayed, "rejected": unread.number, "trace": told},
+                {
+                    "deliveries": count,
+                    "grants": granted,
+                    "late": delayed,
+                    "rejected": unread.number,
+                    "trace": told,
+                },
                 unread.reasons,
                 published,
                 held,
@@ -216,7 +231,7 @@ class Step:
         if input is None:
             return None
         schema = schema_of(self.config)
-        return sources.door_of(input, schema, advertised_of(self.config, schema))
+        return sources.door_of(input, schema, admission_of(self.config, schema))
 
     def _raw_input(self, given: DataFrame) -> sources.Input | None:
         return None if "reason" in given.columns else raw_input(self.config)
@@ -234,4 +249,5 @@ def input_of(events: Events, config: Config) -> sources.Input:
         max_files=config.stream.max_files,
         lines=events.lines,
         select=events.select,
+        kafka=Reading(events.encoding, events.registry, events.about, events.tombstones),
     )

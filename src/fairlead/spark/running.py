@@ -32,7 +32,10 @@ from fairlead.ingest.times import suspected_unit
 from fairlead.matching.columnar.loading import Kernels
 from fairlead.model import Instant
 from fairlead.model.order import BEGINNING, END
+from fairlead.security.annotations import Annotations
+from fairlead.security.settings import sealer_of
 from fairlead.spark import clear, sources, trace
+from fairlead.spark.access import Gate, policy_of
 from fairlead.spark.advertising import Advertised, advertised_of
 from fairlead.spark.asking import check_ids, read_patterns, read_subscriptions, schema_of, table_of
 from fairlead.spark.auditing import audit
@@ -41,6 +44,7 @@ from fairlead.spark.config import Config, PatternsSource, format_duration
 from fairlead.spark.delivery import FILES, attributes_in, callback_named, check_format, check_table
 from fairlead.spark.failures import reason
 from fairlead.spark.frames import ATTRIBUTES, DELIVERY, RECORD, VERSION, few_rows
+from fairlead.spark.kafka import SINK, check_kafka
 from fairlead.spark.matcher import MEMORY
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.patterns import Patterns
@@ -126,11 +130,14 @@ class Pipeline:
             self._check_sink()
             if self.config.deliveries.table is not None:
                 self._check_table(self.config.deliveries.table)
-            count, asked = self._count_subscriptions()
+            gate = self._gate()
+            count, asked = self._count_subscriptions(gate)
             advertised = advertised_of(self.config, schema_of(self.config))
         config, sink = self.config, self.config.deliveries
         end = "buffered rows are released" if config.order.final else "buffered rows wait for more"
         place = f"{config.output}/deliveries" if sink.format in FILES else sink.options.get("path")
+        if sink.format == SINK:
+            place = f"{sink.options['topic']} at {sink.options['kafka.bootstrap.servers']}, in transactions"
         target = sink.table or sink.callback or place or "where its options say"
         judged = ", ".join(config.audit.specifications) or "nothing"
         published = "" if config.publish is None else " and ".join(config.publish.what)
@@ -139,6 +146,7 @@ class Pipeline:
             *inputs,
             *([] if advertised is None else [self._shown(advertised)]),
             f"order       lateness {format_duration(config.order.lateness_us)}; at the end {end}",
+            *([] if gate is None else [self._guarded(gate)]),
             *asked,
             f"match       {count:,} subscriptions from {config.subscriptions.path}"
             + (", watched for changes" if config.subscriptions.watch else ""),
@@ -156,6 +164,27 @@ class Pipeline:
             f"advertise   {count:,} filters of {producers:,} producers from {self.config.advertisements.path}"
         )
 
+    def _gate(self) -> Gate | None:
+        """The access policy, if there is one. PipelineError, PolicyError or KeyringError if something is wrong."""
+        policy = policy_of(self.config, schema_of(self.config))
+        if policy is not None:
+            self._keys()
+        return None if policy is None else Gate(policy, schema_of(self.config))
+
+    def _keys(self) -> str:
+        """The keys that sealed predicates are decided with, without their secrets."""
+        security = self.config.security
+        if security is None or security.keys is None:
+            return ""
+        keyring = sealer_of(Annotations(), security.keys, {}).keyring
+        return f", with the keys {', '.join(f'{name}:{number}' for name, number in keyring) or 'of an empty file'}"
+
+    def _guarded(self, gate: Gate) -> str:
+        assert self.config.security is not None
+        outcomes = Counter(each["outcome"] for each in gate.lines)
+        told = ", ".join(f"{outcomes[each]:,} {each}" for each in ("granted", "narrowed", "refused"))
+        return f"secure      {told} by {self.config.security.policy}{self._keys()}"
+
     def _standing(self) -> str:
         if not self.output.check(self.config.fingerprint):
             return "new"
@@ -172,6 +201,8 @@ class Pipeline:
         sink = self.config.deliveries
         if sink.callback is not None:
             callback_named(sink.callback)
+        elif sink.format == SINK:
+            check_kafka(sink)
         elif sink.format not in (*FILES, "table"):
             check_format(self.spark, sink.format)
         # Over Connect it is others who publish, and these may see another network.
@@ -213,12 +244,13 @@ class Pipeline:
                 form = "typed columns" if ATTRIBUTES in rows.columns else "records"
             yield f"{input.name}: {input.format}, {form}, from {events.path or 'its own source'}"
 
-    def _count_subscriptions(self) -> tuple[int, list[str]]:
-        """The number of subscriptions, and what to say of patterns."""
+    def _count_subscriptions(self, gate: Gate | None) -> tuple[int, list[str]]:
+        """The number of subscriptions that are granted, and what to say of patterns."""
         config, schema = self.config, schema_of(self.config)
         with tempfile.TemporaryDirectory(prefix="fairlead-") as directory:
-            subscriptions = read_subscriptions(config, directory, self._reader(config.subscriptions), schema)
-            patterns = read_patterns(config, self._reader(config.patterns), schema).patterns
+            reader = self._reader(config.subscriptions)
+            subscriptions = read_subscriptions(config, directory, reader, schema, gate=gate)
+            patterns = read_patterns(config, self._reader(config.patterns), schema, gate=gate).patterns
             check_ids(subscriptions.subscriptions, patterns)
             subscribed = subscriptions.subscriptions.count
         if config.patterns is None:
@@ -245,6 +277,7 @@ class Pipeline:
                 commits = _CommitReporter(output, on_batch)
                 if before is None or not self._is_finished(before):
                     self._check_sink()
+                    self._gate()
                 if before is not None and self._is_finished(before):
                     finished = True
                 elif config.mode == "batch":

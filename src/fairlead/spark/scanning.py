@@ -25,7 +25,7 @@ from fairlead.errors import ValueRefused
 from fairlead.model import Instant
 from fairlead.model import json_kernels as kernels
 
-__all__ = ["Mask", "Scan", "columns_in", "scan"]
+__all__ = ["Mask", "Scan", "buffers_of", "columns_in", "scan"]
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -97,7 +97,7 @@ class Scan:
 
     def __init__(self, texts: pa.Array, names: _Names) -> None:
         self._names = names
-        self._starts, self._letters = _buffers(texts)
+        self._starts, self._letters = buffers_of(texts)
         shape = len(texts), len(names.parents)
         self._kinds = np.zeros(shape, np.uint8)
         self._begins, self._ends = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -266,7 +266,7 @@ def _sliced(
     return pa.Array.from_buffers(pa.string(), len(begins), buffers)
 
 
-def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+def buffers_of(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """The starts and the letters of an array of strings or bytes, wherever in its buffers it begins."""
     if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type):
         texts = texts.cast(pa.binary())

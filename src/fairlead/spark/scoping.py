@@ -1,7 +1,6 @@
 """Scopes: visibility for whole batches of notifications.
 
-    scope(notifications, scopes)       each with the scopes in which it is visible
-    OpenedScopes.visibility(rows, …)   for matching: of each pair of a row and a subscriber, whether it may see it
+    OpenedScopes.visibility(rows, …)   of each pair of a row and a subscriber, whether this one may see it
 
 Visibility is computed for the graph, a column of bits for each scope (`fairlead.scopes.sliced`), not for rows, and
 the worker that matches narrows what it has matched (`fairlead.spark.matcher`). The graph may change: a change with
@@ -20,13 +19,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
-from pyspark.sql import types as T
 
 from fairlead.audit.trace import ScopeChanged
 from fairlead.errors import FairleadError, PipelineError, ScopeError
@@ -35,7 +33,7 @@ from fairlead.filters.naming import Attributes
 from fairlead.ingest import Rejection
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Instant, Notification
-from fairlead.model.order import BEGINNING, OrderKey
+from fairlead.model.order import BEGINNING
 from fairlead.scopes import (
     DEFAULT,
     Policy,
@@ -52,30 +50,29 @@ from fairlead.scopes.language.statements import Statement
 from fairlead.scopes.mappings import IDENTITY
 from fairlead.scopes.policies import Choice, Hold, One, Own, Rate
 from fairlead.scopes.running import Running
-from fairlead.scopes.sights import tag_of
 from fairlead.scopes.sliced import Bits, Positions, Sliced, SlicedBatch
 from fairlead.scopes.states import restore_states
-from fairlead.spark.frames import ATTRIBUTES, RECORD, VERSION, encode, notifications_in, to_records
+from fairlead.spark.frames import ATTRIBUTES, RECORD, notifications_in
 from fairlead.spark.scanning import columns_in
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from fairlead.spark.config import Config
 
 __all__ = [
     "SCOPE_CHANGES",
     "ChangedScopes",
     "Components",
+    "Epoch",
     "OpenedScopes",
     "Plain",
     "ScopeText",
+    "Sees",
     "Visibility",
-    "scope",
+    "encoded",
+    "order_times",
     "scopes_of",
 ]
 
-SCOPES: Final = "scopes"
 SCOPE_CHANGES: Final = "changes"
 """The table of the state with the changes of the scope graph so far, as text."""
 NO_RULES: Final = "rules (UPDATE ON) are not for batches; an ordered bus has them"
@@ -214,64 +211,6 @@ def _text_read(path: str, content: bytes, outsiders: Outsiders, schema: Schema |
     return ScopeText.of(Scopes.read(path, schema, outsiders=outsiders), schema)
 
 
-def scope(notifications: DataFrame, scopes: Scopes | ScopeText, *, schema: Schema | None = None) -> DataFrame:
-    """Notifications of `ingest` or `order`, each with the sorted names of the scopes in which it is visible.
-
-    Where the graph has mappings there is a row for each version, with its content as a `record` and its tag in
-    `version`. Graphs with policies are refused: these decide among subscribers, in the order of a pipeline.
-    """
-    text = ScopeText.of(scopes, schema)
-    if text.opened.has_policies:
-        raise PipelineError(
-            "scopes: policies decide in a pipeline, where subscriptions and the order are known"
-        )
-    added = [T.StructField(SCOPES, T.ArrayType(T.StringType()))]
-    if text.opened.has_mappings:
-        notifications = to_records(notifications)
-        added.append(T.StructField(VERSION, T.StringType()))
-    declared = T.StructType([*notifications.schema.fields, *added])
-    return notifications.mapInArrow(_Visible(text), declared)
-
-
-@dataclass(frozen=True, slots=True)
-class _Visible:
-    scopes: ScopeText
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opened = self.scopes.opened
-        for batch in batches:
-            if not opened.has_mappings:
-                yield batch.append_column(SCOPES, opened.scopes_of(batch))
-                continue
-            special = opened.is_special(batch)
-            plain = batch.filter(pa.array(~special))
-            if plain.num_rows:
-                named = plain.append_column(SCOPES, opened.scopes_of(plain))
-                yield named.append_column(VERSION, pa.array([""] * plain.num_rows, pa.string()))
-            if special.any():
-                yield _versions_in(batch.filter(pa.array(special)), opened)
-
-
-def _versions_in(batch: pa.RecordBatch, opened: OpenedScopes) -> pa.RecordBatch:
-    """A row for each version of notifications that may come to a mapping, with the scopes where it is visible."""
-    running = opened.running()
-    rows, records, names, tags = [], [], [], []
-    for row, (notification, time) in enumerate(
-        zip(notifications_in(batch), _times(batch).tolist(), strict=True)
-    ):
-        plan = running.plan_at(OrderKey(time, notification.producer, None, notification.id or ""))
-        for version, where in plan.visible_versions(notification):
-            rows.append(row)
-            tags.append(tag_of(version, notification))
-            records.append(encode(version))
-            names.append(where)
-    made = batch.take(pa.array(rows, pa.int64()))
-    at = batch.schema.get_field_index(RECORD)
-    made = made.set_column(at, batch.schema.field(at), pa.array(records, pa.string()))
-    named = made.append_column(SCOPES, pa.array(names, pa.list_(pa.string())))
-    return named.append_column(VERSION, pa.array(tags, pa.string()))
-
-
 @dataclass(frozen=True, slots=True)
 class Plain:
     """Record batches in; the rows that filters alone decide about out, or with `special` the others."""
@@ -291,9 +230,9 @@ class Components:
 
     def __init__(self, names: pa.Array) -> None:
         self._names = names
-        self._positions: dict[int, tuple[_Epoch, Positions]] = {}
+        self._positions: dict[int, tuple[Epoch, Positions]] = {}
 
-    def positions(self, epoch: _Epoch) -> Positions:
+    def positions(self, epoch: Epoch) -> Positions:
         """The position of each."""
         found = self._positions.get(id(epoch))
         if found is None:
@@ -305,17 +244,30 @@ class Components:
             )
         return found[1]
 
+    def samples(self, epoch: Epoch) -> dict[int, str]:
+        """The positions that there are, each with the name of a component there."""
+        positions, first = np.unique(self.positions(epoch), return_index=True)
+        names = self._names.take(pa.array(first)).fill_null("").to_pylist()
+        return dict(zip(positions.tolist(), names, strict=True))
+
     def numbers_of(self, names: Any) -> NDArray[np.int64]:
         """The numbers of those among some names; -1 for those who do not subscribe."""
         found: NDArray[np.int64] = pc.index_in(names, value_set=self._names).fill_null(-1).to_numpy()
         return found
 
 
+class Sees(Protocol):
+    """The visibility of the rows of a batch."""
+
+    def sees(self, rows: NDArray[np.int64], components: Components, whose: NDArray[np.int64]) -> Bits:
+        """Of each pair of a row and the number of a component, whether this one may see it."""
+
+
 class Visibility:
     """The visibility of the rows of a batch, each by the graph at its own order time."""
 
     def __init__(
-        self, rows: pa.RecordBatch, parts: Sequence[tuple[_Epoch, NDArray[np.int64], SlicedBatch]]
+        self, rows: pa.RecordBatch, parts: Sequence[tuple[Epoch, NDArray[np.int64], SlicedBatch]]
     ) -> None:
         self._rows, self._parts = rows, parts
         self._publishers: tuple[Components, NDArray[np.int64]] | None = None
@@ -343,7 +295,7 @@ class Visibility:
         return self._publishers[1]
 
 
-class _Epoch:
+class Epoch:
     """A graph, with its filters in an engine."""
 
     def __init__(self, graph: ScopeGraph) -> None:
@@ -370,7 +322,7 @@ class _Epoch:
         self, rows: pa.RecordBatch, columns: pa.RecordBatch | None, notifications: Sequence[Notification] = ()
     ) -> SlicedBatch:
         """The visibility of rows, whose attributes are columns, or are read from the notifications."""
-        producers, codes = _encoded(rows.column("producer"))
+        producers, codes = encoded(rows.column("producer"))
         return self.sliced.batch(
             self.sliced.positions(producers)[codes], self._passed(rows, columns, notifications)
         )
@@ -408,7 +360,7 @@ class OpenedScopes:
         self._timeline = running.timeline
         self._systems = [start, *self._timeline.systems]
         self._times = np.array([BEGINNING, *(change.key.time for change in self._timeline.changes)], np.int64)
-        self._epochs: dict[int, _Epoch] = {}
+        self._epochs: dict[int, Epoch] = {}
 
     def running(self, states: str = "") -> Running:
         """The graphs in use, with the states of policies that an earlier batch has left."""
@@ -474,8 +426,8 @@ class OpenedScopes:
         if self._releases_at_changes:
             return np.ones(batch.num_rows, np.bool_)
         special = np.zeros(batch.num_rows, np.bool_)
-        for epoch, those in self._parts(batch):
-            producers, codes = _encoded(batch.column("producer").take(pa.array(those)))
+        for epoch, those in self.parts(batch):
+            producers, codes = encoded(batch.column("producer").take(pa.array(those)))
             relevant = np.array([bool(epoch.plan.relevant(name)) for name in producers], np.bool_)
             if relevant.any():
                 special[those] = relevant[codes]
@@ -488,30 +440,30 @@ class OpenedScopes:
         special = self.is_special(batch)
         return batch.filter(pa.array(~special)) if special.any() else batch
 
-    def _epoch(self, number: int) -> _Epoch:
+    def _epoch(self, number: int) -> Epoch:
         if number not in self._epochs:
-            self._epochs[number] = _Epoch(self._systems[number].graph)
+            self._epochs[number] = Epoch(self._systems[number].graph)
         return self._epochs[number]
 
-    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[_Epoch, NDArray[np.int64]]]:
+    def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[Epoch, NDArray[np.int64]]]:
         """The rows that are judged by each graph."""
         if len(self._systems) == 1:
             yield self._epoch(0), np.arange(batch.num_rows)
             return
-        numbers = np.searchsorted(self._times, _times(batch), side="right") - 1
+        numbers = np.searchsorted(self._times, order_times(batch), side="right") - 1
         for number in np.unique(numbers).tolist():
             yield self._epoch(number), np.flatnonzero(numbers == number)
 
     def names(self, rows: pa.RecordBatch) -> set[str]:
         """The attributes that decide about rows."""
-        return {name for epoch, _ in self._parts(rows) for name in epoch.names}
+        return {name for epoch, _ in self.parts(rows) for name in epoch.names}
 
     def visibility(
         self, rows: pa.RecordBatch, columns: pa.RecordBatch | None, notifications: Sequence[Notification] = ()
     ) -> Visibility:
         """The visibility of rows. Their `names` are among the columns; without columns, notifications are read."""
         parts = []
-        for epoch, those in self._parts(rows):
+        for epoch, those in self.parts(rows):
             if len(those) == rows.num_rows:
                 parts.append((epoch, those, epoch.sliced_batch(rows, columns, notifications)))
                 continue
@@ -525,7 +477,7 @@ class OpenedScopes:
         """The scopes in which each row is visible, by name."""
         names: list[str] = []
         at, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for epoch, those in self._parts(batch):
+        for epoch, those in self.parts(batch):
             part = batch if len(those) == batch.num_rows else batch.take(pa.array(those))
             scopes = [each.name for each in epoch.graph.scopes if not each.abstract]
             for name, bits in _visible_in(part, epoch, scopes):
@@ -545,7 +497,7 @@ class OpenedScopes:
         return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
-def _visible_in(batch: pa.RecordBatch, epoch: _Epoch, scopes: Sequence[str]) -> Iterator[tuple[str, Bits]]:
+def _visible_in(batch: pa.RecordBatch, epoch: Epoch, scopes: Sequence[str]) -> Iterator[tuple[str, Bits]]:
     """Scopes, each with the rows that are visible in it."""
     if RECORD not in batch.schema.names:
         struct = batch.column(ATTRIBUTES)
@@ -563,14 +515,14 @@ def _visible_in(batch: pa.RecordBatch, epoch: _Epoch, scopes: Sequence[str]) -> 
         yield name, bits
 
 
-def _times(batch: pa.RecordBatch) -> NDArray[np.int64]:
+def order_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """The order times of rows."""
     name = "time" if "time" in batch.schema.names else "event_time"
     times: NDArray[np.int64] = pc.fill_null(batch.column(name), 0).to_numpy()
     return times
 
 
-def _encoded(names: Any) -> tuple[list[str], NDArray[np.int64]]:
+def encoded(names: Any) -> tuple[list[str], NDArray[np.int64]]:
     """The distinct names, and the number of each."""
     coded = pc.dictionary_encode(pc.fill_null(names, ""))
     if isinstance(coded, pa.ChunkedArray):

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from hashlib import md5
+from math import inf
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
@@ -59,12 +60,14 @@ from fairlead.spark.config import Events
 from fairlead.spark.delivery import FILES, Lines
 from fairlead.spark.detection import PROGRESS as PROGRESS_TYPES
 from fairlead.spark.detection import detected, detected_here
-from fairlead.spark.doors import BLANK, ENVELOPE_ARROW, OUTCOME_TYPES, TextDoor
+from fairlead.spark.doors import BLANK, ENVELOPE_ARROW, ORIGIN, OUTCOME_TYPES, TextDoor
 from fairlead.spark.frames import DELIVERY, KEY, MOVED, PUBLISHED, RANK, RECORD
 from fairlead.spark.frames import VERSION as TAG
 from fairlead.spark.groups import RANK_TYPES
 from fairlead.spark.ingestion import KAFKA
+from fairlead.spark.kafka import SINK, write_rows
 from fairlead.spark.matcher import MEMORY, RECEIVERS, Matcher
+from fairlead.spark.nearby import Limits, is_nearby, rows_nearby
 from fairlead.spark.orderer import HELD, KNOWN, LATE, RELEASED, OrderAtOnce
 from fairlead.spark.ordering import LAST, Facts
 from fairlead.spark.output import Manifest, Segment
@@ -92,6 +95,10 @@ IDENTITIES_MAX: Final = 5_000_000
 """So many identities that are remembered are looked at here."""
 BYTES_MAX: Final = 256 << 20
 """So many bytes of text are brought here at most: where the texts of many rows are long, they go to jobs."""
+NEARBY_MAX: Final = Limits(1_000_000, 512 << 20)
+"""What comes through files at most, where jobs have no other machine: they take twice the time of cores."""
+LARGE_BYTES: Final = 8 << 20
+"""From so many bytes on workers read files, where they are on this machine."""
 FIRST_MAX: Final = 1_000
 GROWTH: Final = 8
 """A batch is rarely so many times as large as the one before: it is not tried with more."""
@@ -130,7 +137,8 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
         not {*texts} <= {*rows.columns}
         or config.publish is not None
         or (demand.policy is not None and bool(demand.policy.protected))
-        or config.deliveries.format not in FILES
+        or config.audits_grants
+        or config.deliveries.format not in (*FILES, SINK)
         or demand.subscriptions.size > MEMORY
     ):
         return None
@@ -141,20 +149,31 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
         return None
     if sum(each.rows for each in batch.before.remembered) > IDENTITIES_MAX:
         return None
+    if door is None:
+        return _brought(rows, texts, min(most, ROWS_MAX))
+    if _is_large(batch) and is_nearby(batch.spark):
+        content = rows.select(F.col("value").cast("binary"), *({ORIGIN} & {*rows.columns}))
+        read = rows_nearby(content, door, Limits(most, NEARBY_MAX.bytes))
+    else:
+        found = _brought(rows, texts, min(most, ROWS_MAX))
+        read = None if found is None else list(door(found.cast(_binary(found.schema)).to_batches()))
+    if read is None:
+        return None
+    made = pa.Table.from_batches(read) if read else _NO_ROWS.empty_table()
+    # What lies too far ahead of the clock is rejected by a stage of Spark's.
+    latest = pc.max(made.column("event_time")).as_py()
+    return made if latest is None or latest <= batch.now_us + config.order.ahead_us else None
+
+
+def _brought(rows: DataFrame, texts: Iterable[str], most: int) -> pa.Table | None:
+    """Rows as they are, through the JVM; None where they are many, or one of them is long."""
     size = reduce(add, (F.coalesce(F.octet_length(name), F.lit(0)) for name in texts))
     is_long = size > BYTES_MAX // most
     bounded = {name: F.when(~is_long, F.col(name)) for name in texts}
     found = rows.withColumns({**bounded, LONG: is_long}).limit(most + 1).toArrow()
     if found.num_rows > most or pc.any(found.column(LONG)).as_py():
         return None
-    found = found.drop_columns([LONG])
-    if door is None:
-        return found
-    read = list(door(found.cast(_binary(found.schema)).to_batches()))
-    made = pa.Table.from_batches(read) if read else _NO_ROWS.empty_table()
-    # What lies too far ahead of the clock is rejected by a stage of Spark's.
-    latest = pc.max(made.column("event_time")).as_py()
-    return made if latest is None or latest <= batch.now_us + config.order.ahead_us else None
+    return found.drop_columns([LONG])
 
 
 def _binary(schema: pa.Schema) -> pa.Schema:
@@ -164,18 +183,26 @@ def _binary(schema: pa.Schema) -> pa.Schema:
 
 def _rows_expected(batch: Batch) -> int:
     """The number of rows that a batch is tried with: a large one should not be read twice."""
+    most = NEARBY_MAX if is_nearby(batch.spark) else Limits(ROWS_MAX, BYTES_MAX)
     if batch.config.mode == "batch":
-        return ROWS_MAX if _is_small(batch.config.events) else 0
-    return min(ROWS_MAX, max(FIRST_MAX, GROWTH * batch.before.counts.read))
+        return most.rows if _size(batch.config.events) <= most.bytes else 0
+    return min(most.rows, max(FIRST_MAX, GROWTH * batch.before.counts.read))
 
 
-def _is_small(inputs: Iterable[Events]) -> bool:
-    """Whether the files of all inputs are small, as far as one can see them from here."""
+def _is_large(batch: Batch) -> bool:
+    """Whether a batch has so much that workers are started for it."""
+    if batch.config.mode == "batch":
+        return _size(batch.config.events) > LARGE_BYTES
+    return batch.before.counts.read > FEW_ROWS
+
+
+def _size(inputs: Iterable[Events]) -> float:
+    """The bytes of the files of all inputs; without end, where one cannot see them from here."""
     paths = [each.path for each in inputs]
     try:
-        return None not in paths and sum(map(size_of, filter(None, paths))) <= BYTES_MAX
+        return sum(map(size_of, filter(None, paths))) if None not in paths else inf
     except (OSError, ValueError, PipelineError):
-        return False
+        return inf
 
 
 def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Manifest:
@@ -305,9 +332,21 @@ def _order(table: pa.Table, *names: str) -> Numbers:
         if column.null_count:
             columns[f"has {name}"] = column.is_valid().cast(pa.int8())
         columns[name] = column
+    leading = table.column(names[0])
+    if pa.types.is_integer(leading.type) and not leading.null_count:
+        numbers = leading.to_numpy()
+        order: Numbers = np.argsort(numbers, kind="stable")
+        if (np.diff(numbers[order]) > 0).all():  # the first column tells all rows apart
+            return order
     keys = [(name, "ascending") for name in columns]
     found: Numbers = pc.sort_indices(pa.table(columns), keys).to_numpy()
     return found.astype(np.int64)
+
+
+def _in_order(table: pa.Table, order: Numbers) -> pa.Table:
+    """The rows of a table in an order; nothing is copied where they stand in it."""
+    stands = bool((order == np.arange(table.num_rows)).all())
+    return table if stands else table.take(pa.array(order))
 
 
 def _ranks(order: Numbers) -> Numbers:
@@ -478,7 +517,7 @@ class _Matched(NamedTuple):
             matched = _filled(matched, _versions(matched.schema), {TAG: "", MOVED: False})
             matched = pa.concat_tables([matched, _filled(decided.received, matched.schema)])
             ranked = (*ranked, TAG)
-        matched = matched.take(pa.array(_order(matched, *ranked))).combine_chunks()
+        matched = _in_order(matched, _order(matched, *ranked)).combine_chunks()
         receivers = _single(matched.column(RECEIVERS))
         each = receivers.flatten()
         coded = each.field("subscriber").dictionary_encode()
@@ -524,6 +563,14 @@ def _versions(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(TAG, pa.string())).append(pa.field(MOVED, pa.bool_()))
 
 
+def _texts(rows: pa.Table) -> pa.Table:
+    """The same with the content as text."""
+    if RECORD not in rows.column_names:
+        return rows
+    at = rows.schema.get_field_index(RECORD)
+    return rows.set_column(at, RECORD, rows.column(RECORD).cast(pa.string()))
+
+
 def _single(column: Any) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
@@ -542,6 +589,9 @@ class _Writing:
         sink = self._config.deliveries
         bucket = matched.buckets(sink.buckets)
         order = np.lexsort((matched.rank, matched.subscriber, bucket))
+        if sink.format == SINK:
+            rows = _texts(matched.rows(order, payload=sink.payload))
+            return write_rows(rows.append_column("bucket", pa.array(bucket[order])), self._batch)
         starts = np.flatnonzero(np.diff(bucket[order], prepend=-1))
         # A large bucket goes into several files, one behind the other: so all cores write it.
         files = [
@@ -564,10 +614,7 @@ class _Writing:
         return len(order)
 
     def _write_lines(self, name: str, rows: pa.Table) -> None:
-        if RECORD in rows.column_names:
-            at = rows.schema.get_field_index(RECORD)
-            rows = rows.set_column(at, RECORD, rows.column(RECORD).cast(pa.string()))
-        texts = (batch.column("value").to_pylist() for batch in Lines(())(rows.to_batches()))
+        texts = (batch.column("value").to_pylist() for batch in Lines(())(_texts(rows).to_batches()))
         with self._batch.attempt.create(f"{name}.jsonl") as file:
             file.writelines(f"{text}\n".encode() for some in texts for text in some)
 
@@ -753,7 +800,9 @@ def _published(matched: _Matched) -> pa.Table:
     told = np.flatnonzero(matched.is_public[matched.rank])
     of, whose = matched.rank[told], matched.subscriber[told]
     columns = {name: given.column(name) for name in (*KEY, "event_time", RECORD)}
-    about = given.take(pa.array(of))
+    about = given.select([name for name in (*KEY, TAG, MOVED) if name in given.column_names]).take(
+        pa.array(of)
+    )
     is_published = np.ones(given.num_rows, np.bool_)
     extra: dict[str, Any] = {}
     ranked: tuple[str, ...] = KEY[1:]

@@ -24,7 +24,7 @@ from pyarrow import fs
 from fairlead.errors import PipelineError
 from fairlead.filters.schema import Schema
 from fairlead.ingest.records import STANDARD, Fields
-from fairlead.spark.advertising import Advertised
+from fairlead.kafka import PLAIN, Reading
 from fairlead.spark.doors import TextDoor
 from fairlead.spark.failures import connector, reason
 from fairlead.spark.frames import RECORD, few_rows, payload_of
@@ -34,6 +34,8 @@ from fairlead.spark.storage import is_at_hand, reached
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from fairlead.spark.admission import Admission
 
 __all__ = [
     "Input",
@@ -80,6 +82,8 @@ class Input:
     lines: bool = False
     """XML: each line is a document, instead of each file."""
     select: tuple[str, ...] = ()
+    kafka: Reading = PLAIN
+    """How values and the rest of a record of Kafka are read."""
 
     def __post_init__(self) -> None:
         if self.format in FILES | {LOG} and not self.path:
@@ -229,11 +233,11 @@ def check_watchable(input: Input) -> None:
 
 
 def ingest_input(
-    raw: DataFrame, input: Input, schema: Schema | None = None, advertised: Advertised | None = None
+    raw: DataFrame, input: Input, schema: Schema | None = None, admission: Admission | None = None
 ) -> DataFrame:
     """Rows of the raw records of an input."""
     if input.format == "csv" and input.select:
-        return _selected(raw, input, schema, advertised)
+        return _selected(raw, input, schema, admission)
     return ingest(
         raw,
         _format_of(input),
@@ -242,13 +246,12 @@ def ingest_input(
         fields=input.fields,
         lift=input.lift,
         delimiter=input.delimiter,
-        advertised=advertised,
+        admission=admission,
+        kafka=input.kafka,
     )
 
 
-def _selected(
-    raw: DataFrame, input: Input, schema: Schema | None, advertised: Advertised | None
-) -> DataFrame:
+def _selected(raw: DataFrame, input: Input, schema: Schema | None, admission: Admission | None) -> DataFrame:
     """Rows of CSV whose values `select` makes of the fields, which are strings, or null where they are empty."""
     from pyspark.sql import functions as F
 
@@ -259,7 +262,7 @@ def _selected(
     origin = F.struct("file", "block", "ordinal").alias(ORIGIN)
     columns = read.where("reason is null").select(fields.alias("fields"), origin).select("fields.*", ORIGIN)
     made = columns.select(*map(F.expr, input.select), ORIGIN)
-    rows = ingest(made, source=input.name, schema=schema, fields=input.fields, advertised=advertised)
+    rows = ingest(made, source=input.name, schema=schema, fields=input.fields, admission=admission)
     refused = read.where("reason is not null").drop(RECORD)
     payload = payload_of(rows)
     return rows.unionByName(refused.withColumn(payload, F.lit(None).cast(rows.schema[payload].dataType)))
@@ -271,10 +274,12 @@ def _names(raw: DataFrame, input: Input) -> list[str]:
     return _guarded(input, lambda: reader.format("csv").load(input.path)).columns
 
 
-def door_of(input: Input, schema: Schema | None = None, advertised: Advertised | None = None) -> TextDoor:
+def door_of(input: Input, schema: Schema | None = None, admission: Admission | None = None) -> TextDoor:
     """The door that `ingest_input` runs in the workers, where records are text."""
     format = _format_of(input)
-    return TextDoor(format, input.name, schema, input.fields, input.lift, input.delimiter, advertised)
+    return TextDoor(
+        format, input.name, schema, input.fields, input.lift, input.delimiter, admission, input.kafka
+    )
 
 
 def _format_of(input: Input) -> str:
@@ -283,7 +288,8 @@ def _format_of(input: Input) -> str:
         return "rows"
     if input.lines:
         return "xml-lines"
-    return {"kafka": "json", LOG: "packed"}.get(input.format, input.format)
+    kafka = "json" if input.kafka.is_plain else "kafka"
+    return {"kafka": kafka, LOG: "packed"}.get(input.format, input.format)
 
 
 def kafka_records(frame: DataFrame) -> DataFrame:
@@ -294,6 +300,28 @@ def kafka_records(frame: DataFrame) -> DataFrame:
         F.col("value").cast("binary"),
         _origin(F.concat(F.lit(KAFKA), F.col("topic")), F.col("partition"), F.col("offset")),
     )
+
+
+def whole_kafka_records(frame: DataFrame) -> DataFrame:
+    """The raw records of the same columns, with all that they have, packed as `kafka.Taken.unpacked` reads it."""
+    from pyspark.sql import functions as F
+
+    headers = "headers" in frame.columns
+    packed = F.struct(
+        "topic",
+        "partition",
+        "offset",
+        F.base64("value").alias("value"),
+        F.base64("key").alias("key"),
+        F.unix_micros("timestamp").alias("time"),
+        *(
+            [F.expr("transform(headers, h -> struct(h.key, base64(h.value) as value)) as headers")]
+            if headers
+            else []
+        ),
+    )
+    whole = frame.withColumn("value", F.encode(F.to_json(packed), "UTF-8"))
+    return kafka_records(whole)
 
 
 def _register(spark: SparkSession, input: Input) -> None:
@@ -318,7 +346,11 @@ def _raw(reader: Any, input: Input, schema: StructType | None) -> DataFrame:
     file, block = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
     options = dict(input.options)
     if input.format == "kafka":
-        return kafka_records(reader.format("kafka").options(**options).load())
+        if input.kafka.is_plain:
+            return kafka_records(reader.format("kafka").options(**options).load())
+        return whole_kafka_records(
+            reader.format("kafka").options(**{"includeHeaders": "true"} | options).load()
+        )
     if input.format == LOG:
         frame = reader.format(LOG_SOURCE).options(**options).load(input.path)
         return frame.select("value", _origin(F.col("file"), None, F.col("offset")))

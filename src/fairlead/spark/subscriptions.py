@@ -115,6 +115,8 @@ class Subscriptions:
     """The file with the times at which subscriptions of the parts end earlier than these say."""
     placement: Placement | None = None
     extensions: tuple[str, ...] = ()
+    keys: str | None = None
+    """The file with the keys that workers decide about sealed predicates with. It is no part of the manifest."""
 
     @property
     def count(self) -> int:

@@ -9,10 +9,11 @@ when.
 Law: a pipeline delivers what the ordered bus with the same graph, subscriptions and notifications does, however
 the order was cut into batches.
 
-Only rows of producers that can reach a mapping or a policy become notifications in Python, a record batch at a
-time; `fairlead.scopes.running` decides about them, as it does on the bus. Without states of policies each task
-decides about its own rows. With them one task takes these rows in the total order, and the states are a part of
-what the batch leaves to the next one. A version that a policy moves to a later order time waits for the watermark;
+Where a graph has mappings and no policies, rows of producers that can reach a mapping are followed as columns
+(`fairlead.spark.mapped`). Rows that can reach a policy become notifications in Python, a record batch at a time;
+`fairlead.scopes.running` decides about them, as it does on the bus. Without states of policies each task decides
+about its own rows. With them one task takes these rows in the total order, and the states are a part of what the
+batch leaves to the next one. A version that a policy moves to a later order time waits for the watermark;
 then the subscriptions that are valid there get it.
 """
 
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -48,9 +50,10 @@ from fairlead.spark.frames import (
     notifications_in,
     to_records,
 )
+from fairlead.spark.mapped import RECEIVER, Received, received_of
 from fairlead.spark.matcher import RECEIVERS, subscribers_of
 from fairlead.spark.matching import matched, targets_of
-from fairlead.spark.scoping import OpenedScopes, Plain, ScopeText
+from fairlead.spark.scoping import Epoch, OpenedScopes, Plain, ScopeText
 from fairlead.spark.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -62,9 +65,7 @@ log: Final = logging.getLogger(__name__)
 
 ONLY: Final = "only"
 STATES: Final = "states"
-_RECEIVERS: Final = pa.list_(
-    pa.struct([("subscriber", pa.string()), ("subscriptions", pa.list_(pa.string()))])
-)
+_RECEIVERS: Final = pa.list_(RECEIVER)
 _CONTENT: Final = (
     ("time", pa.int64()),
     ("producer", pa.string()),
@@ -251,7 +252,9 @@ class Deciding:
         by_mappings = not (self.in_order or opened.has_policies)
         for batch in batches:
             if batch.num_rows and by_mappings:
-                yield self._mapped(running, _given(batch))
+                for epoch, those in opened.parts(batch):
+                    part = batch if len(those) == batch.num_rows else batch.take(pa.array(those))
+                    yield from self._mapped(running, part, epoch)
             elif batch.num_rows:
                 yield self._made(running, _given(batch), notices)
         if self.in_order:
@@ -274,8 +277,25 @@ class Deciding:
             rows += self._taken(running, each, answers)
         return _batch_of(rows, DECIDED)
 
-    def _mapped(self, running: Running, given: Sequence[_Given]) -> pa.RecordBatch:
-        """The rows of notifications, where no policy decides: the versions of all are matched together."""
+    def _mapped(self, running: Running, batch: pa.RecordBatch, epoch: Epoch) -> Iterator[pa.RecordBatch]:
+        """The rows of notifications about which one graph without policies decides, as columns."""
+        scopes = [each.name for each in epoch.graph.scopes]
+        alone = pc.is_in(batch.column("producer"), value_set=pa.array(scopes, pa.string()))
+        by_itself: NDArray[np.bool_] = alone.to_numpy(zero_copy_only=False).astype(np.bool_)
+        rest = batch.filter(pa.array(~by_itself)) if by_itself.any() else batch
+        if rest.num_rows:
+            try:
+                found = received_of(rest, epoch, self.targets)
+            except ScopeError:  # too many ways to follow for all of them
+                by_itself[:] = True
+            else:
+                by_itself[np.flatnonzero(~by_itself)[found.doubtful]] = True
+                yield _batch_received(rest, found)
+        if by_itself.any():
+            yield self._evaluated(running, _given(batch.filter(pa.array(by_itself))))
+
+    def _evaluated(self, running: Running, given: Sequence[_Given]) -> pa.RecordBatch:
+        """The rows of notifications where no policy decides, one by one; all versions are matched together."""
         evaluations: list[Evaluation | None] = []
         versions: list[Notification] = []
         starts = [0]
@@ -443,6 +463,29 @@ def _given(batch: pa.RecordBatch) -> list[_Given]:
             notifications_in(batch), keys, records, published, strict=True
         )
     ]
+
+
+def _batch_received(batch: pa.RecordBatch, found: Received) -> pa.RecordBatch:
+    """The rows of versions with their receivers, but for those of doubtful rows."""
+    rows, size = batch.take(pa.array(found.rows)), batch.num_rows
+    columns = {name: rows.column(name) for name in (*KEY, "event_time")}
+    published = pa.nulls(rows.num_rows, pa.string())
+    if PUBLISHED in batch.schema.names:
+        own = np.arange(rows.num_rows) < size
+        published = pc.if_else(pa.array(own), rows.column(PUBLISHED), None)
+    columns |= {RECORD: found.texts, PUBLISHED: published, VERSION: found.tags}
+    columns[MOVED] = pa.array(np.zeros(rows.num_rows, np.bool_))
+    columns[RECEIVERS] = found.receivers
+    made = pa.RecordBatch.from_arrays(
+        [
+            columns[field.name].cast(field.type)
+            if field.name in columns
+            else pa.nulls(rows.num_rows, field.type)
+            for field in DECIDED
+        ],
+        schema=DECIDED,
+    )
+    return made.filter(pa.array(~found.doubtful[found.rows])) if found.doubtful.any() else made
 
 
 def _row(  # the columns of a version

@@ -20,13 +20,14 @@ from fairlead.audit.trace import Language, ScopeChanged
 from fairlead.errors import PipelineError
 from fairlead.ingest import Rejection
 from fairlead.ingest.rejection import kind_of_reason
-from fairlead.spark import trace
+from fairlead.spark import kafka, trace
 from fairlead.spark.advertising import advertised_of
 from fairlead.spark.asking import Demand
 from fairlead.spark.batch import POLICIES, PROGRESS, WAITING, Batch, Composites, Outcomes, Seen
 from fairlead.spark.delivery import FILES, send, write_files
 from fairlead.spark.detection import Detected
-from fairlead.spark.frames import KEY, RANK, RECORD, few_rows, table_of_rows
+from fairlead.spark.frames import KEY, RANK, RECORD, VERSION, few_rows, table_of_rows
+from fairlead.spark.grants import granted
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matcher import RECEIVERS
 from fairlead.spark.matching import with_receivers
@@ -97,6 +98,8 @@ def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
     if sink.format == "parquet":
         write_files(deliveries, sink.format, batch.attempt.channel("deliveries"))
         return batch.attempt.rows("deliveries")
+    if sink.format == kafka.SINK:
+        return kafka.write(deliveries, batch)
     written = batch.persist(deliveries)
     count = int(written.count())
     if sink.format not in FILES:
@@ -206,6 +209,20 @@ def _by_kind(reasons: Mapping[str, int]) -> Mapping[str, int]:
     for reason, number in reasons.items():
         kinds[kind_of_reason(reason)] += number
     return dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))[:REASONS_MAX])
+
+
+def write_grants(
+    batch: Batch, demand: Demand, received: DataFrame, detected: Detected, composites: Composites
+) -> int:
+    """Write which rules let deliveries pass, where that is asked for; how many rows there are."""
+    rules = demand.rules if batch.config.audits_grants else None
+    if rules is None:
+        return 0
+    answers = detected.answers(demand.subscriptions, payload=True) if composites.detected else None
+    found = batch.persist(granted(received, rules, answers))
+    count = int(found.count())
+    _write(batch, "grants", found, count, "subscriber", *KEY, VERSION, "subscription", "role", "rule")
+    return count
 
 
 def write_late(batch: Batch, late: DataFrame, count: int) -> int:

@@ -17,7 +17,6 @@ from fairlead.correlation import fair
 from fairlead.correlation.patterns import building
 from fairlead.correlation.patterns.building import render_python
 from fairlead.correlation.patterns.core import parse_core, render_core
-from fairlead.correlation.patterns.durations import duration_of, moment_of, render_duration, render_moment
 from fairlead.correlation.patterns.language import parse, parse_condition, parse_operand, render
 from fairlead.correlation.patterns.model import (
     Aggregate,
@@ -41,6 +40,7 @@ from fairlead.errors import FairleadError, FilterError, FilterSyntaxError
 from fairlead.filters import EVERYTHING, Op, Schema
 from fairlead.filters import parse as parse_filter
 from fairlead.model import Instant, Multi, Point
+from fairlead.model.durations import duration_of, moment_of, render_duration, render_moment
 from fairlead_lab.testing.patterns import patterns
 
 SECOND = 1_000_000

@@ -38,6 +38,7 @@ from fairlead_lab.bench.runner import Spread, Stopped, fresh, machine, spread_of
 from fairlead_lab.bench.scoping import (
     GRAPHS,
     INTERFACES,
+    MAPPED,
     MAPPINGS,
     OPEN,
     TIMES,
@@ -180,7 +181,7 @@ class Report(harness.Report):
         yield at_most("M1", f"compiling {sized(LARGE_N)} from JSON lines", COMPILE_S, compiled, " s")
         yield from self._floor_goals()
         if self.scoped is not None:
-            for kind in (OPEN, INTERFACES, MAPPINGS):
+            for kind in (OPEN, INTERFACES, MAPPINGS, MAPPED):
                 times = self.scoped.times(kind)
                 what = f"{kind}: a pipeline with scopes against one without, warm"
                 yield at_most("scopes", what, TIMES, times.median if times else None, "×")

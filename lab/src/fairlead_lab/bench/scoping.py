@@ -5,7 +5,8 @@
 The pipelines have the same notifications and subscriptions, one of each component, in 100 desks of ten groups.
 `open` lets everything pass, so its deliveries are those without scopes: they are counted. `interfaces` has filters
 both ways at every border, and delivers about half. With `mappings` one desk in twenty maps what crosses its
-border, so that what it publishes, and what comes in to it, becomes a version.
+border, so that what it publishes, and what comes in to it, becomes a version. With `mapped borders` every desk
+does.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GRAPHS",
     "INTERFACES",
+    "MAPPED",
     "MAPPINGS",
     "OPEN",
     "TIMES",
@@ -44,6 +46,7 @@ __all__ = [
 ]
 
 UNSCOPED, OPEN, INTERFACES, MAPPINGS = "no scopes", "open", "interfaces", "mappings"
+MAPPED: Final = "mapped borders"
 TIMES: Final = 1.5
 """How many times the cost without scopes a scoped publication may have."""
 DESKS, GROUPS = 100, 10
@@ -172,7 +175,7 @@ def measure_scopes(spark: Any, plan: Plan, directory: Path, tell: Tell) -> tuple
     rounds: dict[str, list[Round]] = {}
     deliveries: dict[str, int] = {}
     contenders = {UNSCOPED: config}
-    for kind in (OPEN, INTERFACES, MAPPINGS):
+    for kind in (OPEN, INTERFACES, MAPPINGS, MAPPED):
         contenders[kind] = _scoped(config, home, kind, n)
 
     def run(kind: str) -> None:
@@ -244,6 +247,7 @@ def _desks(kind: str, n: int) -> str:
     for desk in range(DESKS):
         traders = ", ".join(f"u{each}" for each in range(desk, n, DESKS))
         mapping = "MAP OUTWARD { y = x4 * 1.08, DROP x4 } MAP INWARD { x4 = y, DROP y }"
-        mapped = f" {mapping}" if kind == MAPPINGS and desk % 20 == 0 else ""
+        is_mapped = kind == MAPPED or (kind == MAPPINGS and desk % 20 == 0)
+        mapped = f" {mapping}" if is_mapped else ""
         lines.append(f"DEFINE SCOPE d{desk} AS ALL FROM {traders} {border(desk, 'x2', 'x3')}{mapped}")
     return "\n".join(lines)

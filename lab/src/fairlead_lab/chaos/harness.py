@@ -54,7 +54,9 @@ LINKED_S: Final = 5.0
 """How long a link may take to be up again before a copy of a broker is run."""
 FORGED: Final = wire.checked(
     wire.relay(
-        2**61, pack(Notification.of({"id": "forged", "producer": "nobody", "x": 50, "region": "north"}))
+        2**61,
+        wire.NO_STAMP,
+        pack(Notification.of({"id": "forged", "producer": "nobody", "x": 50, "region": "north"})),
     )
 )
 """A relay that is well-formed, with an offset far beyond the log's end."""

@@ -2,6 +2,7 @@
 
     python -m fairlead_lab.dialects eventbridge > tests/corpus/eventbridge.jsonl    Event Ruler 2.1
     python -m fairlead_lab.dialects jms > tests/corpus/jms.jsonl                    ActiveMQ 6.1
+    python -m fairlead_lab.dialects.pysigma > tests/corpus/pysigma.json             pySigma 2.0
 
 Each line is a text, an event, and whether the engine says that they match, or refuses the text. Texts and
 events are drawn at random from a seed, and half of the lines match; hand-picked ones come behind them. It

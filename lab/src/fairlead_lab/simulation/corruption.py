@@ -26,6 +26,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
+from msgspec import structs
+
 from fairlead.broker import Broker
 from fairlead.broker.messages import Admin, Batch, Forward, InTree, Passed
 from fairlead.configuration import Key, one_of, quoted
@@ -186,8 +188,8 @@ def corrupt_message(message: Any, random: Random) -> Any:
             # What was added is removed, or the other way round; or nothing is left of it.
             swapped = random.randrange(2)
             return Admin(source, removed, added if swapped else (), advertisements)
-        case Forward(source, notification, origin, stamp, number):
-            return Forward(source, _other_content(notification, random), origin, stamp, number)
+        case Forward():
+            return structs.replace(message, notification=_other_content(message.notification, random))
         case Passed(source, identity):
             return Passed(source, identity._replace(id=f"{identity.id}~"))
         case _:

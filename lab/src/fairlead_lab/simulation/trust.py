@@ -4,12 +4,16 @@
     filters         none is sent to a broker, or in a table of one, that matches what the broker does not handle
     at home         a client is granted nothing that its broker does not handle
 
+Where the policy seals, a broker may get notifications of any type with nothing in clear but the type, and learn of
+filters on the type of such notifications.
+
 What the algebra cannot decide counts as a breach: where it is not certain, nothing may be told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker.messages import (
@@ -25,13 +29,18 @@ from fairlead.broker.messages import (
     Renew,
     Send,
 )
-from fairlead.filters import Filter, covers
+from fairlead.filters import Filter, Or, covers, parse
+from fairlead.filters.naming import Attributes
 from fairlead.model import Notification
 from fairlead.security import BrokerTrust
+from fairlead.security.trust import SEALED
 from fairlead_lab.broker import AnyBroker
 from fairlead_lab.simulation.network import Observer, Simulation
 
 __all__ = ["TrustChecker"]
+
+_IN_CLEAR: Final = frozenset({"type", SEALED})
+_IS_SEALED: Final = parse(f"exists `{SEALED}`")
 
 
 class TrustChecker(Observer):
@@ -75,18 +84,32 @@ class TrustChecker(Observer):
     def _state(self, broker: Broker) -> Iterator[str]:
         initial = {each.filter for each in broker.settings.strategy.initial()}
         for table in broker.tables:
-            filters = (interest.filter for interest, _ in table if interest.filter not in initial)
-            yield from self._filters(broker.name, filters)
+            # Of a merger, its parts: the broker itself has made it.
+            learnt = (
+                part.filter
+                for interest, source in table
+                for part in table.mergers.get(source, {}).get(interest, (interest,))
+            )
+            yield from self._filters(broker.name, (each for each in learnt if each not in initial))
 
     def _notification(self, name: str, notification: Notification) -> Iterator[str]:
-        if not self.trust.limit(name).matches(notification):
+        is_sealed = self.trust.seals and {*notification.attributes} <= _IN_CLEAR
+        if not is_sealed and not self.trust.limit(name).matches(notification):
             yield f"{name} gets {notification}"
+
+    def _about_clear(self, filter: Filter) -> Iterator[Filter]:
+        """The alternatives of a filter that are not about the type of sealed notifications alone."""
+        for each in filter.parts if self.trust.seals and isinstance(filter, Or) else (filter,):
+            read = Attributes.of(each)
+            is_of_types = self.trust.seals and not read.is_whole and read.names <= _IN_CLEAR
+            if not (is_of_types and covers(_IS_SEALED, each)):
+                yield each
 
     def _filters(self, name: str, filters: Iterable[Filter]) -> Iterator[str]:
         limit = self.trust.limit(name)
         for filter in filters:
             known = (limit, filter)
             if known not in self._covered:
-                self._covered[known] = covers(limit, filter)
+                self._covered[known] = all(covers(limit, each) for each in self._about_clear(filter))
             if not self._covered[known]:
                 yield f"{name} learns of {filter}"

@@ -358,7 +358,7 @@ class Attack:
             )
             frame = self._random.choice(
                 (
-                    wire.relay(number, packed),
+                    wire.relay(number, wire.NO_STAMP, packed),
                     wire.control(wire.Table([("true", "")], [])),
                     wire.control(wire.InterestsChanged([("true", "")], [])),
                     wire.control(wire.Accept(self._random.choice(DURABLES), [1, 2, number])),

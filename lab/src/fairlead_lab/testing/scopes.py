@@ -168,7 +168,7 @@ def steps() -> st.SearchStrategy[tuple[Step, ...]]:
     return st.lists(st.sampled_from(each), min_size=1, max_size=3).map(tuple)
 
 
-def _policy(names: tuple[str, ...], *, timed: bool) -> st.SearchStrategy[tuple[Policy, ...]]:
+def _policy(names: tuple[str, ...], timed: bool, held: bool) -> st.SearchStrategy[tuple[Policy, ...]]:
     choices = st.sampled_from(
         [
             All(),
@@ -179,6 +179,7 @@ def _policy(names: tuple[str, ...], *, timed: bool) -> st.SearchStrategy[tuple[P
             Top("rank", 2),
             Chain(names[:3]),
             *([Rate(2, 3), Delay(5)] if timed else []),
+            *([Hold(FILTERS[0], parse("x = 3"))] if held else []),
         ]
     )
     groups = st.sampled_from([None, None, frozenset(names[:2])])
@@ -194,10 +195,11 @@ def graphs(
     mappings: bool = False,
     policies: bool = False,
     timed: bool = True,
+    held: bool = False,
     abstract: bool = True,
 ) -> ScopeGraph:
     """Graphs of up to six scopes and six components, acyclic by construction; every scope may be several times
-    above another. `timed`: policies may be about time.
+    above another. `timed`: policies may be about time; `held`, hold notifications.
     """
     scopes = SCOPES[: draw(st.integers(1, 6))]
     components = COMPONENTS[: draw(st.integers(2, 6))]
@@ -211,9 +213,9 @@ def graphs(
                 imposed=draw(_MOSTLY_OPEN) if filters else OPEN,
                 abstract=abstract and draw(st.sampled_from([False] * 7 + [True])),
                 attributes=Record({"rank": number}),
-                publishing=draw(_policy(scopes, timed=timed)) if policies else (),
-                delivery=draw(_policy(below[::-1], timed=timed)) if policies else (),
-                internal=draw(_policy(below[::-1], timed=timed)) if policies else (),
+                publishing=draw(_policy(scopes, timed, held)) if policies else (),
+                delivery=draw(_policy(below[::-1], timed, held)) if policies else (),
+                internal=draw(_policy(below[::-1], timed, held)) if policies else (),
                 traverse=draw(st.sampled_from([Traverse.BROADCAST] * 3 + list(Traverse)))
                 if policies
                 else Traverse.BROADCAST,
@@ -224,7 +226,7 @@ def graphs(
             Component(
                 name,
                 attributes=Record({"rank": number % 3} if number != 1 else {}),
-                publishing=draw(_policy(scopes, timed=timed)) if policies else (),
+                publishing=draw(_policy(scopes, timed, held)) if policies else (),
             )
         )
     edges = []

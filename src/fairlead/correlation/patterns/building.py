@@ -18,14 +18,6 @@ from datetime import time as TimeOfDay
 from keyword import iskeyword
 from typing import TypeAlias
 
-from fairlead.correlation.patterns.durations import (
-    Moment,
-    duration_of,
-    moment_of,
-    render_duration,
-    render_moment,
-    scan_duration,
-)
 from fairlead.correlation.patterns.forms import with_atoms
 from fairlead.correlation.patterns.language import parse_condition, parse_operand
 from fairlead.correlation.patterns.model import (
@@ -60,6 +52,14 @@ from fairlead.errors import FilterError
 from fairlead.filters import EVERYTHING, Filter, Or, parse
 from fairlead.filters import render as render_filter
 from fairlead.model import Instant
+from fairlead.model.durations import (
+    Moment,
+    duration_of,
+    moment_of,
+    render_duration,
+    render_moment,
+    scan_duration,
+)
 
 __all__ = ["Expression", "any_order", "either", "event", "other_than", "render_python", "timeout"]
 

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from fairlead.correlation.patterns.durations import render_duration, render_moment
 from fairlead.correlation.patterns.language import DEPTH_MAX, PatternReader
 from fairlead.correlation.patterns.model import (
     Atom,
@@ -55,6 +54,7 @@ from fairlead.filters import parse as parse_filter
 from fairlead.filters import render as render_filter
 from fairlead.filters.language.lexer import END, ENDS
 from fairlead.filters.terms import quote_name, quote_step
+from fairlead.model.durations import render_duration, render_moment
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema

@@ -16,11 +16,11 @@ from typing import Final
 
 from fairlead import drawing
 from fairlead.correlation.patterns.automaton import ACCEPTED, Automaton, State
-from fairlead.correlation.patterns.durations import render_duration, render_moment
 from fairlead.correlation.patterns.model import Atom
 from fairlead.correlation.patterns.printer import render_condition, render_event, render_events
 from fairlead.correlation.patterns.reactions import Move
 from fairlead.drawing import Edge, Graph, Node
+from fairlead.model.durations import render_duration, render_moment
 
 __all__ = ["diagram", "dot", "svg"]
 

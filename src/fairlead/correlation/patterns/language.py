@@ -39,7 +39,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from fairlead.correlation.patterns.durations import Moment, scan_duration, scan_moment
 from fairlead.correlation.patterns.model import (
     COUNT_MAX,
     UNNAMED,
@@ -75,9 +74,10 @@ from fairlead.correlation.reading import FilterReader
 from fairlead.errors import FilterSyntaxError
 from fairlead.filters import EVERYTHING, Filter, Op, Or
 from fairlead.filters.language.lexer import END, NAME, NUMBER, STRING, TIME
-from fairlead.filters.language.reader import CONSTANTS, SHAPES
+from fairlead.filters.language.reader import A_DURATION, CONSTANTS, SHAPES
 from fairlead.filters.terms import quote_name, quote_step
 from fairlead.model import Number
+from fairlead.model.durations import Moment, scan_duration, scan_moment
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
@@ -97,7 +97,6 @@ _A_CLAUSE: Final = (
     "giving",
     "with partial matches",
 )
-_A_DURATION: Final = ("a duration such as 5 minutes",)
 _A_MOMENT: Final = ("a time of day such as 19:00", "an instant such as 2026-01-01T00:00:00Z")
 
 T = TypeVar("T")
@@ -284,7 +283,7 @@ class PatternReader(FilterReader):
             hint = "without a time it is A followed by B, or A weakly followed by B"
             raise self.unexpected(("before",), hint=hint)
         moment = self.moment_here()
-        spec = self.duration((*_A_DURATION, *_A_MOMENT)) if moment is None else moment
+        spec = self.duration((*A_DURATION, *_A_MOMENT)) if moment is None else moment
         if moment is None:
             self.took("pass")
         atom = replace(atom, domain_timers=atom.domain_timers | {timer})
@@ -460,22 +459,6 @@ class PatternReader(FilterReader):
             moment: Moment = self.value()
             return moment
         return self.scanned(scan_moment)
-
-    def duration(self, expected: tuple[str, ...] = _A_DURATION) -> int:
-        found = self.scanned(scan_duration)
-        if found is None:
-            raise self.unexpected(expected, hint="units are days, hours, minutes, s, ms and us")
-        return found
-
-    def scanned(self, scan: Callable[[str, int], tuple[T, int] | None]) -> T | None:
-        """The value that a function scans from the text here; its tokens are consumed."""
-        start = self.starts[self.at]
-        found = self.located(start, scan, self.source, start)
-        if found is None:
-            return None
-        while self.starts[self.at] < found[1]:
-            self.at += 1
-        return found[0]
 
     # -- clauses ---------------------------------------------------------------------------------------------
 

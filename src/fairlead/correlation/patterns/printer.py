@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fairlead.correlation.patterns.durations import render_duration, render_moment
 from fairlead.correlation.patterns.model import (
     LIMIT,
     UNNAMED,
@@ -43,6 +42,7 @@ from fairlead.filters import EVERYTHING, Filter, Or
 from fairlead.filters import render as render_filter
 from fairlead.filters.printing import text_of
 from fairlead.filters.terms import quote_name, quote_step
+from fairlead.model.durations import render_duration, render_moment
 
 __all__ = [
     "render",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from fairlead.errors import FairleadError, FilterError, FilterSyntaxError
 from fairlead.filters.constraint import Op
@@ -28,6 +28,7 @@ from fairlead.filters.language.lexer import (
 from fairlead.filters.terms import RESERVED
 from fairlead.model import DEPTH_MAX as STEPS_MAX
 from fairlead.model import Instant, Interval, Multi, Number, Point, Rectangle, check_name, number_of
+from fairlead.model.durations import scan_duration
 
 __all__ = ["Reader", "shape"]
 
@@ -42,6 +43,7 @@ SHAPES: Final[dict[str, tuple[Callable[..., Point | Interval | Rectangle], int]]
 }
 NOT_NUMBERS: Final = frozenset({"inf", "infinity", "nan"})
 A_VALUE: Final = ("a value",)
+A_DURATION: Final = ("a duration such as 5 minutes",)
 WORDS: Final = RESERVED | {op.value for op in Op if op.value.isalpha()} - {Op.EXTENDED.value}
 """The words of the language, for those who write them in capitals."""
 
@@ -73,6 +75,9 @@ class Reader:
     """One reading of one text: the tokens, and the number of the next one."""
 
     __slots__ = ("at", "kinds", "source", "starts", "texts")
+
+    WHOLE: ClassVar[str] = "filter"
+    """The name of what is read as a whole, for complaints."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -156,6 +161,31 @@ class Reader:
             )
         return self.located(self.starts[self.at - 1], check_name, name_in(spelled))
 
+    def duration(self, expected: tuple[str, ...] = A_DURATION) -> int:
+        """The duration here, in microseconds."""
+        found = self.scanned(scan_duration)
+        if found is None:
+            raise self.unexpected(expected, hint="units are days, hours, minutes, s, ms and us")
+        return found
+
+    def scanned(self, scan: Callable[[str, int], tuple[T, int] | None]) -> T | None:
+        """The value that a function scans from the text here; its tokens are consumed."""
+        start = self.starts[self.at]
+        found = self.located(start, scan, self.source, start)
+        if found is None:
+            return None
+        while self.starts[self.at] < found[1]:
+            self.at += 1
+        return found[0]
+
+    def took(self, *words: str) -> bool:
+        """Consume these words, if they are next. True if they were."""
+        end = self.at + len(words)
+        if tuple(self.texts[self.at : end]) != words:
+            return False
+        self.at = end
+        return True
+
     # -- complaints ------------------------------------------------------------------------------------------
 
     def expect(self, sign: str, *others: str, hint: str | None = None) -> None:
@@ -200,7 +230,7 @@ class Reader:
             if len(pair) == 2 and pair in _SPELLINGS:
                 return self.problem(f"unexpected {pair}", first, expected=expected, hint=_SPELLINGS[pair])
         shown = word if len(word) <= 40 else f"{word[:40]}…"
-        what = "the filter ends too early" if kind == END else f"unexpected {shown}"
+        what = f"the {self.WHOLE} ends too early" if kind == END else f"unexpected {shown}"
         return self.problem(what, start, expected=expected, hint=self.spelling() or hint)
 
     def spelling(self) -> str | None:

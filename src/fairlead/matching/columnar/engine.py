@@ -366,18 +366,26 @@ class Columnar(Generic[Id]):
         return save(base, Path(directory), self._schema)
 
     @classmethod
-    def open(cls, path: str | Path, schema: Schema | None = None, *, verify: bool = True) -> Columnar[Any]:
+    def open(
+        cls,
+        path: str | Path,
+        schema: Schema | None = None,
+        *,
+        verify: bool = True,
+        resolve: Callable[[Filter], Filter] | None = None,
+    ) -> Columnar[Any]:
         """The engine whose filters are in a file, under the schema that it was saved with.
 
         The file is mapped into memory, so this takes no time, and processes that open the same one share it.
-        A file that is none, or not whole, is a DamagedIndex; another schema is a SchemaError.
+        A file that is none, or not whole, is a DamagedIndex; another schema is a SchemaError. Filter objects
+        decide as `resolve` has them, which knows more than their text.
         """
         if not is_fast():
             raise NotInstalled.extra("an index of arrays", "fast")
         from fairlead.matching.columnar.storage import load
 
         engine: Columnar[Any] = cls(schema=schema)
-        base = load(Path(path), schema, verify=verify)
+        base = load(Path(path), schema, verify=verify, resolve=resolve)
         engine._version = _Version(base, _Delta(), 0, 0)
         engine._size = len(base)
         return engine

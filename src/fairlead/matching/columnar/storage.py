@@ -18,7 +18,7 @@ import mmap
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.errors import DamagedIndex, SchemaError, ValueRefused
+from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position
@@ -89,17 +90,32 @@ def save(base: Base, directory: Path, schema: Schema | None = None) -> Path:
     return path
 
 
-def load(path: Path, schema: Schema | None = None, *, verify: bool = True) -> Base:
-    """Map a file into memory, or DamagedIndex; without `verify`, its digest is taken on trust."""
+def load(
+    path: Path,
+    schema: Schema | None = None,
+    *,
+    verify: bool = True,
+    resolve: Callable[[Filter], Filter] | None = None,
+) -> Base:
+    """Map a file into memory, or DamagedIndex; without `verify`, its digest is taken on trust.
+
+    What the index asks of filter objects is asked as `resolve` has them.
+    """
     try:
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except ValueError:
         raise DamagedIndex(f"{path} is empty") from None
-    return _opened(path, mapped, schema, verify)
+    return _opened(path, mapped, schema, verify, resolve or (lambda filter: filter))
 
 
-def _opened(path: Path, mapped: mmap.mmap, schema: Schema | None, verify: bool) -> Base:
+def _opened(
+    path: Path,
+    mapped: mmap.mmap,
+    schema: Schema | None,
+    verify: bool,
+    resolve: Callable[[Filter], Filter],
+) -> Base:
     start = len(MAGIC) + 2
     if mapped[: len(MAGIC)] != MAGIC:
         raise DamagedIndex(f"{path} is no index of filters")
@@ -134,7 +150,7 @@ def _opened(path: Path, mapped: mmap.mmap, schema: Schema | None, verify: bool) 
     }
     index = Index(
         [_column_of(each) for each in header["columns"]],
-        [parse(text, schema) for text in header["opaques"]],
+        [resolve(parse(text, schema)) for text in header["opaques"]],
         *(arrays[name] for name in _ARRAYS),
     )
     destinations = header["destinations"]

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any, Final
 
 from fairlead.filters import EVERYTHING, NOTHING, Filter, Schema
@@ -82,17 +81,7 @@ from fairlead.scopes.policies import (
     Traverse,
 )
 
-__all__ = ["UNITS", "parse_statements"]
-
-UNITS: Final[Mapping[str, int]] = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "m": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
-"""What a duration is written in, in microseconds."""
+__all__ = ["parse_statements"]
 
 STATEMENTS: Final = ("DEFINE", "DEPLOY", "ALTER", "DROP", "JOIN", "LEAVE")
 _NOTIFICATION_EVENTS: Final = ("pub", "con")
@@ -537,20 +526,6 @@ class _Parser(Words):
             self.demand("ON")
             discard = self.in_parentheses()
         return Hold(until, discard)
-
-    def duration(self) -> int:
-        if self.kinds[self.at] != NUMBER:
-            raise self.unexpected(("a duration such as 15s",))
-        start, digits = self.starts[self.at], self.texts[self.at]
-        self.at += 1
-        unit = self.texts[self.at]
-        if self.kinds[self.at] != NAME or unit not in UNITS:
-            raise self.unexpected(tuple(UNITS))
-        self.at += 1
-        us = Decimal(digits) * UNITS[unit]
-        if us != int(us):
-            raise self.problem("a duration is a whole number of microseconds", start)
-        return int(us)
 
     def traverse(self) -> Traverse:
         for words in (("BROADCAST",), ("TOP", "DOWN"), ("BOTTOM", "UP")):

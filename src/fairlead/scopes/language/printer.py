@@ -28,7 +28,6 @@ from fairlead.filters import (
 from fairlead.filters.terms import decimal_of, quote_name, quote_step
 from fairlead.model import Instant
 from fairlead.scopes.conditions import HasInterface, IsRole, is_plain
-from fairlead.scopes.language.parser import UNITS
 from fairlead.scopes.language.reader import KEYWORDS
 from fairlead.scopes.language.statements import (
     STAR,
@@ -377,8 +376,19 @@ def _choice(choice: Choice) -> str:
             return _reference(reference)
 
 
+_UNITS: Final = {
+    "d": 86_400_000_000,
+    "h": 3_600_000_000,
+    "m": 60_000_000,
+    "s": 1_000_000,
+    "ms": 1_000,
+    "us": 1,
+}
+"""The units of durations, in microseconds."""
+
+
 def _duration(us: int) -> str:
-    unit, size = next(pair for pair in reversed(list(UNITS.items())) if us % pair[1] == 0)
+    unit, size = next(pair for pair in _UNITS.items() if us % pair[1] == 0)
     return f"{us // size}{unit}"
 
 

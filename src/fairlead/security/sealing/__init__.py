@@ -25,6 +25,7 @@ The laws:
     predicates   one sealed predicate, and how a filter is bound to a keyring
     sealer       notifications and filters
     sharing      keys for members, as notifications
+    tunnels      notifications that are sealed for some brokers
 
 Which classes open an attribute is said by `fairlead.security.annotations`. The rule that brokers ask is
 `fairlead.rules.sealing.Sealing`. This is the only package that imports `cryptography`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from fairlead.filters.extensions.sealed import MAGIC, alternatives_of, head_of
 from fairlead.model import ABSENT, Notification
 from fairlead.security.sealing.keys import KEY_BYTES, SEALING, Epochs, Keyring
 
-__all__ = ["open_value", "replaced", "seal_value"]
+__all__ = ["bound_to", "open_value", "replaced", "seal_value", "sealed_under", "unsealed"]
 
 NONCE: Final = 12
 TAG: Final = 16
@@ -37,46 +37,52 @@ def seal_value(
     """A value of an attribute, as JSON has it, sealed under each of the alternatives. KeyringError: a key is
     missing."""
     head = json.dumps(alternatives, separators=(",", ":")).encode()
-    bound = _bound(notification, name, head)
-    own = AESGCM.generate_key(KEY_BYTES * 8)
-    pieces = [MAGIC, len(head).to_bytes(2), head]
+    outers = []
     for epochs in alternatives:
         outer = keyring.derived(epochs, SEALING, KEY_BYTES)
         if outer is None:
             keyring.secret(next(each for each in epochs if each not in keyring))  # which raises
         assert outer is not None
-        nonce = os.urandom(NONCE)
-        pieces += [nonce, AESGCM(outer).encrypt(nonce, own, bound)]
-    nonce = os.urandom(NONCE)
-    pieces += [nonce, AESGCM(own).encrypt(nonce, _padded(json.dumps(jsonable).encode()), bound)]
-    return b"".join(pieces)
+        outers.append(outer)
+    body = sealed_under(outers, json.dumps(jsonable).encode(), bound_to(notification, name, head))
+    return MAGIC + len(head).to_bytes(2) + head + body
 
 
 def open_value(sealed: bytes, notification: Notification, name: str, keyring: Keyring) -> Any:
     """The value, as JSON has it; LookupError where the keys for it are not there, SealBroken where it was
     changed."""
     alternatives, head = alternatives_of(sealed), head_of(sealed)
-    bound, start = _bound(notification, name, head), len(MAGIC) + 2 + len(head)
-    body = start + len(alternatives) * _WRAPPED
+    bound, start = bound_to(notification, name, head), len(MAGIC) + 2 + len(head)
     for number, epochs in enumerate(alternatives):
         outer = keyring.derived(epochs, SEALING, KEY_BYTES)
         if outer is None:
             continue
-        wrapped = sealed[start + number * _WRAPPED : start + (number + 1) * _WRAPPED]
         try:
-            own = AESGCM(outer).decrypt(wrapped[:NONCE], wrapped[NONCE:], bound)
-            padded = AESGCM(own).decrypt(sealed[body : body + NONCE], sealed[body + NONCE :], bound)
-            return json.loads(padded.rstrip(b" "))
+            return json.loads(unsealed(outer, number, len(alternatives), sealed[start:], bound))
         except (InvalidTag, ValueError, RecursionError):
             raise SealBroken(f"{name} was changed, or belongs to another notification") from None
     raise LookupError(name)
 
 
-def _padded(text: bytes) -> bytes:
-    return text.ljust(-(-len(text) // BLOCK) * BLOCK)
+def sealed_under(outers: Sequence[bytes], content: bytes, bound: bytes) -> bytes:
+    """Bytes that do not end with a space, under a key of their own, which each of the outer keys opens."""
+    own = AESGCM.generate_key(KEY_BYTES * 8)
+    pieces = []
+    for outer in outers:
+        nonce = os.urandom(NONCE)
+        pieces += [nonce, AESGCM(outer).encrypt(nonce, own, bound)]
+    nonce, padded = os.urandom(NONCE), content.ljust(-(-len(content) // BLOCK) * BLOCK)
+    return b"".join((*pieces, nonce, AESGCM(own).encrypt(nonce, padded, bound)))
 
 
-def _bound(notification: Notification, name: str, head: bytes) -> bytes:
+def unsealed(outer: bytes, number: int, count: int, sealed: bytes, bound: bytes) -> bytes:
+    """The bytes that were sealed, by one of so many outer keys; InvalidTag where they were changed."""
+    wrapped, body = sealed[number * _WRAPPED : (number + 1) * _WRAPPED], sealed[count * _WRAPPED :]
+    own = AESGCM(outer).decrypt(wrapped[:NONCE], wrapped[NONCE:], bound)
+    return AESGCM(own).decrypt(body[:NONCE], body[NONCE:], bound).rstrip(b" ")
+
+
+def bound_to(notification: Notification, name: str, head: bytes) -> bytes:
     """All that a value is bound to."""
     type = notification.get("type", None)
     fields = [notification.producer, notification.id, type if isinstance(type, str) else None, name]

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fairlead.errors import KeyringError
+from fairlead.security.files import write_private
 
 __all__ = ["SEALING", "TOKENS", "Epoch", "Epochs", "Keyring"]
 
@@ -148,22 +148,6 @@ class Keyring:
             for (name, number), secret in sorted(self._secrets.items())
         ]
         write_private(path, {"format": _FORMAT, "keys": keys})
-
-
-def write_private(path: str | Path, jsonable: Any) -> None:
-    """Write JSON to a file that only its owner can read, all of it or nothing."""
-    beside = Path(f"{path}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(jsonable, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise KeyringError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _text(secret: bytes) -> str:

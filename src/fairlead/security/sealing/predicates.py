@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
@@ -58,7 +58,8 @@ class KeyOpener:
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
-        self._opened: dict[tuple[bytes, str, str | None], Notification] = {}
+        self._opened: dict[tuple[Any, ...], Notification] = {}
+        """By all that a value is bound to."""
 
     def predicate(self, attribute: str, epochs: Epochs, sealed: str) -> Filter | None:
         """The predicate; None where a key is missing, or it was changed."""
@@ -76,7 +77,7 @@ class KeyOpener:
         value = notification.get(attribute)
         if not is_sealed(value):
             return notification
-        known = (value, notification.producer, notification.id)
+        known = (value, attribute, notification.get("type", None), notification.producer, notification.id)
         made = self._opened.get(known)
         if made is None:
             try:

@@ -8,8 +8,9 @@ from typing import Any
 from fairlead.errors import Forbidden, KeyringError, SealBroken, ValueRefused
 from fairlead.filters.constraint import Constraint
 from fairlead.filters.extensions.sealed import alternatives_of, is_sealed
-from fairlead.filters.filter import EVERYTHING, And, Filter, Not, Or
+from fairlead.filters.filter import EVERYTHING, Filter, Not
 from fairlead.filters.language import parse
+from fairlead.filters.projection import with_leaves
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position
 from fairlead.model import ABSENT, Notification, Record
 from fairlead.model.typed import fields_to_json
@@ -111,8 +112,11 @@ class Sealer:
         view = self.view(notification, now)
         return view if filter.matches(view) else None
 
-    def objection(self, notification: Notification, now: int) -> str | None:
-        """The reason to refuse a publication: an attribute is not sealed as it has to be, or cannot be opened."""
+    def objection(self, notification: Notification, now: int | None) -> str | None:
+        """The reason to refuse a publication: an attribute is not sealed as it has to be, or cannot be opened.
+
+        Without a time, keys that were replaced are accepted.
+        """
         annotated = self.annotations.of_notification(notification)
         for name, annotation in annotated.items():
             value = notification.get(name)
@@ -143,26 +147,20 @@ class Sealer:
         it names an attribute that these keys never open.
         """
         given = parse(filter) if isinstance(filter, str) else filter
-        return self._sealed(given, positive=True)
+        return with_leaves(given, self._sealed_leaf)
 
     def bind(self, filter: Filter) -> Filter:
         """A filter of the same text; sealed predicates in it are decided with the keys, where they are there."""
         return bind(filter, self.opener)
 
-    def _sealed(self, node: Filter, *, positive: bool) -> Filter:
-        """Negations go down to the leaves: a sealed leaf may say yes without the keys, and must not be negated
-        then."""
-        match node:
-            case Not(part):
-                return self._sealed(part, positive=not positive)
-            case And(parts) | Or(parts):
-                sides = [self._sealed(each, positive=positive) for each in parts]
-                return And.of(sides) if isinstance(node, And) == positive else Or.of(sides)
-            case Constraint():
-                names = _attributes(node.term)
-                if names is not None:
-                    return self._leaf(node if positive else Not(node), self.annotations.attributes & names)
-        return EVERYTHING  # a path or a filter object, which may look at everything: the subscriber decides
+    def _sealed_leaf(self, leaf: Filter) -> Filter:
+        constraint = leaf.part if isinstance(leaf, Not) else leaf
+        names = _attributes(constraint.term) if isinstance(constraint, Constraint) else None
+        if names is None:
+            return (
+                EVERYTHING  # a path or a filter object, which may look at everything: the subscriber decides
+            )
+        return self._leaf(leaf, self.annotations.attributes & names)
 
     def _leaf(self, leaf: Filter, names: frozenset[str]) -> Filter:
         if not names:

@@ -22,9 +22,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fairlead.errors import KeyringError, SealBroken
 from fairlead.model import Notification
-from fairlead.security.sealing.keys import KEY_BYTES, Epoch, Keyring, write_private
+from fairlead.security.files import write_private
+from fairlead.security.sealing.keys import KEY_BYTES, Epoch, Keyring
 
-__all__ = ["SHARE", "Identity", "shares", "shares_for", "take_share"]
+__all__ = ["SHARE", "Identity", "agreeing_key", "shares", "shares_for", "take_share"]
 
 SHARE: Final = "key share"
 """The type of these notifications."""
@@ -82,6 +83,11 @@ class Identity:
         return _derived(self._agreeing.exchange(X25519PublicKey.from_public_bytes(other)), info)
 
 
+def agreeing_key(public: str) -> bytes:
+    """The part of public keys that others agree on a key with; KeyringError."""
+    return _publics(public)[0]
+
+
 def shares(
     keyring: Keyring, members: Mapping[str, Iterable[str]], publics: Mapping[str, str], giver: Identity
 ) -> list[dict[str, Any]]:
@@ -123,7 +129,7 @@ def take_share(keyring: Keyring, share: Notification, identity: Identity, giver:
 
 def _share(keyring: Keyring, epoch: Epoch, member: str, public: str, giver: Identity) -> dict[str, Any]:
     since = keyring.since(epoch) or 0
-    bound, theirs = _bound(epoch, member, since), _publics(public)[0]
+    bound, theirs = _bound(epoch, member, since), agreeing_key(public)
     ephemeral = X25519PrivateKey.generate()
     key = _derived(ephemeral.exchange(X25519PublicKey.from_public_bytes(theirs)), bound)
     nonce = os.urandom(_NONCE)

@@ -8,14 +8,15 @@ Law: what is written reads back to the same; of all spellings, the one with the 
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import time as TimeOfDay
 from datetime import timedelta
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from fairlead.errors import FilterError
-from fairlead.model import Instant
+from fairlead.errors import FilterError, ValueRefused
+from fairlead.model.values import Instant
 
 __all__ = [
     "Moment",
@@ -25,6 +26,7 @@ __all__ = [
     "render_moment",
     "scan_duration",
     "scan_moment",
+    "seconds_of",
 ]
 
 Moment: TypeAlias = Instant | TimeOfDay
@@ -108,6 +110,17 @@ def moment_of(given: str | Moment) -> Moment:
     if scanned is None or scanned[1] != len(text):
         raise FilterError(f"not a moment: {given!r}", hint="a moment is 19:00 or 2026-01-01T00:00:00Z")
     return scanned[0]
+
+
+def seconds_of(given: float | str | timedelta | None, name: str) -> float | None:
+    """A duration in seconds, given as such or as a text; None means without end. `name` is for the refusal."""
+    if isinstance(given, str | timedelta):
+        given = duration_of(given) / 1e6
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given) or given < 0:
+        raise ValueRefused(f"{name} is a number of seconds, or as '60s', or None: not {given!r}")
+    return given
 
 
 def render_duration(duration: int, *, short: bool = False) -> str:

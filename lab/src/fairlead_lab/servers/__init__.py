@@ -1,0 +1,13 @@
+"""Real servers for tests and examples: fetched once, started on loopback, ended with the process that asked.
+
+    with kafka.running(directory) as address:     Kafka in KRaft mode, from the jars of Maven Central
+    with registry.running() as url:               schemas of Avro and Protobuf, as schema registries answer
+
+What cannot be had here raises `Missing`, which says what is missing: a test must not pass in its place.
+"""
+
+from __future__ import annotations
+
+from fairlead_lab.servers.processes import Missing
+
+__all__ = ["Missing"]
