@@ -8,14 +8,13 @@ for type checkers count as well: a dependency that is hidden is still one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SOURCES = {"fairlead": ROOT / "src" / "fairlead", "fairlead_lab": ROOT / "lab" / "src" / "fairlead_lab"}
+from fairlead_lab.testing.sources import ROOT, SOURCES, all_modules, nodes_of
 
 BASE = frozenset({"errors", "filters", "kernels", "model"})
 # The stages are siblings: they meet through the protocols in model/ and never import one another.
@@ -97,10 +96,10 @@ def unit_of(module: str) -> str:
     return module.split(".")[1] if "." in module else module
 
 
-def imported(module: str, source: str, *, is_package: bool = False) -> Iterator[tuple[int, str]]:
+def imported(module: str, nodes: Iterable[ast.AST], *, is_package: bool = False) -> Iterator[tuple[int, str]]:
     """Line and dotted name of everything that a module imports, relative names made absolute."""
     package = module.split(".") if is_package else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name) for alias in names)
@@ -121,14 +120,14 @@ def is_allowed(name: str, allowed: frozenset[str]) -> bool:
     return any(f"{name}.".startswith(f"{each}.") for each in allowed)
 
 
-def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
-    """What a module's text imports against the table, one sentence for each."""
+def violations(module: str, nodes: Iterable[ast.AST], *, is_package: bool = False) -> list[str]:
+    """What a module imports against the table, one sentence for each."""
     unit, own = unit_of(module), module.partition(".")[0]
     table = MAY_IMPORT if own == "fairlead" else LAB_MAY_IMPORT
     if unit not in table:
         return [f"{module}: the package {unit!r} has no row in {'LAB_' * (own != 'fairlead')}MAY_IMPORT"]
     found = []
-    for line, name in imported(module, source, is_package=is_package):
+    for line, name in imported(module, nodes, is_package=is_package):
         library, _, inner = name.partition(".")
         if library not in SOURCES:
             if unit not in HOMES.get(library, {unit}):
@@ -147,24 +146,18 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     return found
 
 
+@cache
 def is_module(library: str, inner: str) -> bool:
     path = SOURCES[library] / inner.partition(".")[0]
     return bool(inner) and (path.is_dir() or path.with_suffix(".py").is_file())
 
 
-def modules() -> list[tuple[str, Path]]:
-    found = []
-    for source in SOURCES.values():
-        for path in sorted(source.rglob("*.py")):
-            parts = path.relative_to(source.parent).with_suffix("").parts
-            found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
-    return found
-
-
-@pytest.mark.parametrize(("module", "path"), [pytest.param(*each, id=each[0]) for each in modules()])
-def test_imports_point_down_only(module: str, path: Path) -> None:
-    source = path.read_text(encoding="utf-8")
-    assert violations(module, source, is_package=path.name == "__init__.py") == []
+def test_imports_point_down_only() -> None:
+    found = (
+        violations(module, nodes_of(path), is_package=path.name == "__init__.py")
+        for module, path in all_modules().items()
+    )
+    assert [sentence for each in found for sentence in each] == []
 
 
 @pytest.mark.parametrize("table", [MAY_IMPORT, LAB_MAY_IMPORT], ids=["product", "laboratory"])
@@ -235,7 +228,7 @@ def test_architecture_draws_the_table() -> None:
     ],
 )
 def test_a_module_that_imports_upwards_or_sideways_is_named(module: str, source: str, complaint: str) -> None:
-    [found] = violations(module, source)
+    [found] = violations(module, ast.walk(ast.parse(source)))
     assert complaint in found
 
 
@@ -257,4 +250,4 @@ def test_a_module_that_imports_upwards_or_sideways_is_named(module: str, source:
     ],
 )
 def test_a_module_that_imports_downwards_is_left_alone(module: str, source: str) -> None:
-    assert violations(module, source, is_package=module == "fairlead") == []
+    assert violations(module, ast.walk(ast.parse(source)), is_package=module == "fairlead") == []

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
+from fairlead_lab.testing.sources import modules, tree_of
 
-ROOT = Path(__file__).parents[2] / "src" / "fairlead"
 LIBRARIES = {
     *(
         "confluent_kafka",
@@ -61,15 +59,7 @@ LATE = {
 """Modules or packages, and what they import late, and why."""
 
 
-def modules() -> dict[str, Path]:
-    found = {}
-    for path in sorted(ROOT.rglob("*.py")):
-        parts = ("fairlead", *path.relative_to(ROOT).with_suffix("").parts)
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
+MODULES = modules("fairlead")
 
 
 def imports(tree: ast.AST, *, is_local: bool = False) -> Iterator[tuple[bool, str]]:
@@ -90,7 +80,7 @@ def imports(tree: ast.AST, *, is_local: bool = False) -> Iterator[tuple[bool, st
                 yield from imports(node, is_local=is_local or inside)
 
 
-IMPORTS = {name: list(imports(ast.parse(path.read_text(encoding="utf-8")))) for name, path in MODULES.items()}
+IMPORTS = {name: list(imports(tree_of(path))) for name, path in MODULES.items()}
 
 
 def is_within(name: str, package: str) -> bool:
@@ -103,13 +93,15 @@ def allowance(module: str, name: str) -> tuple[str, str] | None:
     return next(rows, None)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_local_imports_are_of_optional_libraries_or_listed(module: str) -> None:
-    if module.startswith(COMMANDS):
-        return
-    late = {name for is_local, name in IMPORTS[module] if is_local}
-    late -= {name for name in late if any(is_within(name, library) for library in LIBRARIES)}
-    assert sorted(name for name in late if allowance(module, name) is None) == []
+def test_local_imports_are_of_optional_libraries_or_listed() -> None:
+    late = (
+        (module, name)
+        for module, each in IMPORTS.items()
+        for is_local, name in each
+        if is_local and not module.startswith(COMMANDS)
+    )
+    named = (each for each in late if not any(is_within(each[1], library) for library in LIBRARIES))
+    assert sorted({each for each in named if allowance(*each) is None}) == []
 
 
 def test_no_row_of_the_list_is_out_of_date() -> None:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SOURCES = (ROOT / "src" / "fairlead", ROOT / "lab" / "src" / "fairlead_lab")
+from fairlead_lab.testing.sources import all_modules, nodes_of, tree_of
+
 REFUSED = frozenset({"told", "asked", "found", "kept", "placed", "place", "places", "way", "ways"})
 OPENINGS = re.compile(r"(What|Who|Whom|Whose|Which|Where|How|Whoever|Whatever)\b")
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -62,9 +61,9 @@ def attributes(function: ast.AST) -> Iterator[str]:
                 yield name
 
 
-def defined_names(tree: ast.AST) -> Iterator[str]:
+def defined_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The names of all functions, classes and attributes, private ones too."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
@@ -72,39 +71,34 @@ def defined_names(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
-def docstrings(tree: ast.AST) -> Iterator[str]:
+def docstrings(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The docstrings of a module, and of all its classes, functions and methods."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield ast.get_docstring(node) or ""
 
 
-def refused_names(source: str) -> set[str]:
-    tree = ast.parse(source)
-    names = {name for name in public_names(tree) if is_public(name)} | {*defined_names(tree)}
+def refused_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> set[str]:
+    names = {name for name in public_names(tree) if is_public(name)} | {*defined_names(nodes)}
     return {name for name in names if is_refused(name)}
 
 
-def vague_docstrings(source: str) -> list[str]:
-    return [text.split("\n")[0] for text in docstrings(ast.parse(source)) if OPENINGS.match(text)]
+def vague_docstrings(nodes: Iterable[ast.AST]) -> list[str]:
+    return [text.split("\n")[0] for text in docstrings(nodes) if OPENINGS.match(text)]
 
 
-def modules() -> list[str]:
-    paths = (path.relative_to(ROOT).as_posix() for source in SOURCES for path in source.rglob("*.py"))
-    return sorted(paths)
+def test_public_names_are_of_the_glossary() -> None:
+    refused = {}
+    for module, path in all_modules().items():
+        stem = {path.stem} if is_refused(path.stem) else set()
+        refused[module] = refused_names(tree_of(path), nodes_of(path)) | stem
+    assert {module: names for module, names in refused.items() if names} == {}
 
 
-@pytest.mark.parametrize("module", modules())
-def test_public_names_are_of_the_glossary(module: str) -> None:
-    path = ROOT / module
-    stem = {path.stem} if is_refused(path.stem) else set()
-    assert refused_names(path.read_text(encoding="utf-8")) | stem == set()
-
-
-@pytest.mark.parametrize("module", modules())
-def test_docstrings_open_with_a_noun_or_a_verb(module: str) -> None:
-    assert vague_docstrings((ROOT / module).read_text(encoding="utf-8")) == []
+def test_docstrings_open_with_a_noun_or_a_verb() -> None:
+    vague = {module: vague_docstrings(nodes_of(path)) for module, path in all_modules().items()}
+    assert {module: texts for module, texts in vague.items() if texts} == {}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +116,8 @@ def test_docstrings_open_with_a_noun_or_a_verb(module: str) -> None:
     ],
 )
 def test_a_refused_name_is_seen_wherever_it_is_public(source: str, names: set[str]) -> None:
-    assert refused_names(source) == names
+    tree = ast.parse(source)
+    assert refused_names(tree, ast.walk(tree)) == names
 
 
 @pytest.mark.parametrize(
@@ -137,4 +132,4 @@ def test_a_refused_name_is_seen_wherever_it_is_public(source: str, names: set[st
     ],
 )
 def test_a_vague_docstring_is_seen_wherever_it_is(source: str, texts: list[str]) -> None:
-    assert vague_docstrings(source) == texts
+    assert vague_docstrings(ast.walk(ast.parse(source))) == texts

@@ -5,31 +5,31 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import fairlead.network
 from fairlead.network.node import Node
 from fairlead_lab.testing.nodes import Line
+from fairlead_lab.testing.sources import nodes_of
 
 MODULES = sorted(Path(fairlead.network.__file__).parent.glob("*.py"))
 DRIVERS = {"node", "server"}
 """The node itself, and the module that drives it."""
 
 
-@pytest.mark.parametrize(
-    "module", [each for each in MODULES if each.stem not in DRIVERS], ids=lambda each: each.stem
-)
-def test_no_part_of_a_node_names_it(module: Path) -> None:
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    imported = {
-        each.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "fairlead.network.node"
-        for each in node.names
-    }
-    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert not imported
-    assert not attributes & {"node", "_node"}
+def names_of_a_node(module: Path) -> set[str]:
+    """What a module imports of the node's, and its attributes that are called like one."""
+    names = set()
+    for node in nodes_of(module):
+        match node:
+            case ast.ImportFrom(module="fairlead.network.node", names=imported):
+                names.update(each.name for each in imported)
+            case ast.Attribute(attr="node" | "_node" as name):
+                names.add(name)
+    return names
+
+
+def test_no_part_of_a_node_names_it() -> None:
+    named = {each.stem: names_of_a_node(each) for each in MODULES if each.stem not in DRIVERS}
+    assert {module: names for module, names in named.items() if names} == {}
 
 
 def test_no_part_of_a_node_holds_it() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from fairlead_lab.testing.sources import ROOT, all_modules, tree_of
+
 PRODUCT, LABORATORY = ROOT / "src" / "fairlead", ROOT / "lab" / "src"
 TOUR = ROOT / "docs" / "tour-of-the-code.md"
 LINK = re.compile(r"\[`([\w./]+)`\]\(([^)#]+\.py)\)")
@@ -23,10 +24,11 @@ NAMES = [each for each in QUOTED if re.fullmatch(r"[A-Z]\w+(\.\w+)?", each)]
 PLACED = sorted(set(re.findall(r"`([\w.]+)` (?:of |in |\()`([\w/]+/\w+\.py)`", PAGE)))
 
 
+@cache
 def defined_in(path: Path) -> set[str]:
     """The classes, functions and constants of a module, methods as `Class.method`."""
     names: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names.add(node.name)
         if isinstance(node, ast.ClassDef):
@@ -39,15 +41,6 @@ def defined_in(path: Path) -> set[str]:
     return names
 
 
-@cache
-def sources() -> dict[Path, str]:
-    return {
-        path: path.read_text(encoding="utf-8")
-        for base in (PRODUCT, LABORATORY)
-        for path in base.rglob("*.py")
-    }
-
-
 def file_named(path: str) -> Path | None:
     """The file or folder that ARCHITECTURE.md means: a bare file name is that of a module of the product."""
     bases = (ROOT, PRODUCT, LABORATORY)
@@ -56,11 +49,14 @@ def file_named(path: str) -> Path | None:
     return next(exact, None) or next(bare, None)
 
 
+@cache
+def all_defined() -> frozenset[str]:
+    return frozenset().union(*(defined_in(path) for path in all_modules().values()))
+
+
 def is_defined(name: str) -> bool:
     """Whether some module defines a class, a method of a class, or a constant."""
-    head = name.partition(".")[0]
-    defines = re.compile(rf"^(class {head}\b|{head}\b *[:=])", re.MULTILINE)
-    return any(defines.search(text) and name in defined_in(path) for path, text in sources().items())
+    return name in all_defined()
 
 
 @pytest.mark.parametrize(("name", "link"), LINKS)
