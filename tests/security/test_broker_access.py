@@ -9,17 +9,27 @@ from typing import Any
 
 import pytest
 
-from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, NetworkError, SubscriptionEnded
+from fairlead.errors import (
+    AccessRefused,
+    BrokerRefused,
+    ConnectionEnded,
+    Forbidden,
+    NetworkError,
+    SubscriptionEnded,
+)
 from fairlead.network import sync
 from fairlead.network.addresses import Tls
 from fairlead.network.client import connect
 from fairlead.network.server import Server
+from fairlead.rules.access import Access, nobody
+from fairlead.security import AccessPolicy, Principal
 from fairlead.security.credentials import basic, bearer
 from fairlead.security.passwords import write_entry
 from fairlead_lab.testing.brokers import on_a_loop
 from fairlead_lab.testing.guarded import POLICY, Guarded, token
 
 OTHER = b"another key of 32 bytes and more"
+TWO = {"roles": {name: {"members": [name], "subscribe": ["true"]} for name in ("ada", "bob")}}
 IBM, SAP, SUN = ({"symbol": each, "price": 120} for each in ("IBM", "SAP", "SUN"))
 
 
@@ -593,3 +603,58 @@ def test_a_planted_secret_is_nowhere_after_a_whole_run(
         assert hidden not in caplog.text
         assert hidden not in "".join(seen)
         assert hidden.encode() not in written
+
+
+def test_every_refusal_is_in_the_log_whatever_it_is_for(guarded: Guarded, tmp_path: Path) -> None:
+    """Credentials, limits, names of brokers, and what followed from a change of the policy."""
+    write_entry(tmp_path / "passwords", "nyse", "right")
+    limited = POLICY.replace(
+        "durables =", "connections = 1\nsubscriptions = 1\nfilter_bytes = 60\ndurables =", 1
+    )
+    guarded.write(limited)
+    server = guarded.start(keys={"passwords": str(tmp_path / "passwords"), "brokers": ("east",)})
+    with guarded.client(server, "ada") as ada:
+        with pytest.raises(AccessRefused):
+            ada.subscribe(" or ".join(["price > 2"] * 20))
+        ada.subscribe("price > 1")
+        with pytest.raises(AccessRefused):
+            ada.subscribe("price > 2")
+        with pytest.raises(AccessRefused):
+            ada.authenticate(bearer(token("bob")))
+        with pytest.raises(AccessRefused):
+            ada.listening("true", print)
+        for wrong in (bearer("forged"), basic("nyse", "wrong"), bearer(token("ada"))):
+            refusal(sync.connect(server.url, credentials=wrong, patience=1))
+        guarded.reload(server, limited.replace('symbol = "IBM"', 'symbol = "SAP"'))
+        guarded.reload(server, limited.replace('"ada", ', ""))
+    with pytest.raises(Forbidden):
+        server.node.guard.check_neighbour("west")
+    guarded.brokers.stop(server)
+    rows = [(each.get("principal"), each["action"], each.get("reason", "")) for each in guarded.decisions()]
+    for expected in (
+        ("ada", "subscribe", "ada has 1 subscriptions already"),
+        ("ada", "subscribe", "a filter of ada has at most 60 bytes"),
+        ("ada", "authenticate", "these credentials are another principal's"),
+        ("anonymous", "authenticate", "the credentials are not accepted"),
+        ("ada", "connect", "ada has 1 connections already"),
+        ("ada", "connect", "your rights have ended"),
+        ("anonymous", "link", "a broker 'west' is not linked here: [security] brokers does not list it"),
+    ):
+        assert expected in rows, expected
+    assert ("ada", "listen") in {each[:2] for each in rows}
+    granted = [each["granted"] for each in guarded.decisions() if each["action"] == "subscribe"]
+    assert 'price > 1 and symbol = "SAP"' in granted
+
+
+def test_a_change_of_the_policy_drops_what_waits_for_those_whose_rights_are_others_alone() -> None:
+    access = Access(AccessPolicy.of(TWO), nobody)
+    for name in ("ada", "bob"):
+        access.bind(f"c:{name}", Principal(name), 0)
+    access.bind("c:ada", Principal("ada", until=7, token="2"), 0)  # renewed
+    assert access.take_changed() == set()
+    access.decide_by(AccessPolicy.of({**TWO, "tell": False}), 1)
+    assert access.take_changed() == set()
+    access.decide_by(AccessPolicy.of(TWO).revoking("bob"), 2)
+    assert access.take_changed() == {"c:bob"}
+    access.expire(9)
+    assert access.take_changed() == {"c:ada"}

@@ -154,7 +154,7 @@ def _line(each: dict[str, Any]) -> str:
         "" if requested is None else f" to {requested}" if each["action"] == "subscribe" else f" {requested}"
     )
     details = {"granted": "", "narrowed": f": {granted}", "refused": f": {each['reason']}"}[outcome]
-    times = f" (and {each['repeated']:,} before)" if each.get("repeated") else ""
+    times = f" (and {each['repeated']:,} more)" if each.get("repeated") else ""
     who, painted = f"{each['time']}  {each['principal']}", paint(outcome, COLOURS[outcome])
     return f"{who}  {each['action']}{what}  {painted}{details}{times}"
 

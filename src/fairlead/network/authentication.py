@@ -28,6 +28,8 @@ class Authentication:
         self._broker, self._loop, self._clock = broker, loop, clock
         self._executor: ThreadPoolExecutor | None = None  # not the loop's, where the log is synced
         self._waiting = 0
+        self.on_refused: Callable[[str], None] = lambda reason: None
+        """Called on the loop, with the reason, when credentials are not accepted."""
 
     @property
     def own(self) -> str:
@@ -44,13 +46,23 @@ class Authentication:
 
     def principal(self, authorization: str, certificate: Mapping[str, Any] | None) -> Principal:
         """The principal of what a connection shows; NotAuthenticated."""
+        return self._recorded(lambda: self._check(authorization, certificate))
+
+    def _check(self, authorization: str, certificate: Mapping[str, Any] | None) -> Principal:
         return self._authenticator.principal(authorization, certificate, self._clock(), self._broker)
+
+    def _recorded(self, check: Callable[[], Principal]) -> Principal:
+        try:
+            return check()
+        except NotAuthenticated as error:
+            self.on_refused(str(error))
+            raise
 
     def renewed(self, authorization: str, now: int) -> Principal:
         """The principal of what a client shows later: a token."""
         if self.is_slow(authorization):
             raise NotAuthenticated("connect again with another password")
-        return self._authenticator.principal(authorization, None, now)
+        return self._recorded(lambda: self._authenticator.principal(authorization, None, now))
 
     def check_beside(self, authorization: str) -> asyncio.Future[Principal]:
         """Check a password beside the loop."""
@@ -59,12 +71,14 @@ class Authentication:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "passwords")
         self._waiting += 1
-        checking = self._loop.run_in_executor(self._executor, self.principal, authorization, None)
+        checking = self._loop.run_in_executor(self._executor, self._check, authorization, None)
         checking.add_done_callback(self._done)
         return checking
 
     def _done(self, checking: asyncio.Future[Principal]) -> None:
         self._waiting -= 1
+        if not checking.cancelled() and isinstance(error := checking.exception(), NotAuthenticated):
+            self.on_refused(str(error))
 
     def close(self) -> None:
         """Check nothing more."""

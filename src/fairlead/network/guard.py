@@ -12,6 +12,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
@@ -114,7 +115,8 @@ class Guard:
         if is_made_up:
             name = f"{principal.name}{SEPARATOR}{name}"
         if most is not None and f"c:{name}" not in own and len(own) >= most:
-            raise Forbidden(f"{principal.name} has {most:,} connections already")
+            reason = f"{principal.name} has {most:,} connections already"
+            self._check(name, rights, "connect", allowed=False, reason=reason, now=now)
         if is_made_up:
             return name
         owned = rights.owns("clients", name)
@@ -124,7 +126,12 @@ class Guard:
     def check_neighbour(self, name: str) -> None:
         """Forbidden where no broker of this name may be a neighbour, whoever it is."""
         if self.brokers is not None and not any(fnmatchcase(name, each) for each in self.brokers):
-            raise Forbidden(f"a broker {name!r} is not linked here: [security] brokers does not list it")
+            reason = f"a broker {name!r} is not linked here: [security] brokers does not list it"
+            now = self._clock.now
+            if self._access is not None:
+                rights = self._rights(NOBODY, now)
+                self._check(name, rights, "link", allowed=False, reason=reason, now=now)
+            raise Forbidden(reason)
 
     def check_address(self, url: str) -> None:
         """Forbidden where clients may not have this broker call an address; NetworkError: it is none."""
@@ -171,12 +178,19 @@ class Guard:
         """A client shows new credentials; Forbidden where they are another principal's."""
         if self._access is None:
             return
-        if principal.name != self.principal(session.client).name:
-            raise Forbidden("these credentials are another principal's")
+        own = principal.name == self.principal(session.client).name
+        rights, reason = self._access.rights(session.client, now), "these credentials are another principal's"
+        self._check(session.client, rights, "authenticate", allowed=own, reason=reason, now=now)
         self.bind(session.client, principal, now)
         for durable in session.durables.values():
             self.bind(durable.client, principal, now)
-        self._look_at(session, now)
+        self._look_at(session, now, has_changed=session.client in self._access.take_changed())
+
+    def unauthenticated(self, reason: str) -> None:
+        """Credentials were not accepted: record that. Whose they claimed to be is not known, and not recorded."""
+        if self._access is not None and self.records.is_open:
+            now, decision = self._clock.now, Decision("authenticate", "refused", None, None, (), reason)
+            self.records.add("", self._rights(NOBODY, now), decision, self._access.policy, now)
 
     def check_principal(self, principal: Principal, right: str, now: int) -> None:
         """Forbidden, unless a principal has one of the rights: over HTTP, before there is a client."""
@@ -198,18 +212,21 @@ class Guard:
         """Forbidden, if the clients of a principal have as many subscriptions as it may have."""
         if self._access is None:
             return
-        most = self._access.rights(session.client, now).limits.get("subscriptions")
-        name = self.principal(session.client).name
+        rights = self._access.rights(session.client, now)
+        most, name = rights.limits.get("subscriptions"), rights.principal.name
         if most is not None and sum(map(self._count, self._acting[name])) >= most:
-            raise Forbidden(f"{name} has {most:,} subscriptions already")
+            reason = f"{name} has {most:,} subscriptions already"
+            self._check(session.client, rights, "subscribe", allowed=False, reason=reason, now=now)
 
     def check_filter(self, session: ClientSession, text: str, now: int) -> None:
         """Forbidden, if the text of a filter is longer than a principal's may be."""
         if self._access is None:
             return
-        most = self._access.rights(session.client, now).limits.get("filter_bytes")
+        rights = self._access.rights(session.client, now)
+        most = rights.limits.get("filter_bytes")
         if most is not None and len(text.encode()) > most:
-            raise Forbidden(f"a filter of {self.principal(session.client).name} has at most {most:,} bytes")
+            reason = f"a filter of {rights.principal.name} has at most {most:,} bytes"
+            self._check(session.client, rights, "subscribe", allowed=False, reason=reason, now=now)
 
     def backlog_of(self, client: str, now: int) -> int | None:
         """The number of records of the log that may wait for a durable subscriber; None: any number."""
@@ -233,7 +250,7 @@ class Guard:
         """A client has requested this: record the decision."""
         if self._access is not None and self.records.is_open:
             rights = self._access.rights(client, now)
-            self.records.add(client, rights, rights.may(action, requested), self._access.policy, now)
+            self.records.add(client, rights, rights.may(action, requested, now), self._access.policy, now)
 
     def inform(self, session: ClientSession, grant: Grant) -> None:
         """Send a client the filter that it got, where the policy lets clients know."""
@@ -244,7 +261,9 @@ class Guard:
         """The filter whose subscribers a client may learn of: only of notifications that it may publish."""
         if self._access is None:
             return filter
-        decision = self._access.decide(session.client, "publish", filter, now)
+        rights = self._access.rights(session.client, now)
+        decision = rights.may("publish", filter, now)
+        self.records.add(session.client, rights, replace(decision, action="listen"), self._access.policy, now)
         if decision.granted is None:
             raise Forbidden(decision.reason)
         return decision.granted
@@ -323,7 +342,10 @@ class Guard:
         if self._access is not None:
             self._access.decide_by(policy.delegating(*self.delegations.all), now)
             if self._trust is not None:
+                before = self._trust.version
                 self._trust.decide_by(policy, tunnel)
+                if self._trust.version != before:
+                    self._access.all_changed()
                 self._redisclose(now)
             self.tick(now)
 
@@ -343,22 +365,37 @@ class Guard:
         if access.decided == self._decided_by:
             return
         self._decided_by = access.decided
+        changed = access.take_changed()
         for session in list(self._clients.values()):
-            self._look_at(session, now)
+            self._look_at(session, now, has_changed=session.client in changed)
         for client in list(self._broker.clients):
-            self._regrant(client, now)
+            self._reconsider(client, now)
         for name, link in list(self._links.items()):
             principal = self._principals.get(name)
             if principal is not None and not self._rights(principal, now).allows("link"):
                 link.end(f"the rights of {principal.name} have ended")
 
-    def _look_at(self, session: ClientSession, now: int) -> None:
+    def _look_at(self, session: ClientSession, now: int, *, has_changed: bool) -> None:
         """Disconnect a client that may not be connected; what waits for one whose rights are others is dropped."""
         assert self._access is not None
-        if not self._access.rights(session.client, now).allows("connect"):
-            session.end("your rights have ended", is_final=True)
-        else:
+        rights, reason = self._access.rights(session.client, now), "your rights have ended"
+        if not rights.allows("connect"):
+            with suppress(Forbidden):  # which records it
+                self._check(session.client, rights, "connect", allowed=False, reason=reason, now=now)
+            session.end(reason, is_final=True)
+        elif has_changed:
             session.drop_backlog()
+
+    def _reconsider(self, client: str, now: int) -> None:
+        """Grant a client what the rules say now of its subscriptions, and record what has changed."""
+        own = self._broker.clients[client]
+        declared = (("subscribe", own.subscriptions), ("advertise", own.advertisements))
+        before = [{**each.by_id} for _, each in declared] if self.records.is_open else [{}, {}]
+        self._regrant(client, now)
+        for (action, each), held in zip(declared, before, strict=True):
+            for id, filter in [*held.items()]:
+                if each.by_id.get(id, filter) != filter:
+                    self.granted(client, action, each.requested.get(id, each.by_id[id]), now)
 
 
 def principal_to_json(principal: Principal) -> str:

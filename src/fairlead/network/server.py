@@ -431,6 +431,7 @@ class Server:
         node, security = self.node, self.settings.security
         node.handshakes.authorization = security.own_credentials()
         node.clientele.principal_of = self.authentication.renewed
+        self.authentication.on_refused = node.guard.unauthenticated
         node.operations.reload = self._reload
         if security.log is not None:
             node.guard.records.open(security.log)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from msgspec import structs
+
 from fairlead.errors import Forbidden
 from fairlead.filters import NOTHING, Filter
 from fairlead.model import Notification
-from fairlead.rules.rule import Depends, Refusal, Rule
+from fairlead.rules.rule import Depends, Refusal, Route, Rule
 from fairlead.security import AccessPolicy, Decision, Principal, Rights
 from fairlead.security.principals import NOBODY
 from fairlead.security.rights import is_of_scopes
@@ -42,6 +44,8 @@ class Access(Rule):
     On a bus `principal_of` is `by_name`. On a broker it is `nobody`: a client is bound when it has connected.
     """
 
+    is_asked_again = True
+
     def __init__(self, policy: AccessPolicy, principal_of: Callable[[str], Principal] = by_name) -> None:
         self._policy, self._principal_of = policy, principal_of
         self._bound: dict[str, Principal] = {}
@@ -54,6 +58,8 @@ class Access(Rule):
         self.version = 0
         self.decided = 0
         """How often rights of clients that there are have changed: by another policy, or by themselves."""
+        self._changed: set[str] = set()
+        """The clients whose rights are others since that was asked."""
 
     # -- who ---------------------------------------------------------------------------------------------------
 
@@ -61,11 +67,12 @@ class Access(Rule):
         """A client acts for this principal from now on; with fixed rights, whatever the policy says."""
         if self._bound.get(client) == principal:
             return
+        before = self._rights.get(client)
         self._bound[client] = principal
         self._forget(client)
         if fixed is not None:
             self._fixed[client] = fixed
-        self.rights(client, now)
+        self._compare(client, before, self.rights(client, now))
 
     def principal(self, client: str) -> Principal:
         """The principal that a client acts for."""
@@ -75,6 +82,7 @@ class Access(Rule):
         """A client has gone."""
         if self._bound.pop(client, None) is not None:
             self._fixed.pop(client, None)
+            self._changed.discard(client)
             self._forget(client)
 
     def _forget(self, client: str) -> None:
@@ -89,12 +97,26 @@ class Access(Rule):
 
     def decide_by(self, policy: AccessPolicy, now: int) -> None:
         """Decide by another policy from now on."""
+        before = {**self._rights}
         self._policy = policy
         self._rights.clear()
         self.version += 1
         self.decided += 1
         for client in self._bound:
-            self.rights(client, now)
+            self._compare(client, before.get(client), self.rights(client, now))
+
+    def _compare(self, client: str, before: Rights | None, after: Rights) -> None:
+        if before is not None and not before.is_same_as(after):
+            self._changed.add(client)
+
+    def take_changed(self) -> set[str]:
+        """The bound clients whose rights are others than when this was asked last."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def all_changed(self) -> None:
+        """Something else than the policy of principals has changed what every client may have."""
+        self._changed.update(self._bound)
 
     def expire(self, now: int) -> None:
         """Let rights end whose time has come: credentials expire, delegations and hours end."""
@@ -115,9 +137,11 @@ class Access(Rule):
             self._rights.clear()
             self.version += 1
         fixed = self._fixed.get(client)
-        rights = self._policy.rights(self.principal(client), now) if fixed is None else fixed
-        self._rights[client] = rights
-        return rights
+        made = self._policy.rights(self.principal(client), now) if fixed is None else fixed
+        if client in self._bound:
+            self._compare(client, rights, made)
+        self._rights[client] = made
+        return made
 
     def limits(self, client: str) -> Mapping[str, int]:
         """The rights of a client, as far as they are known."""
@@ -133,11 +157,11 @@ class Access(Rule):
 
     @property
     def depends(self) -> Depends:
-        return _DEPENDS
+        return _UNKNOWN if self._policy.has_predicates else _DEPENDS
 
     def depends_for(self, source: str) -> Depends:
-        if not source:
-            return _DEPENDS
+        if not source or self._policy.has_predicates:
+            return self.depends
         rights = self._rights.get(source)
         if rights is None:
             return _UNKNOWN
@@ -159,13 +183,30 @@ class Access(Rule):
         if is_of_scopes(notification.producer):  # which is a right, and was checked
             return None
         rights = self.rights(who, now)
-        if not rights.may_publish(notification):
+        if not rights.may_publish(notification, now):
             return Refusal(f"{rights.principal.name} may not publish that", error=Forbidden)
         return None
 
     def decide(self, who: str, action: str, filter: Filter, now: int) -> Decision:
         """The decision about a subscription or an advertisement of a client."""
-        return self.rights(who, now).may(action, filter)
+        return self.rights(who, now).may(action, filter, now)
+
+    def withholds(self, who: str, now: int) -> bool:
+        return self._policy.has_predicates and any(
+            each.predicates for each in self.rights(who, now).grants["subscribe"]
+        )
+
+    def narrow(self, route: Route, notification: Notification, source: str) -> Route:
+        if not self._policy.has_predicates:
+            return route
+        shown = tuple(each for each in route.clients if self._may_get(each[0], notification))
+        return route if len(shown) == len(route.clients) else structs.replace(route, clients=shown)
+
+    def _may_get(self, client: str, notification: Notification) -> bool:
+        """Whether predicates let a client have what its subscription matches. Changes of scopes have no limits."""
+        if is_of_scopes(notification.producer):
+            return True
+        return self.rights(client, self._now).may_get(notification, self._now)
 
     def grant(self, who: str, action: str, filter: Filter, now: int) -> Filter | Refusal:
         decision = self.decide(who, action, filter, now)

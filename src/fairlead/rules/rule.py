@@ -100,6 +100,9 @@ class Rule:
     decided once for all brokers, `mark`; and where its state follows from notifications, `learn`.
     """
 
+    is_asked_again: bool = False
+    """Whether `admit` is asked once more when an ordered bus releases a publication, though the rule is volatile.
+    Others that are volatile have decided for good."""
     version: int = 0
     """Changes whenever an answer may change though the question is the same."""
 
@@ -188,6 +191,10 @@ class Rule:
     def hidden(self, who: str) -> frozenset[str]:
         """The attributes that a subscriber does not get to see, by the rights that it has now. Pure."""
         return frozenset()
+
+    def withholds(self, who: str, now: int) -> bool:
+        """Whether `narrow` may keep something from a subscriber that its subscriptions match. Pure."""
+        return False
 
     def depends_for(self, source: str) -> Depends:
         """The inputs that the answers about one client's publications depend on: `depends`, or less."""

@@ -257,6 +257,9 @@ class Seam:
             names = ", ".join(map(repr, sorted(hidden)))
             reason = f"{who} may not read {names}, and a pattern reads whole notifications"
             return Refusal(reason, error=Forbidden)
+        if any(rule.withholds(who, now) for rule in self._narrowing):
+            reason = f"what {who} gets depends on predicates of its roles, and a pattern reads whole streams"
+            return Refusal(reason, PART_HINT, Forbidden)
         for filter in filters if self.grants else ():
             granted = self.grant(who, "subscribe", filter, now)
             if isinstance(granted, Refusal):
@@ -337,7 +340,9 @@ class Seam:
         """The reason to refuse a publication that was admitted earlier, if there is one now. Volatile rules are
         not consulted again."""
         refusals = (
-            rule.admit(who, notification, now) for rule in self._admitting if not rule.depends.volatile
+            rule.admit(who, notification, now)
+            for rule in self._admitting
+            if rule.is_asked_again or not rule.depends.volatile
         )
         return self.disown(who, notification.producer, now) or next(filter(None, refusals), None)
 

@@ -18,6 +18,7 @@ The laws:
     policy       the file: roles, delegations, revocations
     delegations  what principals give to others while a broker runs
     rights       what a principal may do, and decisions about requests
+    predicates   functions of requests that roles depend on
     trust        what each broker may handle
 
 The rules that ask are `fairlead.rules.access.Access`, on buses and at brokers, and at brokers

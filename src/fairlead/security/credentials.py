@@ -40,6 +40,7 @@ ALGORITHMS: Final = frozenset(
         "PS512",
         "RS256",
         "RS384",
+        "RS512",
     }
 )
 SECRET_BITS_MIN: Final = 256

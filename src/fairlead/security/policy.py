@@ -60,6 +60,7 @@ from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute
 from fairlead.model import Instant
 from fairlead.security.annotations import Annotation, Annotations
+from fairlead.security.predicates import Predicate
 from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
 from fairlead.security.rights import ACTIONS, LIMITS, NAMES, RIGHTS, Grant, Rights
 from fairlead.security.trust import ALL_TRUSTED, UNTRUSTED, BrokerTrust, Untrusted
@@ -152,6 +153,10 @@ class _RoleTable(_Limited):
     ] = ()
     reads: Annotated[
         tuple[str, ...], Key("protected attributes that its members get to see; `*` stands for all of them")
+    ] = ()
+    predicates: Annotated[
+        tuple[str, ...],
+        Key("functions of requests, as `module:function(arguments)`, that what it grants depends on, too"),
     ] = ()
     delegate: Annotated[bool, Key("its members may delegate what it grants")] = False
     connections: Annotated[
@@ -265,6 +270,8 @@ class Role:
     limits: Mapping[str, int] = field(default_factory=dict)
     reads: frozenset[str] = frozenset()
     """The protected attributes that its members get to see."""
+    predicates: tuple[Predicate, ...] = ()
+    """Functions of requests that what it grants depends on, too."""
 
     @property
     def is_timed(self) -> bool:
@@ -443,7 +450,11 @@ class AccessPolicy:
             for kind in NAMES
         }
         grants: dict[str, tuple[Grant, ...]] = {
-            action: tuple(Grant(role.name, each) for role in active for each in role.grants.get(action, ()))
+            action: tuple(
+                Grant(role.name, each, role.predicates)
+                for role in active
+                for each in role.grants.get(action, ())
+            )
             for action in ACTIONS
         }
         if not self.is_revoked(principal):
@@ -473,7 +484,7 @@ class AccessPolicy:
         for grant in grants:
             part = simplify(And.of((grant.filter, *limits)), self.schema) if limits else grant.filter
             if part != NOTHING:
-                yield Grant(grant.role, part)
+                yield replace(grant, filter=part)
 
     def _hidden(self, active: Iterable[Role]) -> frozenset[str]:
         """The protected attributes that none of these roles reads."""
@@ -513,10 +524,10 @@ class AccessPolicy:
         for each in self._delegations_to.get(principal.name, ()):
             for given in each.grants.get(action, ()):
                 for part in self.delegable(each, action, given, now):
-                    yield Grant(f"{each.by}'s delegation", part)
+                    yield replace(part, role=f"{each.by}'s delegation")
 
-    def delegable(self, delegation: Delegation, action: str, given: Filter, now: int) -> Iterator[Filter]:
-        """The parts of a filter of a delegation that its giver may give at a time."""
+    def delegable(self, delegation: Delegation, action: str, given: Filter, now: int) -> Iterator[Grant]:
+        """The parts of a filter of a delegation that its giver may give at a time, each with the role by which."""
         if delegation.until is not None and now >= delegation.until:
             return
         for role in self.active(Principal(delegation.by), now):
@@ -524,7 +535,7 @@ class AccessPolicy:
                 is_within = covers(limit, given, self.schema)
                 part = given if is_within else simplify(And.of((given, limit)), self.schema)
                 if part != NOTHING:
-                    yield part
+                    yield Grant(role.name, part, role.predicates)
 
     def _until(self, principal: Principal, now: int) -> int | None:
         """When the rights of a principal may change by themselves."""
@@ -535,6 +546,11 @@ class AccessPolicy:
         return min(later, default=None)
 
     # -- for many roles ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def has_predicates(self) -> bool:
+        """Whether some role depends on functions of requests."""
+        return any(role.predicates for role in self.roles)
 
     @cached_property
     def _is_timed(self) -> bool:
@@ -644,7 +660,16 @@ def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
             role.delegate,
             {each: limit for each in LIMITS if (limit := getattr(role, each)) is not None},
             frozenset(role.reads),
+            tuple(_predicates(reading, label, role.predicates)),
         )
+
+
+def _predicates(reading: Reading, label: str, texts: Iterable[str]) -> Iterator[Predicate]:
+    for text in texts:
+        try:
+            yield Predicate.parse(text)
+        except PolicyError as error:
+            reading.wrong("roles", f"{label} predicates", str(error))
 
 
 def _types(reading: Reading, given: Any, filters: _Filters) -> Iterator[OwnedType]:
@@ -808,6 +833,7 @@ def _shown(value: Role | Delegation | OwnedType) -> list[Any]:
                 value.delegate,
                 dict(value.limits),
                 sorted(value.reads),
+                *([[each.text for each in value.predicates]] if value.predicates else []),
             ]
         case Delegation():
             return [value.by, value.to, grants, value.until, *([value.id] if value.id else [])]

@@ -1,7 +1,7 @@
 """The log of decisions: who requested what, what was granted and why not. Neither content nor secrets are in it.
 
 A line of JSON for each decision. A decision that repeats the latest one of the same client within a second is
-counted, and the count is in the next line of that client.
+counted: before the next decision of that client, and at the end, the line is written once more, with the count.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -28,14 +29,24 @@ REPEATING_MAX: Final = 1_000
 FOLLOW_S: Final = 0.2
 
 
+@dataclass(slots=True)
+class _Latest:
+    """The latest decision about a client: when it was written, as what, and how often it came since."""
+
+    key: tuple[Any, ...]
+    at: int
+    line: dict[str, Any]
+    repeated: int = 0
+
+
 class DecisionLog:
     """The decisions of one broker. Until it is opened, they are not recorded."""
 
     def __init__(self, path: str | None = None) -> None:
         self._file: TextIO | None = None
         self._path = ""
-        self._repeating: dict[str, tuple[tuple[Any, ...], int, int]] = {}
-        """By client: its latest decision, when it was written, and how often it came since."""
+        self._repeating: dict[str, _Latest] = {}
+        """By client, its latest decision."""
         self.failed = False
         if path is not None:
             self.open(path)
@@ -57,16 +68,26 @@ class DecisionLog:
             return
         key = (decision.action, decision.outcome, decision.requested, decision.reason, policy.fingerprint)
         latest = self._repeating.get(client)
-        if latest is not None and latest[0] == key and now - latest[1] < REPEATS_US:
-            self._repeating[client] = (key, latest[1], latest[2] + 1)
+        if latest is not None and latest.key == key and now - latest.at < REPEATS_US:
+            latest.repeated += 1
             return
+        if latest is not None:
+            self._write_repeated(latest)
         if len(self._repeating) >= REPEATING_MAX:
-            self._repeating.clear()
-        self._repeating[client] = (key, now, 0)
+            self._forget_repeated()
         line = {"time": str(Instant(now)), **line_of(client, rights, decision, policy)}
-        if latest is not None and latest[2]:
-            line["repeated"] = latest[2]
+        self._repeating[client] = _Latest(key, now, line)
         self._write(json.dumps(line, ensure_ascii=False))
+
+    def _write_repeated(self, latest: _Latest) -> None:
+        """A line with how often a decision came again, which is not written each time."""
+        if latest.repeated:
+            self._write(json.dumps({**latest.line, "repeated": latest.repeated}, ensure_ascii=False))
+
+    def _forget_repeated(self) -> None:
+        for each in self._repeating.values():
+            self._write_repeated(each)
+        self._repeating.clear()
 
     def note(self, event: str, policy: AccessPolicy, now: int) -> None:
         """Record that something happened to the policy."""
@@ -79,7 +100,7 @@ class DecisionLog:
         try:
             self._file.write(f"{line}\n")
             if self._file.tell() > BYTES_MAX:
-                self.close()
+                self._file.close()
                 os.replace(self._path, f"{self._path}.1")
                 self.open(self._path)
         except OSError:
@@ -95,6 +116,7 @@ class DecisionLog:
 
     def close(self) -> None:
         """Record nothing more."""
+        self._forget_repeated()
         self.flush()
         if self._file is not None:
             self._file.close()
@@ -121,16 +143,28 @@ def line_of(client: str, rights: Rights, decision: Decision, policy: AccessPolic
 
 
 def decisions(path: str | Path, *, follow: bool = False) -> Iterator[dict[str, Any]]:
-    """The decisions of a file, in their order; a line that is torn is left out. With `follow`, it never ends."""
-    with open(path, encoding="utf-8") as file:
-        begun = ""
-        while True:
-            begun += file.readline()
-            if begun.endswith("\n"):
-                with contextlib.suppress(ValueError):
-                    yield json.loads(begun)
-                begun = ""
-            elif not follow:
-                return
-            else:
-                time.sleep(FOLLOW_S)
+    """The decisions of a file, in their order; a line that is torn is left out. With `follow`, it never ends, and
+    goes on with the next file when another one is begun."""
+    while True:
+        with open(path, encoding="utf-8") as file:
+            begun, has_ended = "", False
+            while True:
+                begun += file.readline()
+                if begun.endswith("\n"):
+                    with contextlib.suppress(ValueError):
+                        yield json.loads(begun)
+                    begun = ""
+                elif not follow:
+                    return
+                elif has_ended:
+                    break
+                elif not (has_ended := _is_replaced(file, path)):
+                    time.sleep(FOLLOW_S)
+
+
+def _is_replaced(file: TextIO, path: str | Path) -> bool:
+    """Whether another file has begun in the place of one that is open."""
+    try:
+        return not os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False

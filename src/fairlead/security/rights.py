@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from fairlead.filters.naming import Attributes
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
 from fairlead.security.candidates import Candidates
+from fairlead.security.predicates import Predicate, Request
 from fairlead.security.principals import SEPARATOR, Principal
 
 __all__ = ["ACTIONS", "LIMITS", "NAMES", "RIGHTS", "Action", "Decision", "Grant", "Rights", "all_rights"]
@@ -57,6 +58,12 @@ class Grant:
 
     role: str
     filter: Filter
+    predicates: tuple[Predicate, ...] = ()
+    """Functions of requests that have to hold, too."""
+
+    def concerns(self, request: Request) -> bool:
+        """Whether the predicates hold for a request."""
+        return all(each.holds(request) for each in self.predicates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ class Rights:
     _candidates: dict[str, Candidates] = field(default_factory=dict, init=False, repr=False, compare=False)
     """By action, the index of its grants, where there are many."""
 
-    def may(self, action: str, requested: Filter) -> Decision:
+    def may(self, action: str, requested: Filter, now: int = 0) -> Decision:
         """The decision about a subscription, an advertisement or a kind of publications.
 
         A request is met with the limit, never replaced by it. Where it is not known whether the limit covers the
@@ -111,6 +118,9 @@ class Rights:
             reason = f"{self.principal.name} may not read {', '.join(map(repr, read))}"
             return Decision(action, "refused", requested, None, (), reason)
         grants = self._concerned(action, requested)
+        if any(each.predicates for each in grants):
+            request = Request(self.principal, action, now, filter=requested)
+            grants = [each for each in grants if each.concerns(request)]
         covering = next((each for each in grants if covers(each.filter, requested, schema)), None)
         if covering is not None:
             return Decision(action, "granted", requested, requested, (covering.role,))
@@ -142,9 +152,25 @@ class Rights:
         reason = f"{self.principal.name} may not {action} to that {acting}"
         return Decision(action, "refused", requested, None, (), reason.replace("publish to", "publish"))
 
-    def may_publish(self, notification: Notification) -> bool:
+    def may_publish(self, notification: Notification, now: int = 0) -> bool:
         """Whether a notification lies within the limit of publications."""
-        return any(each.filter.matches(notification) for each in self.grants.get("publish", ()))
+        request = Request(self.principal, "publish", now, notification)
+        return self._is_granted("publish", request, notification)
+
+    def may_get(self, notification: Notification, now: int = 0) -> bool:
+        """Whether a notification that a granted subscription matches is delivered, by the predicates of roles."""
+        request = Request(self.principal, "deliver", now, notification)
+        return self._is_granted("subscribe", request, notification)
+
+    def _is_granted(self, action: str, request: Request, notification: Notification) -> bool:
+        return any(
+            each.filter.matches(notification) and (not each.predicates or each.concerns(request))
+            for each in self.grants.get(action, ())
+        )
+
+    def is_same_as(self, other: Rights) -> bool:
+        """Whether the other rights allow the same, whoever has them, and however long either of them holds."""
+        return replace(self, until=other.until, principal=other.principal) == other
 
     def allows(self, right: str) -> bool:
         """Whether some active role has one of the `RIGHTS`."""

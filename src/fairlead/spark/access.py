@@ -58,6 +58,11 @@ def policy_of(config: Config, schema: Schema | None) -> AccessPolicy | None:
     policy = AccessPolicy.read(config.security.policy, schema)
     timed = [f"[roles.{role.name}] when" for role in policy.roles if role.is_timed]
     timed += ["[[delegations]] until" for each in policy.delegations if each.until is not None]
+    if policy.has_predicates:
+        raise PipelineError(
+            f"{config.security.policy}: [roles] predicates: functions of requests decide where clients are",
+            hint="write the limit as a filter, or leave the role out of the policy of a pipeline",
+        )
     if timed:
         raise PipelineError(
             f"{config.security.policy}: {timed[0]}: a pipeline has no clock but the order of its events",
