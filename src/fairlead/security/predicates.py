@@ -1,11 +1,11 @@
-"""Predicates of one's own: functions of a request that a role's grants depend on (book 8.1.4, generic restriction).
+"""Predicates of one's own: functions of a request that the grants of a role depend on (book 8.1.4).
 
     predicates = ["desk_rules:small(1000)", "desk_rules:by_day"]
 
 A predicate is a Python function by its dotted name, with arguments as JSON has them. It is called with a `Request`
 and the arguments, where the client is: when it subscribes or advertises, with the filter; when it publishes and
-before each delivery to it, with the notification. What it refuses is not granted by that role. Brokers in between do
-not know of it, so what it withholds has travelled to the subscriber's broker. One that fails refuses.
+before each delivery to it, with the notification. What it refuses is not granted by that role. Brokers in between
+do not know of it, so what it withholds has travelled to the subscriber's broker. One that fails refuses.
 """
 
 from __future__ import annotations
