@@ -59,6 +59,8 @@ class Member:
         self.first = -1
         self.coming: Events = ()
         """What it holds, until there are queues for it."""
+        self.readers: Sequence[Any] = ()
+        """Those that its matches are for; the bank hands them out with each."""
         layout = Layout(component)
         self.types = tuple(layout.names)
         self.room = 2 + len(self.types)
@@ -180,11 +182,12 @@ class Bank:
         choice: Choice,
         filters: Sequence[int],
         held: Iterable[Notification] = (),
+        readers: Sequence[Any] = (),
     ) -> Member | None:
-        """Add a component with the numbers of its slots' filters and its buffered events; None if the bank cannot
-        have it."""
+        """Add a component with the numbers of its slots' filters, its buffered events, and those who read its
+        matches; None if the bank cannot have it."""
         member = Member(self, component, choice)
-        member.coming = tuple(held)
+        member.coming, member.readers = tuple(held), readers
         if not all(map(member.can_hold, member.coming)):
             return None
         self._members[member] = tuple(filters)
@@ -208,8 +211,9 @@ class Bank:
 
     def take(
         self, notification: Notification, numbers: Iterable[int]
-    ) -> tuple[Iterable[tuple[Member, Events]], list[tuple[Member, bool]]]:
-        """The matches that an event completes which matches these filters, and the components that have to leave.
+    ) -> tuple[Iterable[tuple[Sequence[Any], Events]], list[tuple[Member, bool]]]:
+        """The matches that an event completes which matches these filters, each with its component's readers, and
+        the components that have to leave.
 
         Of these it is said whether they hold the event already. The matches are to be read before the next event.
         """
@@ -301,12 +305,12 @@ class Bank:
             begin = end
         return found
 
-    def _matches(self, out: list[int]) -> Iterator[tuple[Member, Events]]:
-        at, objects, by_queue = 0, self._objects.__getitem__, self._by_queue
+    def _matches(self, out: list[int]) -> Iterator[tuple[Sequence[Any], Events]]:
+        at, objects, by_queue = 0, self._objects, self._by_queue
         while at < len(out):
             member = by_queue[out[at + 1]]
             end = at + member.room
-            yield member, tuple(map(objects, out[at + 2 : end]))
+            yield member.readers, tuple([objects[slot] for slot in out[at + 2 : end]])
             at = end
 
     # -- events ----------------------------------------------------------------------------------------------

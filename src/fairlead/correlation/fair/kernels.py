@@ -147,6 +147,16 @@ def completes(
     for each in range(first_queue, last_queue):
         if heads[each] < 0:
             return False
+    # Most events go with nothing in a neighbouring queue: that takes one look, and nothing need be marked.
+    event = events[heads[queue]]
+    for edge in range(edge_start[queue], edge_start[queue + 1]):
+        if edges[edge, 0] == queue:
+            node = heads[edges[edge, 1]]
+            first, last = edges[edge, 2], edges[edge, 3]
+            while node >= 0 and not goes_with(ties, first, last, values, kinds, event, events[node]):
+                node = following[node]
+            if node < 0:
+                return False
     for each in range(first_queue, last_queue):
         node = heads[each]
         while node >= 0:

@@ -11,7 +11,7 @@ for both. So sharing changes nothing, whenever who was added.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
@@ -158,8 +158,13 @@ class _ByType:
         return [self.match(each) for each in notifications]
 
 
+_relation: Final = tuple.__new__
+"""A relation of all its fields, in a third of the time that `Relation(…)` takes: there are many."""
 _Completed: TypeAlias = dict[int, tuple[Any, Relation]]
 """What is completed, and for whom, by the rank of the subscription there: an event completes one for each."""
+
+
+_Readers: TypeAlias = "Sequence[tuple[_Conjunction, int]]"
 
 
 class _Component:
@@ -167,7 +172,7 @@ class _Component:
 
     def __init__(self, network: Component | Member) -> None:
         self.network = network
-        self.readers: list[tuple[_Conjunction, int]] = []
+        self.readers: list[tuple[_Conjunction, int]] = []  # the same list for good: a bank holds it, too
         """The conjunctions, and which of their components it is."""
 
 
@@ -179,6 +184,7 @@ class _Conjunction:
         self.inputs = inputs
         self.delivered = state.delivered
         self.waiting = [deque(each.waiting) for each in state.components]
+        self._is_alone = len(self.waiting) == 1
         slots = [instance for each in conjunction.components for instance in each.instances]
         self._arranged = [slots.index(instance) for instance in conjunction.instances]
         self.subscribers: dict[int, tuple[Any, str]] = {}
@@ -196,16 +202,16 @@ class _Conjunction:
 
     def put(self, position: int, match: Events) -> Relation | None:
         """Take in the next match of a component; the relation that it completes, if it does."""
-        if len(self.waiting) == 1:
-            self.delivered += 1
-            return Relation.unnamed(self.conjunction, self.delivered, match)
+        if self._is_alone:
+            self.delivered = number = self.delivered + 1
+            return _relation(Relation, (self.conjunction, number, match, UNNAMED))
         self.waiting[position].append(match)
         if not all(self.waiting):
             return None
         events = [event for waiting in self.waiting for event in waiting.popleft()]
         self.delivered += 1
         arranged = tuple([events[slot] for slot in self._arranged])
-        return Relation.unnamed(self.conjunction, self.delivered, arranged)
+        return Relation(self.conjunction, self.delivered, arranged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,12 +297,11 @@ class Correlator(Generic[Id]):
             assert isinstance(component.network, Component)
             match = component.network.take(notification, slots)
             if match is not None:
-                _deliver([(component, match)], completed)
+                _deliver([(component.readers, match)], completed)
         self._taken += len(touched)
         if self._bank is not None:
             matches, leaving = self._bank.take(notification, numbers)
-            members = self._members
-            _deliver(((members[member], match) for member, match in matches), completed)
+            _deliver(matches, completed)
             for member, is_held in leaving:
                 component = self._members[member]
                 self._leave(component)
@@ -304,7 +309,7 @@ class Correlator(Generic[Id]):
                 if not is_held:
                     match = component.network.take(notification, [member.queue_index_of(notification)])
                     if match is not None:
-                        _deliver([(component, match)], completed)
+                        _deliver([(component.readers, match)], completed)
         elif self._taken > self._worth:
             self._open_bank()
         return [completed[rank] for rank in sorted(completed)]
@@ -400,7 +405,9 @@ class Correlator(Generic[Id]):
         network = component.network
         if self._bank.admits(network.component):
             filters = [self._filters[filter] for filter in network.component.filters.values()]
-            member = self._bank.add(network.component, network.choice, filters, network.held)
+            member = self._bank.add(
+                network.component, network.choice, filters, network.held, component.readers
+            )
             if member is not None:
                 self._disconnect(component)
                 component.network = member
@@ -420,10 +427,10 @@ class Correlator(Generic[Id]):
 T = TypeVar("T")
 
 
-def _deliver(matches: Iterable[tuple[_Component, Events]], completed: _Completed) -> None:
+def _deliver(matches: Iterable[tuple[_Readers, Events]], completed: _Completed) -> None:
     """Hand matches of components to their conjunctions: what they complete by them, and for whom."""
-    for component, match in matches:
-        for node, position in component.readers:
+    for readers, match in matches:
+        for node, position in readers:
             relation = node.put(position, match)
             if relation is None:
                 continue

@@ -41,11 +41,6 @@ class Relation(NamedTuple):
     name: str = UNNAMED
     """What the subscription is called that it is delivered for."""
 
-    @classmethod
-    def unnamed(cls, conjunction: Conjunction, number: int, events: Events) -> Relation:
-        """The same as `Relation(conjunction, number, events)`, in a third of the time: there are many."""
-        return tuple.__new__(cls, (conjunction, number, events, UNNAMED))
-
     def called(self, name: str) -> Relation:
         """The same, delivered for a subscription of some name."""
         return self if name == self.name else self._replace(name=name)
