@@ -16,7 +16,7 @@ from fairlead.model import Instant, Notification
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING, OrderKey
 
-__all__ = ["Occurrence", "Rank", "TimeEvent", "first_rank", "rank_from_json", "strongly_follows"]
+__all__ = ["Occurrence", "Rank", "TimeEvent", "first_rank", "rank_from_json"]
 
 Rank: TypeAlias = tuple[int, int, int, str, bool, int, str]
 """What is compared: end, start, whether it is a composite, producer or pattern, sequence, id."""
@@ -94,13 +94,6 @@ def rank_from_json(jsonable: Sequence[Any]) -> Rank:
     """A rank that was written as a JSON array."""
     end, start, composite, origin, has_sequence, sequence, id = jsonable
     return end, start, composite, origin, has_sequence, sequence, id
-
-
-def strongly_follows(later: Occurrence, earlier: Occurrence) -> bool:
-    """Whether the first is wholly behind the second; points of the same instant are ordered by their keys."""
-    if earlier.end < later.start:
-        return True
-    return earlier.is_point and later.is_point and earlier.rank < later.rank
 
 
 def _started(notification: Notification, end: int) -> int:

@@ -26,7 +26,7 @@ component: matching comes first, and scopes take away from its result.
 - **Bus**: `ScopePlan(graph).reach(n, matched, key=…, state=…)` in the step that routes a publication; `matched` is
   the engine's answer, asked once for each version. It keeps the returned states of policies, and makes a new plan
   when the graph changes.
-- **Brokers**: the publisher's broker calls `ScopePlan.visible_scopes` (or `reach`) once and annotates the message
+- **Brokers**: the publisher's broker calls `ScopePlan.visible_in` (or `reach`) once and annotates the message
   with scopes; `Crossing.pull` brings a subscription over an edge, where routing covers and merges it.
 - **Spark**: the graph's filters are matched as one engine over a batch; `Parent.outward` and `Parent.inward` of
   `ScopePlan.parents`, from the roots down, are the bitmaps to combine; the steps of mappings are columns.

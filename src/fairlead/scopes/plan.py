@@ -230,12 +230,6 @@ class ScopePlan:
                 found.setdefault(version.attributes, (version, []))[1].append(scope.name)
         return [(version, sorted(names)) for version, names in found.values()]
 
-    def visible_scopes(
-        self, notification: Notification, publisher: str, advertised: Filter | None
-    ) -> frozenset[str] | set[str]:
-        """The scopes that a notification is internal to, in a graph of filters alone."""
-        return self._internal(notification, publisher, advertised, _Passing(notification))
-
     def visible_in(self, notification: Notification, publisher: str) -> set[str]:
         """The scopes in which a notification is visible, in a graph of filters alone: those that it is internal
         to, and those that it comes down into."""

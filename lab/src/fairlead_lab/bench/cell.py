@@ -30,13 +30,14 @@ from typing import Any, Final, NamedTuple
 
 from fairlead.filters.filter import Filter
 from fairlead.matching.brute import Brute
-from fairlead.matching.engine import EngineBase, EngineUnknown
+from fairlead.matching.engine import EngineUnknown
 from fairlead.model import Notification
 from fairlead.model.encoding import fields_to_json, format_json
 from fairlead_lab.bench.harness import MEASURED, NOT_RUN, WRONG, as_json
 from fairlead_lab.bench.mixture import MIXTURE
 from fairlead_lab.bench.runner import Patience, Rounds, Spread, TooSlow, rates, spread_of
 from fairlead_lab.matching import ENGINES
+from fairlead_lab.matching.base import EngineBase
 from fairlead_lab.matching.operators import OPERATORS
 from fairlead_lab.matching.shapes import SHAPES, Shape
 

@@ -37,9 +37,10 @@ from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import EVERYTHING, Filter, leaves
 from fairlead.filters.normal import Conjunction, Literal
 from fairlead.filters.paths import ANY, Path, Selection, seen_by_filters
-from fairlead.matching.engine import Id, Wanted
+from fairlead.matching.engine import Id
 from fairlead.model import Notification
 from fairlead.model.tree import ROOT, Element
+from fairlead_lab.matching.base import Wanted
 from fairlead_lab.matching.conjunctive import ConjunctiveBase, Handle
 
 __all__ = ["Automaton", "PathAutomaton"]

@@ -18,8 +18,9 @@ from typing import TypeAlias
 from fairlead.filters.algebra import algebra_for
 from fairlead.filters.filter import Filter
 from fairlead.filters.normal import Conjunction, Literal
-from fairlead.matching.engine import EngineBase, Id, Wanted
+from fairlead.matching.engine import Id
 from fairlead.model import Notification
+from fairlead_lab.matching.base import EngineBase, Wanted
 
 __all__ = ["ConjunctiveBase", "Handle"]
 

@@ -26,8 +26,9 @@ from fairlead.filters.counting import CountingIndex, valuation
 from fairlead.filters.extents.extent import Extent
 from fairlead.filters.normal import Conjunction
 from fairlead.filters.terms import Attribute, Term
-from fairlead.matching.engine import Id, Wanted
+from fairlead.matching.engine import Id
 from fairlead.model import ABSENT, Key, Kind, Notification, Record, Value, key_of
+from fairlead_lab.matching.base import Wanted
 from fairlead_lab.matching.conjunctive import ConjunctiveBase, Handle
 
 __all__ = ["Counting", "PredicateTable", "few_valued"]

@@ -35,8 +35,9 @@ from sys import maxsize
 from typing import Final, Literal, TypeAlias
 
 from fairlead.filters.filter import And, Filter, Not, Or
-from fairlead.matching.engine import EngineBase, Id, Wanted
+from fairlead.matching.engine import Id
 from fairlead.model import Notification
+from fairlead_lab.matching.base import EngineBase, Wanted
 
 __all__ = ["NODES_MAX", "Diagram", "NodeTable"]
 

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 
 from fairlead.filters.filter import Filter
 from fairlead.filters.poset import Poset
-from fairlead.matching.engine import EngineBase, Id, Wanted
+from fairlead.matching.engine import Id
 from fairlead.model import Notification
+from fairlead_lab.matching.base import EngineBase, Wanted
 
 __all__ = ["Traversal"]
 

@@ -31,8 +31,9 @@ from fairlead.filters.extents.extent import Extent
 from fairlead.filters.normal import Conjunction
 from fairlead.filters.simplify import extent_filter
 from fairlead.filters.terms import Attribute, Term
-from fairlead.matching.engine import Id, Wanted
+from fairlead.matching.engine import Id
 from fairlead.model import Key, Notification, Value, key_of
+from fairlead_lab.matching.base import Wanted
 from fairlead_lab.matching.conjunctive import ConjunctiveBase, Handle
 
 __all__ = ["Tree"]
