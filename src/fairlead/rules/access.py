@@ -44,7 +44,7 @@ class Access(Rule):
     On a bus `principal_of` is `by_name`. On a broker it is `nobody`: a client is bound when it has connected.
     """
 
-    is_asked_again = True
+    decides_again = True
 
     def __init__(self, policy: AccessPolicy, principal_of: Callable[[str], Principal] = by_name) -> None:
         self._policy, self._principal_of = policy, principal_of

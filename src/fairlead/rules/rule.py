@@ -100,8 +100,8 @@ class Rule:
     decided once for all brokers, `mark`; and where its state follows from notifications, `learn`.
     """
 
-    is_asked_again: bool = False
-    """Whether `admit` is asked once more when an ordered bus releases a publication, though the rule is volatile.
+    decides_again: bool = False
+    """Whether `admit` decides once more when an ordered bus releases a publication, though the rule is volatile.
     Others that are volatile have decided for good."""
     version: int = 0
     """Changes whenever an answer may change though the question is the same."""

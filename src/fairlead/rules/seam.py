@@ -342,7 +342,7 @@ class Seam:
         refusals = (
             rule.admit(who, notification, now)
             for rule in self._admitting
-            if rule.is_asked_again or not rule.depends.volatile
+            if rule.decides_again or not rule.depends.volatile
         )
         return self.disown(who, notification.producer, now) or next(filter(None, refusals), None)
 
