@@ -40,6 +40,7 @@ from fairlead.broker.messages import (
     Wake,
 )
 from fairlead.filters.language import parse, render
+from fairlead.filters.schema import Schema
 from fairlead.log.records import (
     NOTIFICATIONS,
     PUBLICATION,
@@ -57,6 +58,7 @@ from fairlead.network.relays import Relays
 from fairlead.routing import STRATEGIES
 from fairlead.rules import Rule, Seam
 from fairlead.rules.access import Access, client_name
+from fairlead.rules.domains import Domains
 from fairlead.rules.integrated import BrokerScoping
 from fairlead.rules.quota import Quota
 from fairlead.rules.trust import Trust
@@ -90,6 +92,7 @@ LIMITED = AccessPolicy.of(
     }
 )
 
+SCHEMA = Schema.parse("x: int\nkind: string\nduck: string?\ntag: number\nz.w: int")
 TRUSTING = AccessPolicy.of(
     {
         "brokers": {
@@ -132,6 +135,7 @@ RULES: dict[str, Callable[[str], list[Rule]]] = {
     "scopes": lambda name: [BrokerScoping(Scopes.parse(INTERFACES))],
     "versions": lambda name: [BrokerScoping(Scopes.parse(VERSIONS))],
     "access": lambda name: [Access(POLICY, lambda client: Principal(client_name(client)))],
+    "schema": lambda name: [Domains(SCHEMA)],
     "trust": lambda name: [Trust(name, TRUSTING)],
 }
 """For the broker of a name."""

@@ -7,9 +7,11 @@ import os
 import sys
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairlead.cli.connecting import add_connection_options, connected, now, seconds
+from fairlead.cli.inputs import add_language_options
 from fairlead.cli.terminal import emit_json, note, paint, say
 from fairlead.errors import BadInput, NotInstalled
 
@@ -49,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--link", metavar="URL", action="append", default=[], help="a broker to link with (may be repeated)"
     )
+    add_language_options(run)
     run.add_argument("--http", metavar="HOST:PORT", help="where it serves HTTP (default: nowhere)")
     run.add_argument(
         "--insecure",
@@ -239,6 +242,11 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         settings = replace(settings, log_format=arguments.log_format)
     if arguments.insecure:
         settings = replace(settings, security=replace(settings.security, insecure=True))
+    if arguments.schema is not None:
+        settings = replace(settings, schema=arguments.schema)
+    settings = replace(settings, extensions=(*settings.extensions, *arguments.extension))
+    if settings.extensions:
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does: an extension may lie where one works
     links = tuple(str(Address.parse(url)) for url in arguments.link)
     return replace(settings, links=(*settings.links, *links))
 
@@ -359,6 +367,7 @@ def _check(arguments: argparse.Namespace) -> int:
     settings = read_settings(arguments.file)
     if settings.tls is not None:
         server_context(settings.tls)
+    settings.broker()  # the schema, the extensions, the policy and the scope graph can be read
     show_settings(settings, as_json=arguments.json)
     return 0
 

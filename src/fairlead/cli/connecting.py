@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fairlead.errors import BadInput
 
 if TYPE_CHECKING:
+    from fairlead.filters.schema import Schema
     from fairlead.model import Instant
     from fairlead.network.addresses import Tls
     from fairlead.network.sync import Client
@@ -150,6 +151,7 @@ def connected(
     *,
     policy: str = "",
     clock: Callable[[], Instant] | None = None,
+    schema: Schema | None = None,
 ) -> Client:
     """A client of the broker that the options name; it connects when it is entered."""
     from fairlead.network import sync
@@ -163,4 +165,5 @@ def connected(
         clock=clock,
         credentials=credentials_of(arguments),
         sealer=sealer_of(arguments),
+        schema=schema,
     )

@@ -9,12 +9,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cli.connecting import add_connection_options, add_sealing_options, connected, now, seconds
-from fairlead.cli.inputs import read_filter, read_text
+from fairlead.cli.inputs import add_language_options, language, read_filter, read_text
 from fairlead.cli.terminal import complain, emit_json, note, paint, say
 from fairlead.errors import BadInput, SubscriptionEnded, ValueRefused
 
 if TYPE_CHECKING:
     from fairlead.filters.filter import Filter
+    from fairlead.filters.schema import Schema
     from fairlead.model import Notification
     from fairlead.network.sync import Client, Detection, Subscription
 
@@ -73,21 +74,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="end a durable subscriber, or with a filter its subscription to that, and do nothing else",
     )
+    add_language_options(parser)
     add_connection_options(parser)
     add_sealing_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    filter = _checked(arguments)
+    schema = language(arguments)
+    filter = _checked(arguments, schema)
     clock = now if arguments.clock else None
-    with connected(arguments, policy=arguments.policy or "", clock=clock) as client:
+    with connected(arguments, policy=arguments.policy or "", clock=clock, schema=schema) as client:
         if arguments.forget is not None:
             client.forget(arguments.forget, filter)
             what = arguments.forget if filter is None else f"{arguments.forget}: {filter}"
             note(f"{what} is forgotten at {client.broker}")
             return 0
-        with _subscribed(client, filter, arguments) as query:
+        with _subscribed(client, filter, schema, arguments) as query:
             return _show(query, arguments)
 
 
@@ -120,7 +123,7 @@ WHY: Final = {
 }
 
 
-def _checked(arguments: argparse.Namespace) -> Filter | None:
+def _checked(arguments: argparse.Namespace, schema: Schema | None) -> Filter | None:
     """The filter of the arguments, if any; BadInput for an invalid one."""
     given = {name for name, value in vars(arguments).items() if value is not None and value is not False}
     for name, others in APART.items():
@@ -142,7 +145,7 @@ def _checked(arguments: argparse.Namespace) -> Filter | None:
     text, where = (arguments.wanted, "FILTER") if "wanted" in given else (arguments.filter, "--filter")
     if not text.strip():
         raise BadInput(f"{where}: it is empty", hint="leave it out, and everything is wanted")
-    return read_filter(text, None, where)
+    return read_filter(text, schema, where)
 
 
 def _option(name: str) -> str:
@@ -150,7 +153,7 @@ def _option(name: str) -> str:
 
 
 def _subscribed(
-    client: Client, filter: Filter | None, arguments: argparse.Namespace
+    client: Client, filter: Filter | None, schema: Schema | None, arguments: argparse.Namespace
 ) -> Subscription | Detection:
     since = _since(arguments.since)
     if arguments.pattern is not None or arguments.fair is not None:
@@ -158,9 +161,9 @@ def _subscribed(
 
         query: patterns.Pattern | fair.Subscription
         if arguments.fair is not None:
-            query = read_text(fair.parse, arguments.fair, None, "--fair")
+            query = read_text(fair.parse, arguments.fair, schema, "--fair")
         else:
-            query = read_text(patterns.parse, arguments.pattern, None, "--pattern")
+            query = read_text(patterns.parse, arguments.pattern, schema, "--pattern")
         detection = client.detect(query, lateness=arguments.lateness or "0s", since=since)
         note(f"detecting at {client.broker}: {query}")
         return detection

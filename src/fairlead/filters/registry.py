@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from importlib import import_module
 from threading import RLock
 from types import MappingProxyType
@@ -31,6 +32,7 @@ __all__ = [
     "Literal",
     "Operator",
     "filter_class",
+    "fingerprints",
     "load",
     "load_entry_points",
     "operator_named",
@@ -275,6 +277,21 @@ def extensions() -> dict[str, str]:
         for name, each in types.items()
         if name not in _REGISTRY.provided
     }
+
+
+def fingerprints() -> dict[str, str]:
+    """The same types by their names, each with a hash of what it adds to the language: operators with the kinds of
+    values they are about, and filter classes. It travels with links, where a mismatch is refused."""
+    types = _REGISTRY.contents.types
+    return {
+        name: blake2b(repr(_additions(types[name])).encode(), digest_size=8).hexdigest()
+        for name in sorted(extensions())
+    }
+
+
+def _additions(type_: ExtensionType) -> list[tuple[str, ...]]:
+    added = [(each.name, *sorted(kind.value for kind in each.kinds)) for each in type_.operators]
+    return sorted([*added, *((name,) for name in _filters_of(type_))])
 
 
 # -- steps ---------------------------------------------------------------------------------------------------

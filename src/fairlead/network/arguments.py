@@ -10,6 +10,7 @@ from typing import TypeAlias
 from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
+from fairlead.filters.schema import Schema
 from fairlead.model import Instant
 from fairlead.model.durations import seconds_of
 from fairlead.network.addresses import Address
@@ -36,9 +37,9 @@ def addresses_of(urls: str | Sequence[str]) -> tuple[Address, ...]:
     return found
 
 
-def filter_of(given: str | Filter) -> Filter:
-    """A filter, given as text or as a value."""
-    made = parse(given) if isinstance(given, str) else given
+def filter_of(given: str | Filter, schema: Schema | None = None) -> Filter:
+    """A filter, given as text, which is read with the schema, or as a value."""
+    made = parse(given, schema) if isinstance(given, str) else given
     if not isinstance(made, Filter):
         raise ValueRefused(
             f"no filter: {given!r}", hint="a text such as 'price > 100', or what `parse` makes"

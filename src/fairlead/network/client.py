@@ -70,6 +70,7 @@ from fairlead.security.principals import SEPARATOR
 if TYPE_CHECKING:
     from fairlead.correlation import fair
     from fairlead.correlation.queries import QueryLike
+    from fairlead.filters.schema import Schema
     from fairlead.network.detection import Detection
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
@@ -106,6 +107,7 @@ def connect(
     clock: Clock | None = None,
     credentials: Credentials | None = None,
     sealer: Sealer | None = None,
+    schema: Schema | None = None,
 ) -> Client:
     """A client of the broker at this address; it connects when it is entered.
 
@@ -120,7 +122,8 @@ def connect(
     with events only. `credentials` are made by `bearer(token)` or `basic(name, password)` of
     `fairlead.security.credentials`, or a function gives them for each connection. A broker with an access policy
     names a client without a `name` after its principal. `sealer` seals what is published and subscribed to, and
-    opens what is delivered (`fairlead.security.sealing`): keys and sealed content stay here.
+    opens what is delivered (`fairlead.security.sealing`): keys and sealed content stay here. `schema` is that of
+    the brokers, who refuse another one: patterns are read with it here. Brokers read filters with it in any case.
     """
     return Client(
         url,
@@ -131,6 +134,7 @@ def connect(
         clock=clock,
         credentials=credentials,
         sealer=sealer,
+        schema=schema,
     )
 
 
@@ -148,6 +152,7 @@ class Client:
         clock: Clock | None,
         credentials: Credentials | None = None,
         sealer: Sealer | None = None,
+        schema: Schema | None = None,
     ) -> None:
         addresses = addresses_of(url)
         for plain in (each for each in addresses if credentials is not None and not each.secure):
@@ -162,7 +167,7 @@ class Client:
             raise NetworkError(f"certificates for {plain}, where no TLS is spoken", hint=f"call {secure}")
         self.name = name or f"client-{uuid.uuid4().hex[:12]}"
         self._tls, self._clock, self._credentials = tls, clock, credentials
-        self._sealer = sealer
+        self._sealer, self._schema = sealer, schema
         self._policy, self._is_made_up = policy, not name
         self._session = uuid.uuid4().hex[:12]
         self._uplink = Uplink(
@@ -205,6 +210,7 @@ class Client:
             authorization="" if given is None else str(given() if callable(given) else given),
             oldest=wire.OLDEST,
             is_made_up=self._is_made_up,
+            schema="" if self._schema is None else self._schema.fingerprint,
         )
 
     @property
@@ -331,7 +337,7 @@ class Client:
         for given in (durable, id or ""):
             if not isinstance(given, str):
                 raise ValueRefused(f"a name is a string, not {given!r}")
-        clear = filter_of(filter)
+        clear = filter_of(filter, self._schema)
         made = clear if self._sealer is None else self._sealer.filter(clear)
         name = id or (durable_id(durable, made) if durable else self._fresh("s"))
         if name in self._intake.subscriptions:
@@ -364,7 +370,7 @@ class Client:
         from fairlead.correlation.queries import Query
         from fairlead.network.detection import Detection
 
-        return Detection(self, Query.of(pattern, choice), lateness, since, publish=publish)
+        return Detection(self, Query.of(pattern, choice, self._schema), lateness, since, publish=publish)
 
     async def forget(self, durable: str, filter: str | Filter | None = None) -> None:
         """End a durable subscriber, with its backlog.
@@ -373,7 +379,7 @@ class Client:
         """
         if not durable:
             raise ValueRefused("a durable subscriber has a name, which is not empty")
-        id = "" if filter is None else durable_id(durable, filter_of(filter))
+        id = "" if filter is None else durable_id(durable, filter_of(filter, self._schema))
         for subscription in self._intake.of(durable):
             if not id or subscription.id == id:
                 self._let_go(subscription, Closed("the durable subscription has been ended"), forgotten=True)
@@ -383,7 +389,7 @@ class Client:
 
     async def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Say what will be published; the id is for `unadvertise`."""
-        text = render(filter_of(filter))
+        text = render(filter_of(filter, self._schema))
         name = id or self._fresh("a")
         await self._request(lambda number: wire.Advertise(number, name, text))
         self._advertised[name] = text
@@ -398,7 +404,7 @@ class Client:
 
     async def listening(self, filter: str | Filter, tell: Callable[[bool], object]) -> str:
         """Have `tell` called with whether a filter has subscribers: now, and when it changes."""
-        text = render(filter_of(filter))
+        text = render(filter_of(filter, self._schema))
         name = self._fresh("l")
         self._listens[name] = (text, tell)
         try:
@@ -521,7 +527,7 @@ class Client:
                 self._refused(number, kind(reason), durable)
             case wire.Granted(id, text, False):
                 if (subscription := self._intake.subscriptions.get(id)) is not None:
-                    subscription.granted = filter_of(text)
+                    subscription.granted = filter_of(text, self._schema)
             case wire.Repeated(number):
                 self._publications.repeated(number)
             case wire.Dropped(count):

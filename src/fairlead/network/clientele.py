@@ -86,6 +86,7 @@ class Clientele:
             raise ProtocolError(
                 f"no policy for slow clients: {hello.policy!r}; there are {', '.join(POLICIES)}"
             )
+        self._handshakes.check_client(hello)
         name = hello.name
         self._operations.check(name)
         if not name:

@@ -1,7 +1,8 @@
 """The handshake of two brokers: what they declare, and whether they may be neighbours.
 
-A broker is refused that has another frame size, another routing, the name but not the log of a neighbour, or a log
-that is a copy: one which another one has taken the place of, or of a neighbour that is connected and answers.
+A broker is refused that has another frame size, another routing, another schema or other extensions, the name but
+not the log of a neighbour, or a log that is a copy: one which another one has taken the place of, or of a
+neighbour that is connected and answers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.errors import ProtocolError
+from fairlead.filters.registry import fingerprints
 from fairlead.network import wire
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.incarnations import judge, lineage_of
@@ -34,6 +36,8 @@ class Handshakes:
         self._name, self._life, self._frame_bytes = broker.name, life, frame_bytes
         self._persistence, self._dispatch = persistence, dispatch
         self._routing = agreed(broker.settings, in_scopes=broker.seam.declares)
+        schema = broker.catalogue.schema
+        self._schema = "" if schema is None else schema.fingerprint
         self._refused: set[tuple[str, str]] = set()
         """Brokers that have been refused, each with what was wrong about it: that is logged once."""
         self.authorization = ""
@@ -64,6 +68,8 @@ class Handshakes:
             acknowledged=self._persistence.acknowledged(neighbour),
             oldest=wire.OLDEST_BETWEEN_BROKERS,
             authorization=str(self.authorization),
+            schema=self._schema,
+            extensions=fingerprints(),
         )
 
     def welcome(self, neighbour: str, hello: wire.Hello) -> wire.Welcome:
@@ -85,6 +91,8 @@ class Handshakes:
             others_lineage=list(known.lineage),
             end=self._dispatch.reached,
             acknowledged=self._persistence.acknowledged(neighbour),
+            schema=self._schema,
+            extensions=fingerprints(),
         )
 
     def welcome_client(self, name: str, hello: wire.Hello) -> wire.Welcome:
@@ -101,6 +109,7 @@ class Handshakes:
             frame_max=self._frame_bytes,
             lineage=[(_digest(id), first) for id, first in self._persistence.lineage],
             end=self._dispatch.reached,
+            schema=self._schema,
         )
 
     def linked(self, name: str, url: str, said: wire.Hello | wire.Welcome) -> Linked:
@@ -132,6 +141,8 @@ class Handshakes:
             raise self._refusal(
                 name, said.routing, f"{self._name} routes by {self._routing}, but {name} by {said.routing}"
             )
+        if problem := self._other_language(name, said):
+            raise self._refusal(name, problem, problem)
         known = self._persistence.state.neighbours.get(name)
         if known is not None:
             self._check_log(name, known, said)
@@ -150,6 +161,30 @@ class Handshakes:
                 " with a copy of its log is refused",
             )
         current.end("another connection under the same name replaces this one")
+
+    def check_client(self, hello: wire.Hello) -> None:
+        """Check a client that reads filters with a schema of its own: it is this broker's, or ProtocolError."""
+        if hello.schema and hello.schema != self._schema:
+            raise ProtocolError(_other_schema(self._name, self._schema, "this client", hello.schema))
+
+    def _other_language(self, name: str, said: wire.Hello | wire.Welcome) -> str:
+        """The difference in how the two brokers read filters, in words; empty where there is none.
+
+        What one reads and the other cannot would end their link; what they read differently would be lost.
+        """
+        if said.schema != self._schema:
+            return _other_schema(self._name, self._schema, name, said.schema)
+        own = fingerprints()
+        for extension in sorted({*own, *said.extensions}):
+            mine, theirs = own.get(extension), said.extensions.get(extension)
+            if mine != theirs:
+                lacking = self._name if mine is None else name if theirs is None else ""
+                what = f"{lacking} has not loaded it" if lacking else "the two have different operators in it"
+                return (
+                    f"{self._name} and {name} differ in the extension {extension!r}: {what};"
+                    " extensions are the same in all of a network"
+                )
+        return ""
 
     def _check_log(self, name: str, known: Neighbour, said: wire.Hello | wire.Welcome) -> None:
         """ProtocolError where a neighbour has another log, or a copy that must not be used."""
@@ -179,6 +214,11 @@ class Handshakes:
             self._refused.add((name, wrong))
             log.warning("%s refuses %s: %s", self._name, name, reason)
         return ProtocolError(reason)
+
+
+def _other_schema(one: str, has: str, other: str, others: str) -> str:
+    words = [f"the schema {each[:8]}" if each else "no schema" for each in (has, others)]
+    return f"{one} has {words[0]}, but {other} {words[1]}: the schema is the same in all of a network"
 
 
 def _digest(name: str) -> str:

@@ -60,7 +60,7 @@ class Interests:
         """The filter of a text; the same texts come often."""
         filter = self._texts.get(text)
         if filter is None:
-            filter = self._broker.seam.resolve(parse(text))
+            filter = self._broker.seam.resolve(parse(text, self._broker.catalogue.schema))
             self._texts_size += len(text)
             if len(self._texts) > self._texts_max or self._texts_size > TEXTS_SIZE_MAX:
                 self._texts.clear()

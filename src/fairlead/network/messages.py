@@ -95,6 +95,10 @@ class Hello(_Message, frozen=True):
     """Credentials, as the header of HTTP has them. They are not shown."""
     is_made_up: bool = False
     """Whether a client's library made its name up: a broker with a policy puts the principal's before it."""
+    schema: str = ""
+    """The fingerprint of the schema that filters are read with; of a client without one, none is compared."""
+    extensions: dict[str, str] = {}
+    """The extensions of a broker, by name, each with its fingerprint."""
 
     def __repr__(self) -> str:
         return f"Hello({self.version}, {self.role!r}, {self.name!r}, …)"
@@ -118,6 +122,8 @@ class Welcome(_Message, frozen=True):
     others_lineage: list[tuple[str, int]] = []
     end: int = 0
     acknowledged: int = 0
+    schema: str = ""
+    extensions: dict[str, str] = {}
 
 
 class Bye(_Message, frozen=True):

@@ -86,6 +86,17 @@ class _Top:
     """The keys at the top of `topology.toml`."""
 
     host: Annotated[str, Key("where all of them listen")] = HOST
+    schema: Annotated[
+        str | None,
+        Key(
+            "the file of types and attributes, for all brokers",
+            PATH,
+            shown="none: every name is a type, and nothing is checked",
+        ),
+    ] = None
+    extensions: Annotated[
+        tuple[str, ...], Key("types with operators, as `package.module:NAME`, for all brokers")
+    ] = ()
     data: Annotated[
         str | None,
         Key("the directory that holds a directory for each broker's log", PATH),
@@ -171,11 +182,11 @@ class Overlay:
 
         PolicyError where a policy cannot be read.
         """
-        policies = dict.fromkeys(each.security.policy for each in self.brokers)
+        policies = {each.security.policy: each for each in self.brokers}
         found: dict[tuple[str, str, Filter], None] = {}
-        for path in policies:
+        for path, broker in policies.items():
             if path is not None:
-                trust = AccessPolicy.read(path).trust
+                trust = AccessPolicy.read(path, broker.language).trust
                 found |= {} if trust.seals else dict.fromkeys(trust.separated(self.links))
         return list(found)
 
@@ -218,6 +229,8 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
         replace(
             settings[name],
             name=name,
+            schema=top.schema,
+            extensions=top.extensions,
             listen=Address(top.host, line.port, settings[name].tls is not None),
             data=None if top.data is None else str(Path(top.data) / name),
             http=None if line.http is None else Address(top.host, line.http),

@@ -477,7 +477,8 @@ class Server:
             log.warning("there is nothing to reload: this broker has no certificates and no policy")
             return
         # All of it, before anything changes.
-        policy, authenticator = security.read_policy(), security.authenticator()
+        policy = security.read_policy(self.node.broker.catalogue.schema)
+        authenticator = security.authenticator()
         sealer = None if policy is None else security.sealer(policy)
         tunnel = None if policy is None else security.tunnel(policy, self.settings.name)
         authorization = security.own_credentials()

@@ -26,6 +26,8 @@ from fairlead.configuration import (
     texts,
 )
 from fairlead.errors import FairleadError, NetworkError
+from fairlead.filters.extensions import load, load_entry_points
+from fairlead.filters.schema import Schema
 from fairlead.matching.columnar.engine import Columnar
 from fairlead.matching.columnar.loading import Kernels
 from fairlead.model.durations import duration_of, render_duration
@@ -36,6 +38,7 @@ from fairlead.network.wire import FRAME_MAX, FRAME_MIN
 from fairlead.routing import STRATEGIES, Catalogue
 from fairlead.rules import Rule
 from fairlead.rules.access import Access, nobody
+from fairlead.rules.domains import Domains
 from fairlead.rules.quota import Quota
 from fairlead.rules.sealing import Sealing
 from fairlead.rules.trust import Trust
@@ -174,6 +177,22 @@ class BrokerSettings:
     """Whom it is linked to, where all links are known: others it was linked to before are forgotten."""
     overlay: Mapping[str, tuple[str, ...]] | None = None
     """By broker, its neighbours, where the links of the whole network are known."""
+    schema: Annotated[
+        str | None,
+        Key(
+            "the file of types and attributes that publications are checked against, and filters are read with;"
+            " the same at every broker",
+            PATH,
+            shown="none: every name is a type, and nothing is checked",
+        ),
+    ] = None
+    extensions: Annotated[
+        tuple[str, ...],
+        Key(
+            "types with operators, as `package.module:NAME`, beside those of installed packages; the same at every"
+            " broker"
+        ),
+    ] = ()
     algorithm: Annotated[
         str, Key("how subscriptions travel between brokers", one_of(*STRATEGIES), at="routing.")
     ] = "covering"
@@ -309,31 +328,44 @@ class BrokerSettings:
     def broker(self) -> Broker:
         """The state machine, as it is set here."""
         # The event loop does not wait for the kernels of the matching engine.
-        catalogue = Catalogue(Columnar(kernels=Kernels()))
-        return Broker(self.name, self.routing, catalogue=catalogue, rules=self._rules())
+        language = self.language
+        catalogue = Catalogue(Columnar(schema=language, kernels=Kernels()), language)
+        rules = (*(() if language is None else (Domains(language),)), *self._rules(language))
+        return Broker(self.name, self.routing, catalogue=catalogue, rules=rules)
 
-    def _rules(self) -> tuple[Rule, ...]:
-        policy = self.security.read_policy()
+    @property
+    def language(self) -> Schema | None:
+        """The schema, once all extensions are loaded. NetworkError where one of them cannot be."""
+        try:
+            load_entry_points()
+            for name in self.extensions:
+                load(name)
+            return None if self.schema is None else Schema.read(self.schema)
+        except FairleadError as error:
+            raise NetworkError(str(error)) from error
+
+    def _rules(self, schema: Schema | None) -> tuple[Rule, ...]:
+        policy = self.security.read_policy(schema)
         if policy is None:
-            return self._scope_rules()
+            return self._scope_rules(schema)
         access = Access(policy, nobody)
         refused = UNTRUSTED if policy.trust.handles else ""
         trust = Trust(self.name, policy, self.overlay, self.security.tunnel(policy, self.name))
         rules = (access, Quota(access), trust, *self._sealing_rules(policy))
-        return (*self._scope_rules(refused), *rules)
+        return (*self._scope_rules(schema, refused), *rules)
 
     def _sealing_rules(self, policy: AccessPolicy) -> tuple[Rule, ...]:
         sealer = self.security.sealer(policy)
         return () if sealer is None else (Sealing(sealer),)
 
-    def _scope_rules(self, refused: str = "") -> tuple[Rule, ...]:
+    def _scope_rules(self, schema: Schema | None, refused: str = "") -> tuple[Rule, ...]:
         if self.scopes is None:
             return ()
         from fairlead.rules.integrated import BrokerScoping
         from fairlead.scopes import Scopes
 
         try:
-            scopes = Scopes.read(self.scopes, outsiders=self.outsiders)  # type: ignore[arg-type]
+            scopes = Scopes.read(self.scopes, schema, outsiders=self.outsiders)  # type: ignore[arg-type]
             refused = refused or ("" if self.algorithm in NAMING else NAMELESS)
             return (BrokerScoping(scopes, refused=refused, seat=self.seat is not None),)
         except (FairleadError, OSError) as error:

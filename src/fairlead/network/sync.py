@@ -33,6 +33,7 @@ from fairlead.network.survey import surveyed
 if TYPE_CHECKING:
     from fairlead.correlation import fair, patterns
     from fairlead.correlation.patterns.building import Expression
+    from fairlead.filters.schema import Schema
     from fairlead.network import detection
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
@@ -56,6 +57,7 @@ def connect(
     clock: Clock | None = None,
     credentials: Credentials | None = None,
     sealer: Sealer | None = None,
+    schema: Schema | None = None,
 ) -> Client:
     """A client of the broker at this address, or at one of these, as `fairlead.connect` has it."""
     return Client(
@@ -68,6 +70,7 @@ def connect(
             clock=clock,
             credentials=credentials,
             sealer=sealer,
+            schema=schema,
         )
     )
 

@@ -77,7 +77,8 @@ class Catalogue:
 
     def __init__(self, matcher: Matcher, schema: Schema | None = None, *, keep: bool = False) -> None:
         self._matcher = matcher
-        self._schema = schema
+        self.schema = schema
+        """The schema that the filters were read with."""
         self._algebra: Algebra = algebra_for(schema)
         self._poset: Poset[int] = Poset(schema)
         self._keep = keep
@@ -136,7 +137,7 @@ class Catalogue:
     def _list(self, number: int, interest: Interest) -> None:
         """Note the numbers that an interest lists, if it does."""
         listing = interest.listing
-        if self._schema is not None:
+        if self.schema is not None:
             return
         if listing is None or listing.numbering is not self._numbering:
             found = listed(interest.filter)
@@ -351,7 +352,7 @@ class Catalogue:
             if len(self._merged) >= COMPARED_MAX:
                 self._merged.clear()
             merger = merge(
-                (self.filter(one), self.filter(other)), self._schema, imperfection_max=imperfection_max
+                (self.filter(one), self.filter(other)), self.schema, imperfection_max=imperfection_max
             )
             self._merged[key] = None if merger is None else self.interest(merger.filter)
         return self._merged[key]
@@ -376,7 +377,7 @@ class Catalogue:
             return True
         if not imperfection_max:
             return False
-        made = merge(filters, self._schema, imperfection_max=imperfection_max)
+        made = merge(filters, self.schema, imperfection_max=imperfection_max)
         return made is not None and self._algebra.covers(made.filter, merger.filter)
 
     def _listing(self, interest: Interest) -> Listing | None:
@@ -387,7 +388,7 @@ class Catalogue:
         known = self._known_as(interest)
         if known is not None:
             return self._listings.get(known.number)
-        found = listed(interest.filter) if self._schema is None else None
+        found = listed(interest.filter) if self.schema is None else None
         return None if found is None else self._numbering.listing(*found)
 
     def prepare(self, filters: Iterable[Filter], is_enough: Callable[[], bool]) -> bool:

@@ -98,9 +98,11 @@ is_plain: Final = Plain()
 class _Attribute:
     """The values that filters compare one attribute with."""
 
-    __slots__ = ("numbers", "texts")
+    __slots__ = ("numbers", "texts", "wholes")
 
     def __init__(self) -> None:
+        self.wholes = False
+        """Whether they tell numbers that are not whole from all others."""
         self.numbers: list[float] | None = []
         """In order; None where they tell any two numbers apart."""
         self.texts: set[str] | None = set()
@@ -159,6 +161,7 @@ class _Attribute:
 
     def join(self, other: _Attribute) -> None:
         """Tell apart what another one does, too."""
+        self.wholes = self.wholes or other.wholes
         if self.numbers is None or other.numbers is None:
             self.numbers = None
         elif other.numbers:
@@ -175,7 +178,7 @@ class _Attribute:
 
         The cell of a number is how many cuts are below it plus how many up to it: odd, if it is one of them.
         """
-        numbers, texts = self.numbers, self.texts
+        numbers, texts, wholes = self.numbers, self.texts, self.wholes
         cell_of_text = None if texts is None else {each: each for each in texts}.get
 
         def cell(value: Any) -> Any:
@@ -188,6 +191,8 @@ class _Attribute:
                 return _NUMBER, value
             if kind is float and isnan(value):
                 return _NO_NUMBER
+            if wholes and kind is float and not value.is_integer():
+                return _NUMBER, value
             return bisect_left(numbers, value) + bisect(numbers, value)
 
         def of(values: list[Any]) -> list[Any]:
@@ -199,7 +204,7 @@ class _Attribute:
                 if first == values[-1] and values.count(first) == len(values):
                     return [cell_of_text(first, _SOME_TEXT)] * len(values)
                 return [*map(cell_of_text, values, repeat(_SOME_TEXT))]
-            if numbers is not None and kinds <= _ONLY_NUMBERS and not isnan(sum(values)):
+            if numbers is not None and not wholes and kinds <= _ONLY_NUMBERS and not isnan(sum(values)):
                 below, up_to = map(bisect_left, repeat(numbers), values), map(bisect, repeat(numbers), values)
                 return [*map(add, below, up_to)]
             return [*map(cell, values)]
@@ -254,6 +259,19 @@ class Cells:
             self._attributes = None
         elif self._attributes is not None:
             self._of(name).look(Op.EXTENDED, None)
+
+    def add_domain(self, name: str, kind: Kind, *, integer: bool = False) -> None:
+        """Add an attribute with a declared domain: any two values outside of it are distinguished, and of those
+        within it only what filters compare them with."""
+        if "." in name:
+            self._attributes = None
+        elif self._attributes is not None:
+            attribute = self._of(name)
+            attribute.wholes = attribute.wholes or integer
+            if kind is not Kind.NUMBER:
+                attribute.numbers = None
+            if kind is not Kind.STRING:
+                attribute.texts = None
 
     def _of(self, name: str) -> _Attribute:
         assert self._attributes is not None

@@ -14,6 +14,7 @@ from fairlead.security.passwords import Passwords
 from fairlead.security.policy import AccessPolicy
 
 if TYPE_CHECKING:
+    from fairlead.filters.schema import Schema
     from fairlead.security.sealing import Keyring, Sealer
     from fairlead.security.sealing.tunnels import Tunnel
 
@@ -117,9 +118,9 @@ class Security:
             )
         return ""
 
-    def read_policy(self) -> AccessPolicy | None:
+    def read_policy(self, schema: Schema | None = None) -> AccessPolicy | None:
         """The policy as the file has it now; PolicyError."""
-        return None if self.policy is None else AccessPolicy.read(self.policy)
+        return None if self.policy is None else AccessPolicy.read(self.policy, schema)
 
     def sealer(self, policy: AccessPolicy) -> Sealer | None:
         """Seals and opens by the policy and the keyring as it is now; None where nothing is sealed.
