@@ -101,7 +101,7 @@ CHANGES = [
 ]
 
 
-@given(graphs(mappings=True, policies=True), st.data(), subscriptions())
+@given(graphs(mappings=True, policies=True, held=True), st.data(), subscriptions())
 def test_every_run_of_the_bus_is_accepted(
     graph: ScopeGraph, data: st.DataObject, asked: Subscriptions
 ) -> None:
@@ -170,3 +170,98 @@ def test_changes_that_rules_make_are_in_the_trace() -> None:
         assert [each.change for each in trace if isinstance(each, ScopeChanged)] == ["graph", "join"]
         assert [each.identity.id for each in trace if isinstance(each, Notified)] == ["2"]
         assert audit(trace, "scoped").verdict is Verdict.HOLDS
+
+
+@given(graphs(mappings=True, policies=True, held=True), st.data(), subscriptions())
+def test_what_policies_did_not_choose_is_found_in_the_total_order(
+    graph: ScopeGraph, data: st.DataObject, asked: Subscriptions
+) -> None:
+    events = [data.draw(publications(number)) for number in range(1, 5)]
+    trace = run(graph, events, asked, "ordered", [])
+    told = [place for place, event in enumerate(trace) if isinstance(event, Notified)]
+    assume(told)
+    place = data.draw(st.sampled_from(told))
+    event = trace[place]
+    assert isinstance(event, Notified)
+    other = data.draw(st.sampled_from(sorted(asked)))
+    mutants = [
+        trace[:place] + trace[place + 1 :],
+        [*trace[:place], replace(event, order=(event.order or 4) + 7), *trace[place + 1 :]],
+    ]
+    if not any(
+        isinstance(each, Notified) and (each.component, each.identity) == (other, event.identity)
+        for each in trace
+    ):
+        mutants.append([*trace[:place], replace(event, component=other, order=None), *trace[place + 1 :]])
+    for mutant in mutants:
+        report = audit(mutant, "scoped")
+        # A graph that has no policy at all leaves order times to the specification `ordered`.
+        if len(mutant) < len(trace) or any(_has_policies(each) for each in trace):
+            assert report.violated(), mutant
+
+
+def _has_policies(event: Event) -> bool:
+    return isinstance(event, ScopeChanged) and any(
+        word in event.about["text"] for word in ("POLICY", "TRAVERSE")
+    )
+
+
+def policy_trace(
+    policy: str, deliveries: list[tuple[int, str, int | None]], *, released: bool = True
+) -> list[Event]:
+    """Notifications of p in a scope with three workers and one policy; the second one releases what is held."""
+    text = f"DEFINE SCOPE S AS ALL FROM p, a, b, c {policy}"
+    events: list[Event] = [ScopeChanged("graph", {"text": text})]
+    events += (Subscribed(name, f"s-{name}", EVERYTHING) for name in "abc")
+    for number in range(1, 4):
+        kind = "go" if number == 2 and released else "job"
+        n = Notification.of({"producer": "p", "id": str(number), "time": number, "type": kind})
+        events.append(Published(n, OrderKey.of(n)))
+    events += (
+        Notified(name, Identity("p", str(number)), (), "", order) for number, name, order in deliveries
+    )
+    return [*events, Ended()]
+
+
+ONE_EACH = [(1, "a", None), (2, "b", None), (3, "a", None)]
+EVERYBODY = [(number, name, None) for number in (1, 2, 3) for name in "abc"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "deliveries", "holds"),
+    [
+        ("INTERNAL POLICY ONE BY TURN", ONE_EACH, True),
+        ("INTERNAL POLICY ONE BY TURN", [(1, "b", None), *ONE_EACH], False),
+        ("INTERNAL POLICY ONE BY TURN", ONE_EACH[1:], False),
+        ("INTERNAL POLICY NONE", [], True),
+        ("INTERNAL POLICY NONE", ONE_EACH, False),
+        ("INTERNAL POLICY CHAIN(b, a)", [(number, "b", None) for number in (1, 2, 3)], True),
+        ("INTERNAL POLICY CHAIN(b, a)", [(number, "a", None) for number in (1, 2, 3)], False),
+        ("INTERNAL POLICY DELAY 5us", [(number, name, number + 5) for number, name, _ in EVERYBODY], True),
+        ("INTERNAL POLICY DELAY 5us", [(number, name, number + 4) for number, name, _ in EVERYBODY], False),
+        ("INTERNAL POLICY RATE 1 PER 3us", [(1, name, None) for name in "abc"], True),
+        ("INTERNAL POLICY RATE 1 PER 3us", [(1, "a", None), (3, "a", None)], False),
+    ],
+)
+def test_the_law_of_each_policy_is_judged_where_there_is_no_order(
+    policy: str, deliveries: list[tuple[int, str, int | None]], holds: bool
+) -> None:
+    events = policy_trace(policy, deliveries)
+    found = {finding.rule: finding.verdict for finding in audit(events, "scoped")}
+    assert (found["policy"] is Verdict.HOLDS) is holds
+    assert all(found[rule] is Verdict.HOLDS for rule in ("visible", "published", "liveness"))
+
+
+def test_what_is_held_must_not_come_before_its_release() -> None:
+    policy = 'INTERNAL POLICY HOLD UNTIL (type = "go") WHEN (type = "job")'
+    now = [(2, name, None) for name in "abc"]
+    for released in (True, False):
+        events = policy_trace(policy, [*(now if released else []), (1, "a", 3)], released=released)
+        assert (("scoped", "policy") in audit(events, "scoped").violated()) is not released
+
+
+def test_patterns_compete_for_what_policies_choose_so_nothing_is_judged() -> None:
+    events = policy_trace("INTERNAL POLICY ONE", [])
+    assert ("scoped", "policy") in audit(events, "scoped").violated()
+    asked = Subscribed("c", "pattern", EVERYTHING, ready=False)
+    assert ("scoped", "policy") not in audit([events[0], asked, *events[1:]], "scoped").violated()

@@ -111,10 +111,11 @@ class Recorder:
     ) -> None:
         self.record(Notified(subscriber, identity_of(notification), subscriptions, version, order))
 
-    def scoped(self, scopes: Scopes | System) -> None:
-        """Record the scope graph that a run starts with."""
+    def scoped(self, scopes: Scopes | System, *, ordered: bool = False) -> None:
+        """Record the scope graph that a run starts with; `ordered` where it decides in the total order."""
         statements = scopes.statements if isinstance(scopes, Scopes) else statements_of(scopes.graph)
-        about = {"text": print_statements(statements)}
+        about: dict[str, Any] = {"text": print_statements(statements)}
+        about |= {"ordered": True} if ordered else {}
         if (
             outsiders := (scopes.system if isinstance(scopes, Scopes) else scopes).graph.outsiders
         ) != DEFAULT:

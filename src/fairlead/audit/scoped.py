@@ -8,6 +8,8 @@
     liveness     about every version that such a path brings to it and that matches a subscription which has taken
                  effect and stays, as long as it stays visible; where every path leads over a policy, which may
                  choose somebody else, nothing is owed
+    policy       about what transmission policies choose: as they choose in the total order or, where a trace is
+                 not about one order, as the law of each policy allows (`fairlead.audit.policies`)
 
 The formula of the book for liveness holds of every run in which something was once invisible; meant is: always,
 if the subscription and the visibility stay from here on, every notification from here on is delivered.
@@ -24,6 +26,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from fairlead.audit.history import Delivered, History, Publication
+from fairlead.audit.policies import has_policies, is_notice, policy_violations
 from fairlead.audit.report import Finding, Violation
 from fairlead.audit.trace import ScopeChanged
 from fairlead.errors import ScopeError, TraceRefused
@@ -38,9 +41,9 @@ from fairlead.scopes.policies import Traverse
 from fairlead.scopes.sights import tag_of
 from fairlead.scopes.timeline import Timeline
 
-__all__ = ["RULES", "Graphs", "Paths", "scoped"]
+__all__ = ["RULES", "Graphs", "Paths", "of_policies", "of_publications", "scoped"]
 
-RULES: Final = ("subscribed", "published", "once", "visible", "liveness")
+RULES: Final = ("subscribed", "published", "once", "visible", "liveness", "policy")
 _PATHS_MAX: Final = 100_000
 
 
@@ -167,6 +170,8 @@ class Graphs:
     def __init__(self, changes: Iterable[tuple[int, ScopeChanged]]) -> None:
         self.by_index: list[tuple[int, System]] = []
         self._timeline: Timeline | None = None
+        self.is_ordered = False
+        """Whether the trace says that notifications were decided about in the total order."""
         for index, change in changes:
             try:
                 self._apply(index, change)
@@ -179,6 +184,7 @@ class Graphs:
             scopes = Scopes(parse_statements(about["text"]), about.get("outsiders", "default"))
             self.by_index.append((index, scopes.system))
             self._timeline = Timeline(scopes.system)
+            self.is_ordered = bool(about.get("ordered"))
             return
         if self._timeline is None:
             raise TraceRefused(f"event {index}: a scope changes before there is a graph")
@@ -196,6 +202,38 @@ class Graphs:
             return _lenient(self._timeline.at(key).graph)
         return next((_lenient(system.graph) for at, system in reversed(self.by_index) if at < index), None)
 
+    def judging(self, publication: Publication) -> ScopeGraph:
+        """The graph that a publication is judged by; a notice about a scope, by the last one that has it."""
+        index, key = publication.index, publication.key
+        found = self.at(index, key)
+        if found is not None and is_notice(publication):
+            scope = str(publication.event.notification.get("scope"))
+            return next((each for each in self._before(index, key) if each.is_scope(scope)), found)
+        return ScopeGraph.of() if found is None else found
+
+    def _before(self, index: int, key: OrderKey) -> Iterator[ScopeGraph]:
+        """The graphs up to a publication, the latest first."""
+        timeline = self._timeline
+        if timeline is None or not timeline.changes:
+            yield from (_lenient(system.graph) for at, system in reversed(self.by_index) if at < index)
+            return
+        for change, system in zip(reversed(timeline.changes), reversed(timeline.systems), strict=True):
+            if change.key <= key:
+                yield _lenient(system.graph)
+        yield _lenient(timeline.start.graph)
+
+    @property
+    def have_policies(self) -> bool:
+        """Whether some graph has a transmission policy."""
+        systems = [system for _, system in self.by_index]
+        if self._timeline is not None:
+            systems += self._timeline.systems
+        return any(has_policies(each.graph) for each in systems)
+
+    def changes_between(self, one: int, other: int) -> bool:
+        """Whether the graph changes between two indexes."""
+        return any(one < at < other for at, _ in self.by_index)
+
     def after(self, index: int) -> Iterator[ScopeGraph]:
         """The graphs that follow an index, if changes have indexes."""
         return (_lenient(system.graph) for at, system in self.by_index if at > index)
@@ -207,7 +245,28 @@ def _lenient(graph: ScopeGraph) -> ScopeGraph:
 
 def scoped(history: History, engine: str) -> list[Finding]:
     """The findings of the specification."""
+    return [*of_publications(history, engine), of_policies(history, engine)]
+
+
+def of_publications(history: History, engine: str) -> list[Finding]:
+    """The findings of the rules that are about one publication and the notifications about it."""
     return _Judge(history, engine).findings()
+
+
+def of_policies(history: History, engine: str) -> Finding:
+    """The finding of the rule `policy`, which is about all publications together."""
+    graphs = Graphs(history.scope_changes)
+    found: list[Violation] = []
+    if graphs.have_policies:
+        found = policy_violations(history, graphs, _engine_of(history, engine))
+    return Finding("scoped", "policy", tuple(sorted(found, key=lambda each: each.indexes)))
+
+
+def _engine_of(history: History, name: str) -> Engine[int]:
+    """The filters of all subscriptions, by number."""
+    engine: Engine[int] = engine_named(name)
+    engine.add_many((number, period.declared.filter) for number, period in enumerate(history.subscriptions))
+    return engine
 
 
 class _Judge:
@@ -216,12 +275,9 @@ class _Judge:
     def __init__(self, history: History, engine: str) -> None:
         self._history = history
         self._graphs = Graphs(history.scope_changes)
-        self._violations: dict[str, list[Violation]] = {rule: [] for rule in RULES}
+        self._violations: dict[str, list[Violation]] = {rule: [] for rule in RULES if rule != "policy"}
         self._open = 0
-        self._engine: Engine[int] = engine_named(engine)
-        self._engine.add_many(
-            (number, period.declared.filter) for number, period in enumerate(history.subscriptions)
-        )
+        self._engine = _engine_of(history, engine)
         self._everybody = sorted({period.declared.component for period in history.subscriptions})
 
     def findings(self) -> list[Finding]:

@@ -704,7 +704,7 @@ class Bus:
         from fairlead.bus.scoping import Scoped
 
         if self._trace is not None:
-            self._trace.scoped(scopes)
+            self._trace.scoped(scopes, ordered=self._is_ordered)
 
         def published(notification: Notification, key: OrderKey | None) -> None:
             if self._trace is not None:

@@ -105,7 +105,10 @@ class ScopeText:
     def events(self) -> list[ScopeChanged]:
         """The graph and its changes, as a trace has them."""
         statements = parse_statements(self.text, self.schema)
-        about = {"text": print_statements([each for each in statements if each.since is None])}
+        about: dict[str, Any] = {
+            "text": print_statements([each for each in statements if each.since is None])
+        }
+        about["ordered"] = True
         if self.outsiders != DEFAULT:
             about["outsiders"] = self.outsiders
         events = [ScopeChanged("graph", about)]
