@@ -337,3 +337,18 @@ def test_delayed_versions_are_delivered_when_time_has_come() -> None:
     assert len(b) == 0
     bus.advance(Instant(11))
     assert b.get(0).id == "1"
+
+
+def test_a_change_with_a_time_holds_from_there_on_where_rules_stand_beside_it() -> None:
+    text = """
+    DEFINE SCOPE S AS ALL FROM a, b UPDATE ON join(c, S) DO JOIN d TO S
+    """
+    bus = Bus(scopes=Scopes.parse(text), order="ordered", lateness_us=10**9)
+    bus.scopes.apply(parse_statements("JOIN c TO S SINCE 300"))
+    seen: list[tuple[str, str | None]] = []
+    for name in "cd":
+        bus.subscribe("true", lambda n, name=name: seen.append((name, n.id)), subscriber=name)
+    for time in (100, 300, 400):
+        bus.publish({"id": str(time), "producer": "a", "time": time})
+    bus.close()
+    assert sorted(seen) == [("c", "300"), ("c", "400"), ("d", "300"), ("d", "400")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,10 @@ JOIN zoe TO Desk SINCE 300
 LEAVE bob FROM Desk SINCE 600
 ALTER SCOPE Floor INTERFACES OUTPUT(1) SINCE 600
 """
+RULES = """
+ALTER SCOPE Desk UPDATE ON pub(n : x = 5) DO JOIN stranger TO Floor UPDATE ON con(n : y = 1) DO LEAVE ada FROM Desk
+ALTER SCOPE Floor UPDATE ON pub(n : x = 6) DO LEAVE stranger FROM Floor, JOIN ada TO Desk
+"""
 NAMES = ("ada", "bob", "cam", "eve", "watcher", "zoe", "stranger")
 
 
@@ -46,8 +51,8 @@ def rows() -> list[dict[str, Any]]:
     ]
 
 
-def on_a_bus(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    bus = Bus(scopes=Scopes.parse(GRAPH), order="ordered")
+def on_a_bus(events: list[dict[str, Any]], rules: str) -> list[tuple[Any, ...]]:
+    bus = Bus(scopes=Scopes.parse(GRAPH + rules), order="ordered")
     bus.scopes.apply(parse_statements(CHANGES))
     queues = [bus.subscribe(f"x >= {n % 3}", subscriber=name, id=f"s-{name}") for n, name in enumerate(NAMES)]
     for event in events:
@@ -62,25 +67,42 @@ def on_a_bus(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("payload", [True, False])
+@pytest.mark.parametrize("given", [(True, "", 1), (False, "", 1), (True, RULES, 3), (False, RULES, 0)])
 def test_a_pipeline_delivers_as_the_ordered_bus_does(
-    spark: SparkSession, tmp_path: Path, payload: bool
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[bool, str, int],
 ) -> None:
+    """In one batch, in batches of a stream, a file each, and in one batch by jobs of Spark's (0)."""
     from fairlead.spark.running import Pipeline
 
+    payload, rules, files = given
+    if not files:
+        monkeypatch.setattr("fairlead.spark.small.collected", lambda *_: None)
     events = rows()
-    wanted = on_a_bus(events)
-    Random(3).shuffle(events)
+    wanted = on_a_bus(events, rules)
     (tmp_path / "events").mkdir()
-    (tmp_path / "events" / "0.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    size = -(-len(events) // (files or 1))
+    for number in range(files or 1):
+        part = events[number * size : (number + 1) * size]
+        Random(3).shuffle(part)
+        path = tmp_path / "events" / f"{number}.jsonl"
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in part))
+        os.utime(path, (number, number))
     asked = [
         {"id": f"s-{name}", "subscriber": name, "filter": f"x >= {n % 3}"} for n, name in enumerate(NAMES)
     ]
     (tmp_path / "subscriptions.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in asked))
-    (tmp_path / "market.scopes").write_text(GRAPH + CHANGES)
+    (tmp_path / "market.scopes").write_text(GRAPH + rules + CHANGES)
     config = Config.of(
         {
             "name": "test",
+            **(
+                {"mode": "stream", "order": {"final": True}, "stream": {"available": True, "max_files": 1}}
+                if files > 1
+                else {}
+            ),
             "output": str(tmp_path / "out"),
             "events": {"path": str(tmp_path / "events"), "format": "json"},
             "subscriptions": {"path": str(tmp_path / "subscriptions.jsonl")},

@@ -32,7 +32,7 @@ from fairlead.spark import scoping
 from fairlead.spark.config import Config
 from fairlead.spark.frames import encode
 from fairlead.spark.matcher import subscribers_of
-from fairlead.spark.scoping import Components, ScopeText
+from fairlead.spark.scoping import Components, ScopeText, made_in
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.versions import DECIDED, LATER, Deciding, Due
 from fairlead_lab.testing.scopes import graphs, publications, subscriptions
@@ -144,6 +144,16 @@ def in_batches(
         part = [each for each in ordered if each.time and since <= each.time.microseconds < bound]
         batch = batch_of(part)
         special = opened.is_special(batch)
+        in_order = (
+            opened.has_policies or opened.is_ruled or bool(opened.notices)
+        )  # else versions are matched together
+        deciding = Deciding(scopes, targets, states, since, bound, in_order)
+        given = [batch.filter(pa.array(special)).slice(n, size) for n in range(0, int(special.sum()), size)]
+        made = pa.Table.from_batches(deciding(given), schema=DECIDED)
+        rows = made.to_pylist()
+        states = next((row["states"] for row in rows if row["states"] is not None), states)
+        scopes = replace(scopes, made=made_in(states))  # what rules have changed holds for the others as well
+        opened = scopes.opened
         plain = batch.filter(pa.array(~special))
         for number, notification in enumerate(each for each, s in zip(part, special, strict=True) if not s):
             time = plain.column("time")[number].as_py()
@@ -166,12 +176,6 @@ def in_batches(
                             content,
                         )
                     )
-        in_order = opened.has_policies or bool(opened.notices)  # else versions are matched together
-        deciding = Deciding(scopes, targets, states, since, bound, in_order)
-        given = [batch.filter(pa.array(special)).slice(n, size) for n in range(0, int(special.sum()), size)]
-        made = pa.Table.from_batches(deciding(given), schema=DECIDED)
-        rows = made.to_pylist()
-        states = next((row["states"] for row in rows if row["states"] is not None), states)
         now = [row for row in rows if row["states"] is None and row["only"] is None]
         found += rows_of(pa.RecordBatch.from_pylist(now, schema=made.schema))
         later = [{name: row[name] for name in LATER.names} for row in rows if row["only"] is not None]
@@ -376,10 +380,49 @@ def test_scope_has_a_row_for_each_version(spark: SparkSession) -> None:
         scope(notifications(ingest(frame, "rows")), Scopes.parse(GRAPH))
 
 
-def test_rules_are_refused() -> None:
-    text = "DEFINE SCOPE S AS ALL FROM a UPDATE ON pub(n: x = 1) DO JOIN b TO S"
-    with pytest.raises(PipelineError, match="rules"):
-        ScopeText.of(Scopes.parse(text))
+RULES = [
+    "UPDATE ON pub(n : x = 1) DO JOIN COMPONENT TO A",
+    "UPDATE ON pub(n : x > 1) IF n.y = 1 DO LEAVE COMPONENT FROM A, JOIN s TO A",
+    "UPDATE ON con(n : exists y) DO JOIN t TO A",
+    "UPDATE ON con(n : x = 0) DO LEAVE COMPONENT FROM A",
+    "UPDATE ON join(*, A) DO LEAVE r FROM A",
+    "UPDATE ON leave(p, *) DO JOIN u TO A",
+]
+
+
+@pytest.mark.parametrize("more", [{}, {"mappings": True}, {"policies": True, "timed": False}])
+@given(st.data(), subscriptions(), st.lists(st.sampled_from(RULES), min_size=1, max_size=3, unique=True))
+@settings(max_examples=settings.default.max_examples // 4)
+def test_rules_change_the_graph_in_batches_as_on_the_ordered_bus(
+    more: dict[str, bool], data: st.DataObject, asked: dict[str, dict[str, Filter]], rules: list[str]
+) -> None:
+    graph = data.draw(graphs(**more))
+    text = print_statements(statements_of(graph)) + f"\nALTER SCOPE A {' '.join(rules)}"
+    events = [data.draw(publications(number)) for number in range(1, 8)]
+    drawn = data.draw(st.lists(st.tuples(st.integers(0, 6), st.sampled_from(CHANGES[:3])), max_size=2))
+    changes = accepted(text, [f"{change} SINCE {time}" for time, change in drawn])
+    cuts = sorted(data.draw(st.sets(st.integers(2, 12), max_size=2)))
+    wanted_by = [
+        {"id": f"{name}/{id}", "subscriber": name, "filter": str(filter)}
+        for name, filters in asked.items()
+        for id, filter in filters.items()
+    ]
+    scopes = ScopeText.of(Scopes.parse("\n".join([text, *changes])))
+    with TemporaryDirectory() as directory:
+        compiled = Subscriptions.read(wanted_by, directory)
+        assert in_batches(scopes, compiled, events, cuts) == on_a_bus(text, changes, wanted_by, events)
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("UPDATE ON sub(x = 1) DO JOIN b TO S", "sub"),
+        ("INTERNAL POLICY DELAY 5us UPDATE ON con(n: x = 1) DO JOIN b TO S", "DELAY"),
+    ],
+)
+def test_rules_without_an_order_in_batches_are_refused(rule: str, why: str) -> None:
+    with pytest.raises(PipelineError, match=why):
+        ScopeText.of(Scopes.parse(f"DEFINE SCOPE S AS ALL FROM a {rule}"))
 
 
 CUTS = [*range(90, 1_000, 90)]

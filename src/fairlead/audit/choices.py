@@ -109,7 +109,7 @@ class Question:
 
 
 class Decide(Protocol):
-    """What makes the choices of policies."""
+    """The maker of the choices of policies."""
 
     def passes(self, walks: Walks, slot: StateKey, hold: Hold, version: Notification) -> bool:
         """Whether a version releases or discards what a policy holds, and so is not held itself."""

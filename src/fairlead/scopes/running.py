@@ -143,6 +143,11 @@ class Running:
         if last is not None:
             self._last = self.plan_at(last).graph
 
+    def resume(self, timeline: Timeline) -> None:
+        """Go on with the changes that another run has made."""
+        self.timeline = timeline
+        self._ruled = any(map(is_ruled, (timeline.start, *timeline.systems)))
+
     def adopt(self, system: System) -> None:
         """Go on with a graph that others have made: from the next notification on. For runs without order keys."""
         self.timeline = Timeline(system)
@@ -188,9 +193,10 @@ class Running:
             ruled = ruled or _has_rules(statement)
             if isinstance(statement, DropScope) and before.graph.is_scope(statement.name):
                 notices.append(self._notice(timeline, statement, before))
-            made.append((statement, *_key_of(timeline, statement)))
+            at, behind = _key_of(timeline, statement)
+            made.append((statement, at, behind))
             if ruled:
-                timeline = self._follow(timeline, before, key, made)
+                timeline = self._follow(timeline, before, statement, at, made)
         self._succeed(timeline.latest.graph, statements)
         self.timeline, self._ruled = timeline, ruled
         self._tell(made)
@@ -211,10 +217,18 @@ class Running:
         return Notice(statement.name, notification, key, ScopePlan(_lenient(system.graph)))
 
     def _follow(
-        self, timeline: Timeline, before: System, key: OrderKey | None, made: list[_Made]
+        self,
+        timeline: Timeline,
+        before: System,
+        statement: Statement,
+        key: OrderKey | None,
+        made: list[_Made],
     ) -> Timeline:
-        """The timeline that rules make of the joins and leaves of a change."""
-        for trigger in memberships(before, timeline.latest):
+        """The timeline that rules make of the joins and leaves of a change, from right behind it on."""
+        after = timeline.latest
+        if key is not None:
+            before, after = timeline.before(statement), timeline.at(key)
+        for trigger in memberships(before, after):
             timeline = self._triggered(timeline, trigger, key, made)
         return timeline
 

@@ -63,8 +63,12 @@ class Timeline:
 
     def at(self, key: OrderKey) -> System:
         """The system that a notification with this key is judged by."""
-        number = bisect_right(self.changes, (key.rank, False), key=lambda change: change.rank)
+        number = self.number_at(key)
         return self.systems[number - 1] if number else self.start
+
+    def number_at(self, key: OrderKey) -> int:
+        """The number of changes that hold for a notification with this key."""
+        return bisect_right(self.changes, (key.rank, False), key=lambda change: change.rank)
 
     def before(self, statement: Statement) -> System:
         """The system that a change of this timeline was applied to."""

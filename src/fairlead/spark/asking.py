@@ -27,7 +27,7 @@ from fairlead.spark.frames import table_of_rows
 from fairlead.spark.grants import Rules
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.patterns import PATTERN, ChangedPatterns, PatternRow, Patterns
-from fairlead.spark.scoping import SCOPE_CHANGES, ChangedScopes, ScopeText, scopes_of
+from fairlead.spark.scoping import POLICIES, SCOPE_CHANGES, ChangedScopes, ScopeText, made_in, scopes_of
 from fairlead.spark.storage import Directory
 from fairlead.spark.subscriptions import (
     SUBSCRIPTION,
@@ -42,6 +42,8 @@ from fairlead.spark.subscriptions import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from fairlead.spark.versions import Decided, DecidedHere
 
 __all__ = [
     "Demand",
@@ -125,6 +127,12 @@ class Demand:
         """The scope graph, with all changes so far."""
         return None if self.scoping is None else self.scoping.scopes
 
+    def ruled(self, decided: Decided | DecidedHere) -> Demand:
+        """The same with the changes that rules of scopes have made in the batch."""
+        if self.scoping is None or not self.scoping.scopes.opened.is_ruled:
+            return self
+        return replace(self, scoping=self.scoping.ruled(decided.states))
+
     @property
     def has_private_patterns(self) -> bool:
         """Whether some pattern has composites that only its own subscribers get."""
@@ -187,12 +195,19 @@ def demand(
             check_ids(changed.subscriptions, detecting.patterns)
         keys = None if config.security is None else config.security.keys
         scoping = _scopes_since(config, last, files)
+        if scoping is not None and detecting.patterns:
+            raise PipelineError(
+                "patterns see all notifications, whatever the scopes of those who ask for them",
+                hint="an ordered bus has patterns beside scopes",
+            )
         return Demand(changed, detecting, files, last is None, scoping, gate, keys)
 
 
 def _scopes_since(config: Config, last: Manifest | None, files: Sequence[str]) -> ChangedScopes | None:
     """The scope graph of a batch: that of its file, the changes of earlier batches, and those in new files."""
     scopes = scopes_of(config)
+    if scopes is not None and last is not None and scopes.opened.is_ruled:
+        scopes = replace(scopes, made=made_in(Output(config.output).state_text(last.batch, POLICIES)))
     if scopes is None or config.scopes is None or config.scopes.changes is None:
         return None if scopes is None else ChangedScopes(scopes)
     before = "" if last is None else Output(config.output).state_text(last.batch, SCOPE_CHANGES)

@@ -43,7 +43,7 @@ from fairlead.spark.matching import evened
 from fairlead.spark.orderer import DOUBTFUL
 from fairlead.spark.ordering import Facts, Ordered, OrderState, order, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output, Segment
-from fairlead.spark.scoping import ScopeText
+from fairlead.spark.scoping import POLICIES
 from fairlead.spark.storage import as_path
 from fairlead.spark.subscriptions import Location, Subscriptions
 from fairlead.spark.versions import Decided, decided
@@ -70,8 +70,6 @@ NOTHING_YET: Final = Manifest(-1)
 REMEMBERED: Final = pa.schema([("identity", pa.binary()), ("time", pa.int64())])
 PROGRESS: Final = "progress"
 """The table of the state with what of patterns is in progress."""
-POLICIES: Final = "policies"
-"""The table of the state with the states of policies of scopes, as text."""
 WAITING: Final = "waiting"
 """The table of the state with versions that policies have moved to order times behind the watermark."""
 FEW_ROWS: Final = 20_000
@@ -400,12 +398,11 @@ class Batch:
             outcomes = Outcomes.of(ordered)
         return ordered, outcomes
 
-    def decided(
-        self, released: DataFrame, subscriptions: Subscriptions, scopes: ScopeText, bounds: Bounds
-    ) -> Decided | None:
-        """The decisions of scopes with mappings and policies about the released notifications; None if scopes are
-        filters alone."""
-        if scopes.opened.is_filters_only:
+    def decided(self, released: DataFrame, demand: Demand, bounds: Bounds) -> Decided | None:
+        """The decisions of scopes with mappings, policies and rules about the released notifications; None if
+        scopes are filters alone, or there are none."""
+        scopes, subscriptions = demand.scopes, demand.subscriptions
+        if scopes is None or scopes.opened.is_filters_only:
             return None
         states = "" if self.last is None else self.output.state_text(self.last.batch, POLICIES)
         moved = None if self.last is None else self._table(WAITING)

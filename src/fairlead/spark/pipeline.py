@@ -30,7 +30,7 @@ from fairlead.spark.detection import detected
 from fairlead.spark.doors import TextDoor
 from fairlead.spark.frames import to_records
 from fairlead.spark.identities import Identities
-from fairlead.spark.matching import deliveries_of, matched
+from fairlead.spark.matching import deliveries_of
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.publishing import without_own
 from fairlead.spark.subscriptions import Changed
@@ -144,13 +144,12 @@ class Step:
             found, composites = batch.count_composites(found)
 
             batch.at("match")
-            scopes = asked.scopes
             content = sink.payload or traced or audited
-            decided = None if scopes is None else batch.decided(released, asked.subscriptions, scopes, bounds)
-            if scopes is None:
-                received = matched(released, asked.subscriptions, payload=content)
-            else:
-                received = versions.received(released, asked.subscriptions, scopes, decided, content=content)
+            decided = batch.decided(released, asked, bounds)
+            asked = asked if decided is None else asked.ruled(decided)
+            received = versions.received(
+                released, asked.subscriptions, asked.scopes, decided, content=content
+            )
             if traced or audited:
                 received = batch.persist(received)
             mask = mask_of(asked.policy, asked.subscriptions)

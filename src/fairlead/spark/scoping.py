@@ -8,18 +8,20 @@ SINCE holds for order times from there on, and the rows of a batch are divided b
 subscription belongs to the component that its subscriber's name says.
 
 That is for notifications which filters alone decide about. Those that can come to a mapping or a policy are
-decided about by `fairlead.spark.versions`. Rules are refused, and so are patterns beside scopes: the ordered bus
-has them.
+decided about by `fairlead.spark.versions`. Where rules change the graph, so are those that may trigger one; the
+others are then judged by the graphs that the rules have made.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -33,7 +35,7 @@ from fairlead.filters.naming import Attributes
 from fairlead.ingest import Rejection
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Instant, Notification
-from fairlead.model.order import BEGINNING
+from fairlead.model.order import BEGINNING, OrderKey
 from fairlead.scopes import (
     DEFAULT,
     Policy,
@@ -46,37 +48,50 @@ from fairlead.scopes import (
     print_statements,
 )
 from fairlead.scopes.graph import Outsiders
-from fairlead.scopes.language.statements import Statement
+from fairlead.scopes.language.statements import Alter, Rule, Statement
 from fairlead.scopes.mappings import IDENTITY
-from fairlead.scopes.policies import Choice, Hold, One, Own, Rate
-from fairlead.scopes.running import Running
+from fairlead.scopes.policies import Choice, Delay, Hold, One, Own, Rate
+from fairlead.scopes.running import Changed, Running
 from fairlead.scopes.sliced import Bits, Positions, Sliced, SlicedBatch
 from fairlead.scopes.states import restore_states
-from fairlead.spark.frames import ATTRIBUTES, RECORD, notifications_in
+from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, notifications_in
 from fairlead.spark.scanning import columns_in
 
 if TYPE_CHECKING:
     from fairlead.spark.config import Config
 
 __all__ = [
+    "POLICIES",
     "SCOPE_CHANGES",
     "ChangedScopes",
     "Components",
     "Epoch",
+    "Made",
     "OpenedScopes",
     "Plain",
     "ScopeText",
     "Sees",
     "Visibility",
+    "check_rules",
     "encoded",
+    "made_in",
     "order_times",
     "scopes_of",
+    "with_made",
 ]
 
+POLICIES: Final = "policies"
+"""The table of the state with the states of policies of scopes, and the changes that rules have made, as text."""
 SCOPE_CHANGES: Final = "changes"
 """The table of the state with the changes of the scope graph so far, as text."""
-NO_RULES: Final = "rules (UPDATE ON) are not for batches; an ordered bus has them"
+_EVENTS: Final = frozenset({"pub", "con", "join", "leave"})
+"""The events that rules of batches act on."""
+_MORE_THAN_FILTERS: Final = re.compile(r"\b(MAP|POLICY|TRAVERSE)\b", re.IGNORECASE)
 _KEPT: Final = 4
+Made: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A change that a rule has made, as text, and the order key that it holds behind."""
+Applied: TypeAlias = tuple[Statement, OrderKey, bool]
+"""A change, its order key, and whether it holds right behind that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,8 @@ class ScopeText:
     schema: Schema | None = None
     changing: bool = False
     """Whether changes may come while a stream runs."""
+    made: tuple[Made, ...] = ()
+    """The changes that rules have made so far, each right behind an order key."""
 
     @classmethod
     def of(cls, scopes: Scopes | ScopeText, schema: Schema | None = None) -> ScopeText:
@@ -111,9 +128,8 @@ class ScopeText:
         about["ordered"] = True
         if self.outsiders != DEFAULT:
             about["outsiders"] = self.outsiders
-        events = [ScopeChanged("graph", about)]
-        dated = [each for each in statements if each.since is not None]
-        return [*events, *map(_change_event, sorted(dated, key=_since))]
+        changes = sorted(self.opened.changes, key=lambda change: change[1].rank)
+        return [ScopeChanged("graph", about), *(_change_event(*each) for each in changes)]
 
     def changed(self, before: str, texts: Iterable[tuple[str, str]], watermark: int) -> ChangedScopes:
         """This graph with the changes of earlier batches, and with those in files, by name and text.
@@ -122,8 +138,10 @@ class ScopeText:
         statement that cannot be read or applied is rejected, and changes nothing.
         """
         known = replace(self, text=f"{self.text}\n{before}", changing=True)
-        running = known.opened.running()
+        applied: list[Applied] = []
+        running = known.opened.running(changed=_appending(applied))
         accepted: list[Statement] = []
+        events: list[ScopeChanged] = []
         rejections: list[Rejection] = []
         for file, text in texts:
             try:
@@ -136,19 +154,21 @@ class ScopeText:
                 since = None if statement.since is None else statement.since.microseconds
                 if watermark != BEGINNING and (since is None or since < watermark):
                     dated = replace(statement, since=Instant(watermark))
+                applied.clear()
                 try:
                     running.change([dated])
                     if running.ruled:
-                        raise ScopeError(NO_RULES)
+                        check_rules(running.timeline.systems)
                 except ScopeError as error:
                     shown = print_statements([statement])
                     rejections.append(Rejection(file, None, str(error).partition("\n")[0], shown))
-                    running = replace(known, text=_joined(known.text, accepted)).opened.running()
+                    opened = replace(known, text=_joined(known.text, accepted)).opened
+                    running = opened.running(changed=_appending(applied))
                 else:
                     accepted.append(dated)
+                    events += (_change_event(*each) for each in applied if dated.since is not None)
         scopes = replace(known, text=_joined(known.text, accepted))
-        events = tuple(_change_event(each) for each in accepted if each.since is not None)
-        return ChangedScopes(scopes, _joined(before, accepted), events, tuple(rejections))
+        return ChangedScopes(scopes, _joined(before, accepted), tuple(events), tuple(rejections))
 
     @property
     def opened(self) -> OpenedScopes:
@@ -174,21 +194,72 @@ class ChangedScopes:
     events: tuple[ScopeChanged, ...] = ()
     """Those that are new, as a trace has them."""
     rejections: tuple[Rejection, ...] = ()
+    fired: tuple[ScopeChanged, ...] = ()
+    """Those that rules have made in the batch, as a trace has them."""
+
+    def ruled(self, states: str) -> ChangedScopes:
+        """The same with the changes that rules have made up to the end of a batch."""
+        made = made_in(states)
+        new = tuple(
+            _change_event(parse_statements(text, self.scopes.schema)[0], OrderKey(*key), True)
+            for text, key in made[len(self.scopes.made) :]
+        )
+        return replace(self, scopes=replace(self.scopes, made=made), fired=new)
+
+
+def made_in(states: str) -> tuple[Made, ...]:
+    """The changes that rules have made, of the states that a batch has left."""
+    given = json.loads(states).get("made", []) if states else []
+    return tuple((text, tuple(key)) for text, key in given)
+
+
+def with_made(states: str, made: Iterable[Made]) -> str:
+    """The states that a batch leaves, with the changes that rules have made."""
+    return json.dumps({**json.loads(states), "made": list(made)}, ensure_ascii=False)
+
+
+def check_rules(systems: Iterable[System]) -> None:
+    """ScopeError where a rule of a graph is not for batches."""
+    for system in systems:
+        rules = [rule for each in system.deployed.values() for rule in each.rules]
+        rules += (rule for each in system.definitions.values() for rule in each.features.rules)
+        choices = _choices_of(system.graph)
+        for rule in rules:
+            if rule.event.kind not in _EVENTS:
+                raise ScopeError(
+                    f"rules on {rule.event.kind}(…) are not for batches; a bus has them",
+                    hint="subscriptions and advertisements of a pipeline have no order among them",
+                )
+            if rule.event.kind == "con" and any(isinstance(each, Delay | Hold) for each in choices):
+                raise ScopeError("rules on con(…) beside DELAY and HOLD are not for batches; a bus has them")
+
+
+def _choices_of(graph: ScopeGraph) -> list[Choice]:
+    """The choices of all policies of a graph."""
+    policies: list[Policy] = []
+    for component in graph.components:
+        policies += component.publishing
+    for scope in graph.scopes:
+        policies += (*scope.publishing, *scope.delivery, *scope.internal)
+    return [policy.choice for policy in policies]
+
+
+def _appending(applied: list[Applied]) -> Changed:
+    def append(statement: Statement, key: OrderKey | None, behind: bool) -> None:
+        applied.append((statement, key or OrderKey.first_at(BEGINNING), behind))
+
+    return append
 
 
 def _joined(text: str, statements: Sequence[Statement]) -> str:
     return "\n".join(each for each in (text, print_statements(statements)) if each)
 
 
-def _since(statement: Statement) -> int:
-    assert statement.since is not None
-    return statement.since.microseconds
-
-
-def _change_event(statement: Statement) -> ScopeChanged:
-    """A change with its order time, as a trace has it."""
+def _change_event(statement: Statement, key: OrderKey, behind: bool) -> ScopeChanged:
+    """A change with its order key, as a trace has it."""
     text = print_statements([replace(statement, since=None)])
-    return ScopeChanged("alter", {"text": text, "from": [_since(statement), "", None, ""]})
+    about: dict[str, Any] = {"text": text, "from": [key.time, key.producer, key.sequence, key.id]}
+    return ScopeChanged("alter", about | ({"behind": True} if behind else {}))
 
 
 _OPENED: Final[dict[ScopeText, OpenedScopes]] = {}
@@ -355,31 +426,64 @@ class OpenedScopes:
             statements = parse_statements(scopes.text, scopes.schema)
         start = System.of((each for each in statements if each.since is None), scopes.outsiders)  # type: ignore[arg-type]
         self._start, self._changing = start, scopes.changing
-        running = Running(start)
+        self.changes: list[Applied] = []
+        """Changes with their order keys, and those that rules make of them."""
+        running = Running(start, changed=_appending(self.changes))
         self.notices = sorted(
             running.change([each for each in statements if each.since is not None]), key=attrgetter("key")
         )
         """What the members of scopes that are dropped are notified about."""
-        self._timeline = running.timeline
-        self._systems = [start, *self._timeline.systems]
-        self._times = np.array([BEGINNING, *(change.key.time for change in self._timeline.changes)], np.int64)
+        self.is_ruled = running.ruled
+        """Whether rules may change the graph."""
+        self._more_than_filters = bool(_MORE_THAN_FILTERS.search(scopes.text))
+        timeline = running.timeline
+        for text, key in scopes.made:
+            [statement] = parse_statements(text, scopes.schema)
+            timeline = timeline.changed(statement, OrderKey(*key), behind=True)
+        self._timeline = timeline
+        self._systems = [start, *timeline.systems]
+        self._times = np.array([BEGINNING, *(change.key.time for change in timeline.changes)], np.int64)
+        self._behind = frozenset(change.key.time for change in timeline.changes if change.behind)
         self._epochs: dict[int, Epoch] = {}
 
-    def running(self, states: str = "") -> Running:
+    def running(self, states: str = "", changed: Changed | None = None) -> Running:
         """The graphs in use, with the states of policies that an earlier batch has left."""
-        running = Running(self._start)
-        running.timeline = self._timeline
+        running = Running(self._start, changed=changed)
+        running.resume(self._timeline)
         if states:
             restore_states(running, states)
         return running
 
     def check(self) -> None:
-        """ScopeError where rules would change a graph."""
-        for system in self._systems:
-            if any(each.rules for each in system.deployed.values()) or any(
-                each.features.rules for each in system.definitions.values()
-            ):
-                raise ScopeError(NO_RULES)
+        """ScopeError where rules are not for batches."""
+        check_rules(self._systems)
+
+    @cached_property
+    def _triggers(self) -> Columnar[int]:
+        """The filters of rules on notifications."""
+        engine: Columnar[int] = Columnar()
+        engine.add_many(enumerate(self._trigger_filters))
+        return engine
+
+    @cached_property
+    def _trigger_filters(self) -> list[Filter]:
+        rules = (
+            rule
+            for system in self._systems
+            for rule in (
+                *(rule for each in system.deployed.values() for rule in each.rules),
+                *(rule for each in system.definitions.values() for rule in each.features.rules),
+            )
+        )
+        found = dict.fromkeys(nested.event.filter for rule in rules for nested in _with_nested(rule))
+        return list(found)
+
+    @cached_property
+    def _trigger_names(self) -> tuple[str, ...]:
+        attributes = Attributes()
+        for filter in self._trigger_filters:
+            attributes.add(filter)
+        return tuple(sorted(attributes.names))
 
     @cached_property
     def has_mappings(self) -> bool:
@@ -389,13 +493,7 @@ class OpenedScopes:
     @cached_property
     def _choices(self) -> list[Choice]:
         """The choices of the policies of all graphs."""
-        policies: list[Policy] = []
-        for system in self._systems:
-            for component in system.graph.components:
-                policies += component.publishing
-            for scope in system.graph.scopes:
-                policies += (*scope.publishing, *scope.delivery, *scope.internal)
-        return [policy.choice for policy in policies]
+        return [each for system in self._systems for each in _choices_of(system.graph)]
 
     @cached_property
     def has_policies(self) -> bool:
@@ -417,7 +515,7 @@ class OpenedScopes:
     @cached_property
     def is_filters_only(self) -> bool:
         """Whether filters alone decide about every notification, and no scope is dropped."""
-        return not (self._changing or self.has_mappings or self.has_policies or self.notices)
+        return not (self._changing or self.is_ruled or self.has_mappings or self.has_policies or self.notices)
 
     @cached_property
     def _releases_at_changes(self) -> bool:
@@ -425,9 +523,11 @@ class OpenedScopes:
         return len(self._systems) > 1 and any(isinstance(each, Hold) for each in self._choices)
 
     def is_special(self, batch: pa.RecordBatch) -> Bits:
-        """The rows that may come to a mapping or a policy."""
-        if self._releases_at_changes:
+        """The rows that may come to a mapping or a policy, or trigger a rule."""
+        if self._releases_at_changes or (self.is_ruled and self._more_than_filters):
             return np.ones(batch.num_rows, np.bool_)
+        if self.is_ruled:
+            return self._may_trigger(batch)
         special = np.zeros(batch.num_rows, np.bool_)
         for epoch, those in self.parts(batch):
             producers, codes = encoded(batch.column("producer").take(pa.array(those)))
@@ -435,6 +535,29 @@ class OpenedScopes:
             if relevant.any():
                 special[those] = relevant[codes]
         return special
+
+    def _may_trigger(self, batch: pa.RecordBatch) -> Bits:
+        """The rows that a rule may act on, in graphs of filters alone: their content is what was published."""
+        found = np.zeros(batch.num_rows, np.bool_)
+        names = set(batch.column("producer").unique().to_pylist())
+        if self._trigger_filters and batch.num_rows:
+            if RECORD in batch.schema.names:
+                columns, sure = columns_in(batch.column(RECORD), self._trigger_names)
+            else:
+                struct, sure = batch.column(ATTRIBUTES), np.ones(batch.num_rows, np.bool_)
+                columns = pa.RecordBatch.from_arrays(struct.flatten(), [field.name for field in struct.type])
+            rows = batch.filter(pa.array(sure))
+            matches = self._triggers.match_arrow(
+                columns.filter(pa.array(sure)), lambda row: notifications_in(rows.slice(row, 1))[0]
+            )
+            found[sure] = np.diff(matches.starts) > 0
+            if not sure.all():
+                rest = notifications_in(batch.filter(pa.array(~sure)))
+                found[~sure] = [bool(numbers) for numbers in self._triggers.match_batch(rest)]
+        scopes = {name for system in self._systems for name in names if system.graph.is_scope(name or "")}
+        if scopes:  # what a scope publishes by itself is evaluated one by one
+            found |= pc.is_in(batch.column("producer"), value_set=pa.array(sorted(scopes))).to_numpy(False)
+        return found
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that filters alone decide about."""
@@ -453,7 +576,13 @@ class OpenedScopes:
         if len(self._systems) == 1:
             yield self._epoch(0), np.arange(batch.num_rows)
             return
-        numbers = np.searchsorted(self._times, order_times(batch), side="right") - 1
+        times = order_times(batch)
+        numbers = np.searchsorted(self._times, times, side="right") - 1
+        if self._behind:  # a change right behind a notification holds for a part of an instant
+            ties = np.flatnonzero(np.isin(times, list(self._behind)))
+            keys = (batch.take(pa.array(ties)).column(name).to_pylist() for name in KEY)
+            for row, *key in zip(ties.tolist(), *keys, strict=True):
+                numbers[row] = self._timeline.number_at(OrderKey(*key))
         for number in np.unique(numbers).tolist():
             yield self._epoch(number), np.flatnonzero(numbers == number)
 
@@ -498,6 +627,15 @@ class OpenedScopes:
         )
         values = pa.array(names, pa.string()).take(pa.array(numbers[order]))
         return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _with_nested(rule: Rule) -> Iterator[Rule]:
+    """A rule, and those that its changes bring along."""
+    yield rule
+    for action in rule.actions:
+        if isinstance(action, Alter):
+            for each in action.features.rules:
+                yield from _with_nested(each)
 
 
 def _visible_in(batch: pa.RecordBatch, epoch: Epoch, scopes: Sequence[str]) -> Iterator[tuple[str, Bits]]:

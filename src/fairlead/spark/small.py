@@ -225,6 +225,7 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
     batch.at("match")
     sink, traced = batch.config.deliveries, batch.config.audit.trace
     decided = _decided(batch, demand, released, bounds)
+    demand = demand if decided is None else demand.ruled(decided)
     matched = _Matched.of(released, found, demand, decided, payload=sink.payload or traced)
     count = writing.deliveries(matched)
 

@@ -13,8 +13,11 @@ Where a graph has mappings and no policies, rows of producers that can reach a m
 (`fairlead.spark.mapped`). Rows that can reach a policy become notifications in Python, a record batch at a time;
 `fairlead.scopes.running` decides about them, as it does on the bus. Without states of policies each task decides
 about its own rows. With them one task takes these rows in the total order, and the states are a part of what the
-batch leaves to the next one. A version that a policy moves to a later order time waits for the watermark;
-then the subscriptions that are valid there get it.
+batch leaves to the next one. Where rules change the graph, that task takes all rows that may trigger one, and the
+changes that it makes are a part of the states; only then the graphs are known that the others are judged by.
+
+A version that a policy moves to a later order time waits for the watermark; then the subscriptions that are valid
+there get it.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fairlead.errors import ScopeError
 from fairlead.model import Notification, Record
 from fairlead.model.order import BEGINNING, END, OrderKey
+from fairlead.scopes import print_statements
 from fairlead.scopes.evaluation import Evaluation
+from fairlead.scopes.language.statements import Statement
+from fairlead.scopes.rules import Trigger
 from fairlead.scopes.running import Notice, Running, Seen
 from fairlead.scopes.sights import Failure, Sight
 from fairlead.scopes.states import states_to_text
@@ -53,7 +59,7 @@ from fairlead.spark.frames import (
 from fairlead.spark.mapped import RECEIVER, Received, received_of
 from fairlead.spark.matcher import RECEIVERS, subscribers_of
 from fairlead.spark.matching import matched, targets_of
-from fairlead.spark.scoping import Epoch, OpenedScopes, Plain, ScopeText
+from fairlead.spark.scoping import Epoch, OpenedScopes, Plain, ScopeText, with_made
 from fairlead.spark.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -87,13 +93,13 @@ DECIDED: Final = pa.schema([*RECEIVED, LATER.field(ONLY), (STATES, pa.string())]
 def received(
     released: DataFrame,
     subscriptions: Subscriptions,
-    scopes: ScopeText,
+    scopes: ScopeText | None,
     made: Decided | None,
     *,
     content: bool,
 ) -> DataFrame:
-    """All notifications of a batch with those of their receivers that may see them; with `content`, as records
-    where the graph has more than filters.
+    """All notifications of a batch with those of their receivers that may see them, which are all of them without
+    scopes; with `content`, as records where the graph has more than filters.
     """
     if made is None:
         return matched(released, subscriptions, payload=content, scopes=scopes)
@@ -141,7 +147,9 @@ def decided(
 
 def _is_in_order(opened: OpenedScopes, since: int, bound: int) -> bool:
     """Whether one task has to take all notifications in their order."""
-    return opened.has_states or any(since <= each.key.time < bound for each in opened.notices)
+    return (
+        opened.has_states or opened.is_ruled or any(since <= each.key.time < bound for each in opened.notices)
+    )
 
 
 class DecidedHere(NamedTuple):
@@ -247,7 +255,13 @@ class Deciding:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         opened = self.scopes.opened
-        running = opened.running(self.states)
+        made = list(self.scopes.made)
+
+        def changed(statement: Statement, key: OrderKey | None, behind: bool) -> None:
+            assert key is not None, "rules act on notifications, which have order keys"
+            made.append((print_statements([statement]), (key.time, key.producer, key.sequence, key.id)))
+
+        running = opened.running(self.states, changed)
         notices = deque(self._notices(opened))
         by_mappings = not (self.in_order or opened.has_policies)
         for batch in batches:
@@ -259,8 +273,8 @@ class Deciding:
                 yield self._made(running, _given(batch), notices)
         if self.in_order:
             rows = [row for each in notices for row in self._taken_notice(running, each)]
-            if opened.has_states:
-                rows.append({STATES: states_to_text(running)})
+            if opened.has_states or opened.is_ruled:
+                rows.append({STATES: with_made(states_to_text(running), made)})
             yield _batch_of(rows, DECIDED)
 
     def _notices(self, opened: OpenedScopes) -> list[Notice]:
@@ -368,10 +382,21 @@ class Deciding:
             yield _row(given.record, given.published, notification, key, receivers=[])
             return
         _log_failures(outcome.failures)
+        if running.ruled:
+            self._consumed(running, outcome.seen, answers)
         yield from _rows_of(given, outcome.seen, answers)
         for later in running.due(END):
             row = _row(encode(later.notification), None, later.notification, later.key, version=later.tag)
             yield {**row, ONLY: [later.component]}
+
+    @staticmethod
+    def _consumed(
+        running: Running, seen: Iterable[Seen], answers: dict[Record, dict[str, list[str]]]
+    ) -> None:
+        """Let rules act on deliveries."""
+        for each in seen:
+            if answers.get(each.notification.attributes, {}).get(each.component):
+                running.happened(Trigger("con", each.component, notification=each.notification), each.key)
 
     def _taken_notice(self, running: Running, notice: Notice) -> list[dict[str, Any]]:
         given = _Given(notice.notification, notice.key, encode(notice.notification), None)

@@ -286,7 +286,8 @@ def scope_events(demand: Demand) -> Sequence[ScopeChanged]:
     """The scope graph and its changes in the first batch; later, the changes that are new."""
     if demand.scoping is None:
         return ()
-    return demand.scoping.scopes.events() if demand.is_first else demand.scoping.events
+    begun = demand.scoping.scopes.events() if demand.is_first else demand.scoping.events
+    return [*begun, *demand.scoping.fired]
 
 
 def public_composites(detected: Detected, subscriptions: Subscriptions) -> DataFrame:
