@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from fairlead.cli.connecting import now
 from fairlead.errors import FairleadError, NetworkError
 from fairlead.model import Instant, Notification
 from fairlead.network import sync
-from fairlead.network.scoping import ScopeChanges
+from fairlead.network.scoping import ScopeChanges, taken_by
 from fairlead.rules.integrated import BrokerScoping
 from fairlead.scopes import Scopes
 from fairlead_lab.testing.brokers import Brokers
@@ -156,17 +156,45 @@ def test_changes_have_one_outcome_in_whatever_order_they_come(tmp_path: Path) ->
     assert graphs[0].visible("zoe", "exchange")
 
 
-def test_the_command_line_applies_a_file(brokers: Brokers, graph: str, tmp_path: Path, until: Any) -> None:
+def test_the_command_line_applies_a_file_and_waits_for_every_broker(
+    brokers: Brokers, graph: str, tmp_path: Path, until: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = brokers.start("one", tmp_path, scopes=graph)
     [rule] = [each for each in server.node.broker.seam.rules if isinstance(each, BrokerScoping)]
     path = tmp_path / "change.scopes"
     path.write_text("JOIN zoe TO Desk")
     assert main(["scope", "check", graph]) == 0
     until(lambda: "scopes@one" in server.node.clients)
-    deadline = monotonic() + 20
-    while not rule.system.graph.visible("zoe", "ada"):
-        assert monotonic() < deadline
-        assert main(["scope", "apply", str(path), "-b", server.url]) == 0
+    two = brokers.start("two", tmp_path, scopes=graph, links=(server.url,))
+    [other] = [each for each in two.node.broker.seam.rules if isinstance(each, BrokerScoping)]
+    until(lambda: "scopes@two" in two.node.clients)
+    # Until both follow changes; then it has come to both when the command returns.
+    until(lambda: main(["scope", "apply", str(path), "-b", server.url, "--wait", "2s"]) == 0)
+    assert rule.system.graph.visible("zoe", "ada")
+    assert other.system.graph.visible("zoe", "ada")
+    path.write_text("LEAVE zoe FROM Nowhere")
+    capsys.readouterr()
+    assert main(["scope", "apply", str(path), "-b", server.url, "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert sorted(said["brokers"]) == ["one", "two"]
+    assert all("Nowhere" in each["void"] for each in said["brokers"].values())
+
+
+def test_brokers_that_have_not_taken_a_change_are_named() -> None:
+    answers = iter(
+        Notification.of({"type": "scope change", "taken": id, "broker": broker, "void": void})
+        for id, broker, void in (("1", "two", ""), ("2", "one", ""), ("2", "three", "no such scope"))
+    )
+
+    def answer() -> Notification:
+        try:
+            return next(answers)
+        except StopIteration:
+            raise TimeoutError from None
+
+    taken, missing = taken_by(answer, "2", ["one", "two", "three"])
+    assert taken == {"one": "", "three": "no such scope"}
+    assert missing == {"two"}
 
 
 def test_only_the_administrator_publishes_changes(brokers: Brokers, graph: str) -> None:
@@ -263,10 +291,15 @@ def test_changes_survive_kill_9_and_reach_a_broker_that_was_dead(
     try:
         change = tmp_path / "change.scopes"
         change.write_text("JOIN eve TO Desk")
-        until(lambda: main(["scope", "apply", str(change), "-b", one.url]) == 0 and "eve" in two.changes())
+        until(
+            lambda: (
+                main(["scope", "apply", str(change), "-b", one.url, "--wait", "0s"]) == 0
+                and "eve" in two.changes()
+            )
+        )
         two.kill()
         change.write_text("JOIN zoe TO Desk")
-        assert main(["scope", "apply", str(change), "-b", one.url]) == 0
+        assert main(["scope", "apply", str(change), "-b", one.url, "--wait", "0s"]) == 0
         until(lambda: "zoe" in one.changes())
         one.kill()
         one.start()
@@ -372,7 +405,7 @@ DEFINE SCOPE A AS ALL FROM y INTERFACES INPUT(1), OUTPUT(0) MAP INWARD { via = "
         publish(10, 12)
         change = tmp_path / "change.scopes"
         change.write_text("LEAVE y FROM A")
-        assert main(["scope", "apply", str(change), "-b", one.url]) == 0
+        assert main(["scope", "apply", str(change), "-b", one.url, "--wait", "0s"]) == 0
         until(lambda: "LEAVE" in two.changes())
         publish(12, 14)
         with (

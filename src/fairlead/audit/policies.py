@@ -223,7 +223,7 @@ class _Policies:
         found: dict[Sight, list[Walk]],
         delivered: dict[Sight, Delivered],
     ) -> str:
-        """What a choice does not explain; empty where it explains everything."""
+        """The part of the deliveries that a choice does not explain; empty where it explains all."""
         for sight, each in delivered.items():
             if sight not in found:
                 return f"{each.component} was notified, {_OTHERS}"
@@ -236,7 +236,7 @@ class _Policies:
         return ""
 
     def _too_many(self, limited: Iterable[tuple[Limit, Publication, Delivered]]) -> Iterator[Violation]:
-        """What a rate limit should not have let pass."""
+        """The deliveries that a rate limit should not have let pass."""
         passed: dict[Limit, list[tuple[Publication, Delivered]]] = {}
         for limit, publication, each in limited:
             if isinstance(limit.policy.choice, Rate):
@@ -258,7 +258,7 @@ class _Policies:
         limited: Iterable[tuple[Limit, Publication, Delivered]],
         releases: dict[tuple[str, str, int], list[int]],
     ) -> Iterator[Violation]:
-        """What was to be held, and was delivered before a release."""
+        """The deliveries before a release of what was to be held."""
         for limit, publication, each in limited:
             if not isinstance(limit.policy.choice, Hold):
                 continue

@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from fairlead.cli.connecting import add_connection_options, connected, now
+from fairlead.cli.connecting import add_connection_options, brokers_of, connected, now, seconds, tls_of
 from fairlead.cli.inputs import add_language_options, language, opened
 from fairlead.cli.terminal import emit_json, note, paint, say, speaks_unicode
 from fairlead.errors import BadInput, FairleadError
@@ -61,6 +62,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     apply = _verb(verbs, "apply", "apply the statements of a file to the scope graph of a network", run_apply)
     add_connection_options(apply)
+    apply.add_argument(
+        "--wait",
+        metavar="D",
+        type=seconds,
+        default=30.0,
+        help="how long to wait for every broker to take it, as 10s; 0s: not at all (default: 30s)",
+    )
 
     diff = verbs.add_parser(
         "diff",
@@ -217,6 +225,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
 
 def run_apply(arguments: argparse.Namespace) -> int:
+    from fairlead.network.scoping import ANSWERS, taken_by
     from fairlead.rules.integrated import CHANGE, CHANGES
     from fairlead.scopes import print_statements
     from fairlead.scopes.documents import read_statements
@@ -224,12 +233,47 @@ def run_apply(arguments: argparse.Namespace) -> int:
     statements = read_statements(arguments.file, language(arguments))
     text = print_statements(statements)
     with connected(arguments, CHANGES, clock=now) as client:
+        answers = client.subscribe(ANSWERS) if arguments.wait else None
         published = client.publish({"type": CHANGE, "text": text})
+        brokers = set() if answers is None else _brokers_with_logs(arguments) | {client.broker}
+        until = monotonic() + arguments.wait
+
+        def next_answer() -> Notification:
+            assert answers is not None
+            return answers.get(timeout=max(0.0, until - monotonic()))
+
+        taken, missing = taken_by(next_answer, published.id or "", brokers)
+    void = {name: reason for name, reason in taken.items() if reason}
     if arguments.json:
-        emit_json({"id": published.id, "statements": len(statements)})
-    else:
+        emit_json(
+            {
+                "id": published.id,
+                "statements": len(statements),
+                "brokers": {name: {"void": taken[name]} for name in sorted(taken)},
+                "missing": sorted(missing),
+            }
+        )
+    elif void:
+        say(f"the change {published.id} is void: {next(iter(void.values()))}")
+    elif answers is None:
         say(f"{len(statements)} statements are sent to every broker, as the change {published.id}")
-    return 0
+    else:
+        say(f"{len(statements)} statements, as the change {published.id}: {len(taken)} brokers have taken it")
+    if missing and not arguments.json:
+        note(f"not yet: {', '.join(sorted(missing))}; a broker takes it when it can be reached again")
+    return 1 if missing or void else 0
+
+
+def _brokers_with_logs(arguments: argparse.Namespace) -> set[str]:
+    """The brokers of the network that follow changes of the scope graph, as far as one knows from here."""
+    from fairlead.network.survey import survey
+
+    seen = survey(brokers_of(arguments), tls=tls_of(arguments), patience=arguments.patience)
+    return {
+        name
+        for name, each in seen.brokers.items()
+        if each.status is None or each.status.get("log") is not None
+    }
 
 
 def run_diff(arguments: argparse.Namespace) -> int:

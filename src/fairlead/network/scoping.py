@@ -5,7 +5,8 @@ these durably, so each change comes to every broker. The broker learns it before
 (`rules.integrated`): writes it into a file beside its log, and applies all that it knows in the order of (time,
 id). So brokers that know the same changes have the same graph, in whatever order these came, and two
 administrators who change the same scope get one outcome. A change that cannot be applied at its place in that
-order changes nothing. At each broker a change holds from its arrival on.
+order changes nothing. At each broker a change holds from its arrival on. A broker that has taken a change of an
+administrator says so, and where the change is void, why: who has made it can wait for all brokers (`taken_by`).
 
 A broker that has no such file is new, and asks the other brokers for the changes before it came. Each of them
 answers with all that it knows, every change with its own time and id, and how many there are.
@@ -20,19 +21,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairlead.model import Notification
+from fairlead.model import ABSENT, Notification
 from fairlead.network.client import Client, connect
-from fairlead.rules.integrated import CHANGE, FOLLOWER, BrokerScoping, Change, change_in
+from fairlead.rules.integrated import CHANGE, CHANGES, FOLLOWER, BrokerScoping, Change, change_in
 
 if TYPE_CHECKING:
     from fairlead.network.settings import BrokerSettings
     from fairlead.rules import Rule
 
-__all__ = ["ScopeChanges", "follow", "scope_changes"]
+__all__ = ["ANSWERS", "ScopeChanges", "follow", "scope_changes", "taken_by"]
 
 FILE: Final = "scopes.jsonl"
 QUESTION: Final = "question"
 KNOWN: Final = "known"
+TAKEN: Final = "taken"
+ANSWERS: Final = f'type = "{CHANGE}" and exists {TAKEN}'
+"""The filter of what brokers say about changes that they have taken."""
 REQUESTED_AFTER: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 """So many seconds a new broker waits for an answer before it asks again: links may take their time."""
 
@@ -107,8 +111,13 @@ async def follow(
                     continue
                 if change.get(QUESTION) is True:
                     await _answer(client, changes)
-                else:
+                elif change.get(TAKEN) is ABSENT:
                     take(change)
+                    if change.producer == CHANGES:
+                        void = changes.rule.voids.get(change.id or "", "")
+                        await client.publish(
+                            {"type": CHANGE, TAKEN: change.id, "broker": settings.name, "void": void}
+                        )
         finally:
             asking.cancel()
             client._abandon()  # the broker stops, and answers no more
@@ -127,3 +136,24 @@ async def _answer(client: Client, changes: ScopeChanges) -> None:
     for time, id, text in changes.known:
         await client.publish({"type": CHANGE, "of": id, "at": time, "text": text})
     await client.publish({"type": CHANGE, KNOWN: len(changes.known)})
+
+
+def taken_by(
+    answers: Callable[[], Notification], change: str, brokers: Iterable[str]
+) -> tuple[dict[str, str], set[str]]:
+    """The brokers that have taken a change, each with the reason where it is void there, and those that have not.
+
+    `answers` gives the next of `ANSWERS`, and TimeoutError when the time is over.
+    """
+    taken: dict[str, str] = {}
+    missing = set(brokers)
+    while missing:
+        try:
+            answer = answers()
+        except TimeoutError:
+            break
+        if answer.get(TAKEN) == change:
+            name = str(answer.get("broker"))
+            taken[name] = str(answer.get("void"))
+            missing.discard(name)
+    return taken, missing

@@ -116,6 +116,8 @@ class BrokerScoping(Scoping):
         """Of policies, as far as this broker has decided."""
         self._tokens: dict[str, Multi] = {}
         self._known: dict[str, Change] = {}
+        self.voids: dict[str, str] = {}
+        """The changes that could not be applied where they stand, each with the reason."""
         self._earlier: list[tuple[int, ScopePlan]] = []
         """Graphs that held before, each with the first offset from which it no longer did."""
         self._at: ScopePlan | None = None
@@ -228,7 +230,9 @@ class BrokerScoping(Scoping):
             self.check(changed)
         except FairleadError as error:
             log.warning("the change %s of the scope graph is void: %s", change.id, error)
+            self.voids[change.id] = str(error).partition("\n")[0]
             return system
+        self.voids.pop(change.id, None)
         return changed
 
     def judge_at(self, offset: int | None) -> None:
@@ -365,7 +369,7 @@ class BrokerScoping(Scoping):
             return route
         sees: Callable[[str], bool]
         if ADMINISTRATIVE in tokens:
-            sees = _is_follower
+            sees = _is_administrative
         elif NAMED in tokens:
             sees = lambda component: f"={component}" in tokens  # noqa: E731
         else:
@@ -394,10 +398,6 @@ def component_of(client: str) -> str:
 def _is_administrative(name: str) -> bool:
     """Whether a component speaks of the scope graph: an administrator, or a broker that follows changes."""
     return name == CHANGES or name.startswith(FOLLOWER)
-
-
-def _is_follower(component: str) -> bool:
-    return component.startswith(FOLLOWER)
 
 
 # -- marks -----------------------------------------------------------------------------------------------------
