@@ -9,20 +9,28 @@ import subprocess
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairlead.bus import Bus
 from fairlead.cli import main
 from fairlead.cli.connecting import now
 from fairlead.errors import FairleadError, NetworkError
+from fairlead.filters import Filter
 from fairlead.model import Instant, Notification
 from fairlead.network import sync
-from fairlead.network.scoping import ScopeChanges, taken_by
+from fairlead.network.scoping import ANSWERS, ScopeChanges, taken_by
 from fairlead.rules.integrated import BrokerScoping
-from fairlead.scopes import Scopes
-from fairlead_lab.testing.brokers import Brokers
+from fairlead.scopes import ScopeGraph, Scopes, print_statements
+from fairlead.scopes.describing import statements_of
+from fairlead.scopes.sights import tag_of
+from fairlead_lab.scopes.definition import deliveries
+from fairlead_lab.testing.brokers import Brokers, wait_until
+from fairlead_lab.testing.scopes import COMPONENTS, graphs, matched_by, publications, subscriptions
 
 GRAPH = """
 DEFINE SCOPE Market AS ALL FROM Desk, exchange
@@ -492,3 +500,59 @@ def test_what_a_policy_holds_survives_kill_9_of_the_seat_and_comes_once(tmp_path
     finally:
         one.kill()
         two.kill()
+
+
+@given(graphs(mappings=True, policies=True, timed=False), st.data(), subscriptions())
+@settings(max_examples=max(2, settings.default.max_examples // 40))
+def test_random_graphs_deliver_over_sockets_what_the_definition_says_while_they_change(
+    graph: ScopeGraph, data: st.DataObject, asked: dict[str, dict[str, Filter]]
+) -> None:
+    names = (*COMPONENTS, "nobody")
+    with TemporaryDirectory() as directory, Brokers() as brokers, ExitStack() as stack:
+        path = Path(directory) / "random.scopes"
+        path.write_text(print_statements(statements_of(graph)))
+        one = brokers.start("one", Path(directory), scopes=str(path))
+        two = brokers.start("two", Path(directory), scopes=str(path), links=(one.url,))
+        [rule] = [each for each in one.node.broker.seam.rules if isinstance(each, BrokerScoping)]
+        at = {name: data.draw(st.sampled_from([one, two])) for name in names}
+        clients = {name: stack.enter_context(sync.connect(at[name].url, name=name)) for name in names}
+        admin = stack.enter_context(sync.connect(one.url, name="scopes"))
+        answers = admin.subscribe(ANSWERS)
+        seen = {
+            name: [clients[name].subscribe(filter) for filter in filters.values()]
+            for name, filters in asked.items()
+        }
+
+        def change(number: int, text: str) -> bool:
+            """Whether both brokers have taken a change; the entries of each have come to the other then."""
+            made = {"type": "scope change", "text": text, "id": f"c{number}", "time": Instant(number)}
+            admin.publish(made)
+            return not taken_by(lambda: answers.get(timeout=3), f"c{number}", ["one", "two"])[1]
+
+        wait_until(lambda: all(f"scopes@{each.node.name}" in each.node.clients for each in (one, two)))
+        assert any(change(number, "JOIN nobody TO Elsewhere") for number in range(10))  # void at both
+        wanted: dict[str, list[tuple[str, str]]] = {name: [] for name in asked}
+        states: dict[str, Any] = {}
+        events: dict[str, Notification] = {}
+        for number in range(20, 25):
+            if data.draw(st.booleans()):
+                text = data.draw(st.sampled_from(["JOIN p TO A", "LEAVE q FROM A", "JOIN nobody TO A"]))
+                assert change(number, text)
+                states = {}
+            event = data.draw(publications(number))
+            events[event.id or ""] = event
+            where = at[event.producer].node.name
+            found, states[where] = deliveries(
+                rule.system.graph, event, matched_by(asked), state=states.get(where)
+            )
+            for name, tag, _ in found:
+                wanted[name].append((event.id or "", tag))
+            clients[event.producer].publish(event)
+        for name, subscribed in seen.items():
+            got = []
+            for each in subscribed:
+                got += [each.get(timeout=20) for _ in wanted[name]]
+                with pytest.raises(TimeoutError):
+                    each.get(timeout=0.1)
+            tags = [(each.id or "", tag_of(each, events[each.id or ""])) for each in got]
+            assert sorted(tags) == sorted(wanted[name])
